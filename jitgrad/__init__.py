@@ -1,0 +1,1 @@
+"""PyTorch's autograd in plain Python over pairs of Numba kernels."""

@@ -1,0 +1,1 @@
+"""The recorder: nodes, the engine, grad modes, functions."""

@@ -1,0 +1,1 @@
+"""Small real data sets that ship with the package."""

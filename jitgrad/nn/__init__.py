@@ -1,0 +1,1 @@
+"""Modules, parameters and losses under PyTorch's names."""

@@ -1,0 +1,1 @@
+"""HTML representations and pictures of graphs."""

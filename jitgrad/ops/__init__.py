@@ -1,0 +1,1 @@
+"""Differentiable ops: shape and dtype rules, then launch, then record."""

@@ -1,0 +1,1 @@
+"""Optimisers whose step is one fused kernel over all parameters of a dtype."""

@@ -1,0 +1,1 @@
+"""Tools under PyTorch's names: data loading."""
