@@ -1,0 +1,4 @@
+"""Benchmarks of jitgrad, for airspeed velocity: CONTRIBUTING.md, section "Figures", has the commands.
+
+Where torch is installed, the classes named `Torch...` time the same work there; else they skip.
+"""

@@ -1,0 +1,13 @@
+"""How many processes the tests use."""
+
+import os
+
+MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
+
+
+def pytest_xdist_auto_num_workers(config):
+    """All of the suite on all cores; tests chosen by path in this process, where pdb works."""
+    chosen = config.invocation_params.args
+    if any(str(arg).startswith("tests") or "::" in str(arg) for arg in chosen):
+        return 0
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, MOST_PROCESSES)
