@@ -10,4 +10,4 @@ def pytest_xdist_auto_num_workers(config):
     chosen = config.invocation_params.args
     if any(str(arg).startswith("tests") or "::" in str(arg) for arg in chosen):
         return 0
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, MOST_PROCESSES)
+    return min(os.cpu_count() or 1, MOST_PROCESSES)

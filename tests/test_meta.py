@@ -74,7 +74,7 @@ def walk_run_time(tree):
 
 
 def imports(path, tree):
-    """The modules, absolute, that a file names in its imports: `from a import b` gives a and a.b."""
+    """The absolute names of the modules that a file may import: `from a import b`: a and a.b."""
     here = module_name(path)
     package = here if path.endswith("__init__.py") else here.rpartition(".")[0]
     for node in walk_run_time(tree):

@@ -1,4 +1,5 @@
-"""Benchmarks of jitgrad, for airspeed velocity: CONTRIBUTING.md, section "Figures", has the commands.
+"""Benchmarks of jitgrad, for airspeed velocity.
 
-Where torch is installed, the classes named `Torch...` time the same work there; else they skip.
+CONTRIBUTING.md, section "Figures", has the commands. Where torch is installed, the classes named
+`Torch...` time the same work there; elsewhere they are skipped.
 """

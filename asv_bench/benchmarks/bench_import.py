@@ -46,7 +46,7 @@ class FirstGradient:
     timeout = 300
 
     def setup_cache(self):
-        folder = os.path.abspath("kernels-of-first-gradient")  # asv removes the folder it runs us in
+        folder = os.path.abspath("kernels")  # in a folder of asv's, which it removes
         code = KEPT_CACHE.format(folder=folder) + FIRST_GRADIENT.format(engine="jitgrad")
         subprocess.run([sys.executable, "-c", code], check=True)
         return folder
