@@ -1,0 +1,219 @@
+"""What a word is, and how one is declared.
+
+A *word* is a scalar function that rules and loop kernels call by its bare name. It is declared
+once, as a class block that holds one body per kind of number:
+
+    @word(np.exp, ulp={"float32": 1, "float64": 1}, cuda="math.exp")
+    class exp:
+        \"\"\"e to the power x.\"\"\"
+        def float32(x): ...
+        def float64(x): ...
+        def complex(x): return np.exp(x)
+
+A body is found under the exact name of the dtype, else under the names of its kinds (`KINDS`). It
+is never called as it stands: its text goes into a kernel, so it may name only ``np``, ``math``,
+``T`` (the kernel's compute dtype) and other words, and it must follow four rules.
+
+* No branches that LLVM could not turn into selects, no calls, no tables: then loops vectorise.
+* Float literals are written plainly; the emitter retypes them as ``T(...)``, but not those inside
+  ``np.int32(...)``, ``np.float64(...)`` and their like. A number that must stay float64 in a
+  float32 body is written ``D(...)`` and travels as its bit pattern.
+* Numba adds two int32 as int64 and makes float64 of int32 * float32: cast integers at once.
+* Compiled with ``fastmath={"contract"}`` only. Error-free sums and the "magic" rounding constants
+  rely on the order of operations, so a word keeps its own flags where it is inlined into a kernel
+  that allows reassociation.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "word"]
+
+# What bodies name; only their text is ever used, in which these two have the meanings above.
+T = D = np.float64
+
+_INT = ("int", "any")
+KINDS: dict[str, tuple[str, ...]] = {
+    "float16": ("float32", "real", "any"),
+    "bfloat16": ("float32", "real", "any"),
+    "float32": ("float32", "real", "any"),
+    "float64": ("float64", "real", "any"),
+    "complex64": ("complex64", "complex", "any"),
+    "complex128": ("complex128", "complex", "any"),
+    "bool": ("bool", *_INT),
+    **{f"{sign}int{bits}": _INT for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+_REAL = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+WORDS: dict[str, Word] = {}
+
+
+class Word:
+    """A scalar function with a body per dtype; calling it runs it on Tensors or NumPy values.
+
+    ``ulp`` maps a dtype's name to the largest error, in units in the last place, over all inputs.
+    ``internal`` marks a piece of other words that rules may not use.
+    """
+
+    def __init__(
+        self,
+        block: type,
+        reference: Callable[..., Any] | None,
+        ulp: Mapping[str, float],
+        cuda: str | None,
+        internal: bool,
+    ):
+        self.name: str = block.__name__
+        self.doc: str = inspect.cleandoc(block.__doc__ or "")
+        self.__doc__ = self.doc
+        self.reference = reference
+        self.ulp = dict(ulp)
+        self.internal = internal
+        self._file = sys.modules[block.__module__].__file__ or ""
+        self._cuda = cuda
+        self._kinds = tuple(k for k, v in vars(block).items() if inspect.isfunction(v))
+        body = getattr(block, self._kinds[0])
+        self.parameters: tuple[str, ...] = tuple(inspect.signature(body).parameters)
+
+    @property
+    def arity(self) -> int:
+        """How many arguments the word takes."""
+        return len(self.parameters)
+
+    def __repr__(self) -> str:
+        return f"<word {self.name}({', '.join(self.parameters)})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WORDS.__getitem__, (self.name,)
+
+    def supports(self, dtype_name: str) -> bool:
+        """Whether the word has a body for that dtype."""
+        return any(kind in self._kinds for kind in KINDS.get(dtype_name, ()))
+
+    def source(self, dtype_name: str) -> str:
+        """The text of a function of the word's name, for Numba's CPU target.
+
+        Raises TypeError where the word has no body for that dtype.
+        """
+        for kind in KINDS.get(dtype_name, ()):
+            if kind in self._kinds:
+                return self._text(kind)
+        raise TypeError(
+            f"{self.name}: there is no body for {dtype_name!r}, only for {', '.join(self._kinds)}; "
+            "convert the arguments first"
+        )
+
+    def cuda_source(self, dtype_name: str) -> str:
+        """The text of a function of the word's name, for numba.cuda: libdevice where it has one."""
+        if dtype_name not in _REAL:
+            return self.source(dtype_name)
+        if "cuda" in self._kinds:
+            return self._text("cuda")
+        if self._cuda:
+            args = ", ".join(self.parameters)
+            return f"def {self.name}({args}):\n    return {self._cuda}({args})\n"
+        return self.source(dtype_name)
+
+    def uses(self, dtype_name: str) -> tuple[str, ...]:
+        """The other words that ``source(dtype_name)`` names, in order of appearance."""
+        return self._named(self.source(dtype_name))
+
+    def cuda_uses(self, dtype_name: str) -> tuple[str, ...]:
+        """The other words that ``cuda_source(dtype_name)`` names, in order of appearance."""
+        return self._named(self.cuda_source(dtype_name))
+
+    def __call__(self, *args: Any) -> Any:
+        """Apply the word to the first argument that has ``_word``, else to NumPy values."""
+        for arg in args:
+            if hasattr(arg, "_word"):
+                return arg._word(self.name, args)
+        with np.errstate(all="ignore"):
+            return (self.reference or self.interpreted)(*args)
+
+    def interpreted(self, *args: Any) -> Any:
+        """Run the float64 body itself, element by element, in the Python interpreter."""
+        given = [np.asarray(a) for a in args]
+        dtype = np.result_type(*given, np.float32)
+        result = _scalar(self, np.dtype(dtype).name)(*given)
+        return result.astype(dtype) if result.dtype.kind in "fc" else result
+
+    def _text(self, kind: str) -> str:
+        return _bodies(self._file)[self.name, kind]
+
+    def _named(self, text: str) -> tuple[str, ...]:
+        names = [n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
+        return tuple(dict.fromkeys(n for n in names if n in WORDS and n != self.name))
+
+
+def word(
+    reference: Callable[..., Any] | None = None,
+    *,
+    ulp: Mapping[str, float] | None = None,
+    cuda: str | None = None,
+    internal: bool = False,
+) -> Callable[[type], Word]:
+    """Declare the decorated class block as a word; see this module's text.
+
+    ``cuda`` names the function that replaces the bodies for real numbers in device code; a body
+    called ``cuda`` does the same.
+    """
+
+    def declare(block: type) -> Word:
+        made = Word(block, reference, ulp or {}, cuda, internal)
+        WORDS[made.name] = made
+        return made
+
+    return declare
+
+
+@functools.cache
+def _bodies(file: str) -> dict[tuple[str, str], str]:
+    """The text of every body in a file of words, by word and kind, comments left out."""
+    found = {}
+    for block in ast.parse(Path(file).read_text(encoding="utf-8")).body:
+        if isinstance(block, ast.ClassDef):
+            for body in block.body:
+                if isinstance(body, ast.FunctionDef):
+                    kind = body.name
+                    found[block.name, kind] = _renamed(body, block.name)
+    return found
+
+
+def _renamed(body: ast.FunctionDef, name: str) -> str:
+    body.name = name
+    return ast.unparse(_DoubleConstants().visit(body)) + "\n"
+
+
+class _DoubleConstants(ast.NodeTransformer):
+    """Replaces ``D(0.1)`` by an expression without float literals that has that float64 value."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not (isinstance(node.func, ast.Name) and node.func.id == "D"):
+            return self.generic_visit(node)
+        value = float(ast.literal_eval(node.args[0]))
+        (bits,) = struct.unpack("<q", struct.pack("<d", value))
+        return ast.parse(f"np.int64({bits}).view(np.float64)", mode="eval").body
+
+
+@functools.cache
+def _scalar(made: Word, dtype_name: str) -> Callable[..., Any]:
+    """The word as a plain Python function on arrays, made of the text that kernels get."""
+    names: dict[str, Any] = {"np": np, "math": math, "T": np.dtype(dtype_name).type}
+    pending = [made]
+    while pending:
+        text = (current := pending.pop()).source(dtype_name)
+        exec(compile(text, f"<word {current.name}>", "exec"), names)
+        pending += [WORDS[n] for n in current.uses(dtype_name) if n not in names]
+    return np.vectorize(names[made.name])
+
