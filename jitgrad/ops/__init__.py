@@ -1,1 +1,2 @@
-"""Differentiable ops: shape and dtype rules, then launch, then record."""
+"""Differentiable ops, one family a file."""
+from . import elementwise, create

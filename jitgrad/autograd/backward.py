@@ -1,0 +1,168 @@
+"""backward and grad: what the user calls to run the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor, method
+from . import engine
+from .node import Edge, edge_of
+
+__all__ = ["backward", "grad"]
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Tensor]]:
+    """Edges and gradients to start from, checked."""
+    if len(outputs) != len(grads):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    edges, gradients = [], []
+    for k, (out, gradient) in enumerate(zip(outputs, grads, strict=True)):
+        edge = edge_of(out)
+        gradients.append(_first_gradient(out, gradient, k, edge))
+        if edge is None:
+            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
+        edges.append(edge)
+    return edges, gradients
+
+
+def _first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) -> Tensor:
+    if gradient is None:
+        if edge is not None and out._layout.numel != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if edge is not None and not out._layout.dtype.is_floating_point:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+        return FUNCTIONS["ones_like"](out)
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if gradient.shape != out.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a "
+            f"shape of {out.shape}."
+        )
+    if out.dtype.is_complex != gradient.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+            f"dtype: grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype of "
+            f"{out.dtype}."
+        )
+    return gradient if gradient.dtype is out.dtype else gradient.to(out.dtype)
+
+
+def backward(
+    tensors: Tensors, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    grad_variables: Any = None, inputs: Any = None,
+) -> None:  # fmt: skip
+    """Add the gradients of ``tensors`` to ``.grad`` of the leaves they depend on.
+
+    grad_tensors: one gradient per tensor, or None for real scalars. retain_graph: keep what nodes
+    saved (default: create_graph). create_graph: record backward itself. inputs: accumulate into
+    these tensors only, leaves or not.
+    """
+    outputs = _listed(tensors)
+    grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
+    if inputs is not None and len(_listed(inputs)) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    edges, gradients = _roots(outputs, grads)
+    keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=3)
+    if inputs is None:
+        engine.run(edges, gradients, keep, create_graph)
+        return
+    targets = _listed(inputs)
+    wanted = [_input_edge(t) for t in targets]
+    found = engine.run(edges, gradients, keep, create_graph, wanted)
+    for target, gradient in zip(targets, found, strict=True):
+        if gradient is not None and target._edge is not None and not target.retains_grad:
+            target._grad = gradient if target._grad is None else FUNCTIONS["add"](target._grad, gradient)
+
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+    "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+    "the cycle and avoid the leak."
+)
+
+
+def _input_edge(tensor: Any) -> Edge:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"expected a Tensor as input of the graph, but got {type(tensor).__name__}")
+    edge = edge_of(tensor)
+    if edge is None:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return edge
+
+
+def grad(
+    outputs: Tensors, inputs: Tensors, grad_outputs: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+    is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Return the gradients of ``outputs`` with respect to ``inputs``; ``.grad`` stays as it is.
+
+    A RuntimeError if an input was not used, unless ``allow_unused`` (None is returned for it) or
+    ``materialize_grads`` (zeros are).
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).",
+                      FutureWarning, stacklevel=2)  # fmt: skip
+    outs, ins = _listed(outputs), _listed(inputs)
+    if not ins:
+        raise ValueError("grad requires non-empty inputs.")
+    keep = create_graph if retain_graph is None else retain_graph
+    wanted = [_input_edge(t) for t in ins]
+    if is_grads_batched:
+        return _batched(outs, ins, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads)
+    grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
+    edges, gradients = _roots(outs, grads)
+    found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
+    if not (allow_unused or materialize_grads) and any(f is None for f in found):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior."
+        )
+    if materialize_grads:
+        found = [FUNCTIONS["zeros_like"](t) if f is None else f for f, t in zip(found, ins, strict=True)]
+    return tuple(found)
+
+
+def _batched(outs: Any, ins: Any, grads: Any, keep: bool, create: bool, unused: bool, fill: bool) -> tuple[Any, ...]:
+    """One run per row of the gradients, results stacked."""
+    rows = [
+        grad(outs, ins, [g[k] for g in grads], True, create, allow_unused=unused, materialize_grads=fill)
+        for k in range(grads[0].shape[0])
+    ]
+    if not keep:
+        for out in outs:
+            if out._edge is not None:
+                out._edge[0].release()
+    return tuple(None if c[0] is None else FUNCTIONS["stack"](list(c)) for c in zip(*rows, strict=True))
+
+
+@method
+def backward_of(
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+    inputs: Any = None,
+) -> None:  # fmt: skip
+    """Add the gradients of this tensor to ``.grad`` of the leaves it depends on.
+
+    ``gradient`` may be left out for a real scalar. See ``jitgrad.autograd.backward``.
+    """
+    backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
+
+
+Tensor.backward = backward_of  # type: ignore[attr-defined]

@@ -1,0 +1,140 @@
+"""Copies and casts: clone, contiguous, to, copy_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..autograd.grad_mode import state as grad_state
+from ..kernels.emit import Argument
+from ..kernels.rules import Rule
+from ..layout import CAPACITY, Layout, intern
+from ..storage import empty_for
+from ..tensor import Tensor, wrap
+from .arguments import check_inplace_target
+from .plan import Plan, plan_elementwise
+from .registry import public
+from .structured import Structured
+
+__all__ = ["cast", "contiguous", "copy_into", "in_layout"]
+
+_plans: dict[tuple[Layout, Layout], Plan] = {}
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_SAME = Rule("copy", _same)
+
+
+def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
+    """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
+    key = (source._layout, layout)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= CAPACITY:
+            _plans.clear()
+        wide = np.promote_types(source._layout.numpy_dtype, layout.numpy_dtype)
+        dtype = wide if wide.kind == "c" else layout.numpy_dtype
+        plan = _plans[key] = plan_elementwise(
+            "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
+            [layout.numpy_dtype], into=layout,
+        )  # fmt: skip
+    plan.run([source._data], (), into=target)
+
+
+def in_layout(source: Tensor, layout: Layout) -> Tensor:
+    """A new unrecorded tensor of ``layout`` with the values of ``source``."""
+    data = empty_for(layout)
+    copy_into(data, layout, source)
+    return wrap(data, layout)
+
+
+def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
+    """The layout of a copy: dense tensors keep their memory order, others become row-major."""
+    from .plan import is_dense
+
+    numpy_dtype = (dtype or layout.dtype).numpy
+    strides = layout.strides if not layout.contiguous and is_dense(layout) else None
+    return intern(numpy_dtype, layout.shape, strides, layout.device)
+
+
+class Clone(Structured):
+    """Return a copy of ``x`` that gradients flow through."""
+
+    def forward(x, memory_format=None):
+        return in_layout(x, preserved(x._layout))
+
+    def grad_x(g):
+        return g
+
+
+class Contiguous(Structured):
+    """Copy into row-major memory."""
+
+    name, grad_name, function, method = "contiguous_copy", "CloneBackward0", False, False
+
+    def forward(x):
+        return in_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
+
+    def grad_x(g):
+        return g
+
+
+class ToCopy(Structured):
+    """Cast to ``dtype``."""
+
+    name, function, method = "to_copy", False, False
+
+    def forward(x, dtype):
+        return in_layout(x, preserved(x._layout, dtype))
+
+    def grad_x(g, x_layout):
+        if g._layout.dtype.is_complex and not x_layout.dtype.is_complex:
+            g = g.real
+        return cast(g, x_layout.dtype)
+
+
+def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """Return ``x`` as ``dtype``; ``x`` itself if it has it already."""
+    return x if x._layout.dtype is dtype else ToCopy.apply(x, dtype)
+
+
+@public
+def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
+    """Return ``x`` in row-major memory: itself if it is, else a copy."""
+    return x if x._layout.contiguous else Contiguous.apply(x)
+
+
+class CopyFrom(Structured):
+    """The history of ``target.copy_(source)``: all gradient goes to the source."""
+
+    name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
+
+    def forward(x, source):
+        return x
+
+    def grad_x(g):
+        return g * 0
+
+    def grad_source(g, source_layout):
+        from .registry import FUNCTIONS
+
+        return cast(FUNCTIONS["sum_to_size"](g, source_layout.shape), source_layout.dtype)
+
+
+@public
+def copy_(self: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """Write the values of ``source``, cast and broadcast, into this tensor."""
+    record = grad_state.enabled and (self._requires_grad or source._requires_grad)
+    check_inplace_target(self, record)
+    if source._overlaps(self):
+        source = source.clone()
+    copy_into(self._data, self._layout, source)
+    self._counter[0] += 1
+    if record:
+        CopyFrom.apply(self, source)  # rebases self, its forward's result
+    return self

@@ -1,0 +1,102 @@
+"""From layouts to a launch: which kernel, which results, which arguments.
+
+Everything that depends on shapes and dtypes alone is worked out once per combination of layouts
+and kept in a Plan, so that an op in steady state costs one dictionary look-up, one allocation and
+one kernel call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kernels import threads
+from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
+from ..kernels.emit import Argument
+from ..kernels.launch import launch
+from ..kernels.rules import Rule
+from ..layout import Layout, broadcast_strides, collapse, intern
+from ..storage import empty_for
+
+__all__ = ["Plan", "plan_elementwise"]
+
+
+class Plan:
+    """One kernel for one combination of layouts, with the layouts of its results."""
+
+    __slots__ = ("as_is", "kernel", "layouts", "order", "strided", "tail")
+
+    def __init__(self, kernel: Any, layouts: tuple[Layout, ...], form: str, order: str, tail: tuple[Any, ...]):
+        self.kernel, self.layouts, self.tail = kernel, layouts, tail
+        self.as_is, self.strided, self.order = form == "1d", form == "strided", order
+
+    def run(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
+        """Launch on input arrays; return new result arrays, or write into ``into``."""
+        results = [empty_for(layout) for layout in self.layouts] if into is None else [into]
+        every = [*arrays, *results]
+        if self.strided:
+            every = [first_element(a) for a in every]
+        elif not self.as_is:
+            every = [a.ravel(self.order) for a in every]
+        launch(self.kernel, *every, *scalars, *self.tail)
+        return results
+
+
+def first_element(array: Any) -> Any:
+    """A one-element contiguous view at the array's start; strided kernels index from it."""
+    return array[(slice(0, 1),) * array.ndim].ravel()
+
+
+def plan_elementwise(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], inputs: Sequence[Layout],
+    dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
+    into: Layout | None = None,
+) -> Plan:  # fmt: skip
+    """Plan the kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
+
+    ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
+    ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
+    """
+    device = inputs[0].device
+    strides = _preserved_strides(inputs, shape)
+    outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
+    form, order, tail = _form([*inputs, *outs], shape, outs[0])
+    kernel = elementwise_kernel(
+        name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name,
+        strided=form == "strided", parallel=outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
+        conjugate=conjugate, device=str(device),
+    )  # fmt: skip
+    return Plan(kernel, tuple(outs), form, order, tail)
+
+
+def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Results keep a permuted memory order that all inputs share, as in PyTorch."""
+    first = inputs[0].strides
+    same = all(x.shape == shape and x.strides == first for x in inputs)
+    return first if same and not inputs[0].contiguous and is_dense(inputs[0]) else None
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
+    expected = 1
+    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
+        if n != 1 and stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, str, tuple[Any, ...]]:
+    same = all(x.shape == shape for x in every)
+    if same and all(x.contiguous for x in every):
+        return ("1d" if len(shape) == 1 else "flat"), "C", ()
+    if same and all(x.strides == out.strides for x in every) and is_dense(out):
+        return "flat", "K", ()
+    if out.numel == 0:
+        return "flat", "C", ()  # nothing to do; the loop's bound is the empty result
+    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    rows = int(np.prod(sizes[:-1], dtype=np.int64))
+    tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
+    return "strided", "C", tail

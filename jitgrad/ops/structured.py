@@ -1,0 +1,266 @@
+"""Ops that are more than a scalar rule: how one is declared, recorded and differentiated.
+
+    class LogSoftmax(Structured):
+        \"""Logarithm of the softmax along ``dim``.\"""
+        def forward(x, dim): ...                  # launches kernels, returns a new tensor
+        def grad_x(g, out, dim): ...              # differentiable tensor ops: the specification
+        def kernel_x(g, out, dim): ...            # optional: launches the backward kernel
+
+Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
+for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME, any other
+name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
+differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
+gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..autograd.grad_mode import state as grad_state
+from ..autograd.node import Node, edge_of, next_sequence_number
+from ..tensor import Tensor, wrap
+from .registry import OPS, public
+
+__all__ = ["Structured", "View"]
+
+Rule = tuple[Callable[..., Any], tuple[str, ...]]
+_SEVERAL = object()  # stands in a node's notes for a list of saved tensors
+
+
+class StructuredNode(Node):
+    """A recorded structured op; each op has a subclass with its printed name."""
+
+    op: type[Structured]
+    known: dict[str, Any]  # what rules name besides tensors: numbers, layouts, flags
+    names: tuple[str, ...]  # names of the saved tensors, in the order of ``saved``
+    wants: tuple[str, ...]
+    sources: tuple[str, ...]  # which argument each edge belongs to
+
+    def values(self, attach: bool) -> dict[str, Any]:
+        """All that rules may name, outputs put back into the graph if asked."""
+        values: dict[str, Any] = {k: [] if v is _SEVERAL else v for k, v in self.known.items()}
+        outs = []
+        for name, tensor in zip(self.names, self.unpack(), strict=True):
+            if name == "out":
+                outs.append(tensor._attached((self, len(outs))) if attach and tensor._requires_out else tensor)
+            elif self.known.get(name) is _SEVERAL:
+                values[name].append(tensor)
+            else:
+                values[name] = tensor
+        if outs:
+            values["out"] = outs[0] if self.n_outputs == 1 and not self.op.several else tuple(outs)
+        return values
+
+    def vjp(self, *grads: Any) -> tuple[Any, ...]:
+        """Use backward kernels where the op has them, its rules otherwise."""
+        op, found = self.op, {}
+        values = {**self.values(attach=False), "g": grads if op.several else grads[0], "wants": self.wants}
+        if op.joint is not None:
+            found = _call(op.joint, values)
+        for name in self.wants:
+            if name not in found:
+                found[name] = _call(op.fast.get(name) or op.grads[name], values)
+        return self._aligned(found)
+
+    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
+        """Apply the rules, which are differentiable ops."""
+        op = self.op
+        values = {**self.values(attach=True), "g": grads if op.several else grads[0]}
+        return self._aligned({name: _call(op.grads[name], values) for name in self.wants})
+
+    def _aligned(self, found: dict[str, Any]) -> tuple[Any, ...]:
+        queues = {k: iter(v) if isinstance(v, (list, tuple)) else iter((v,)) for k, v in found.items()}
+        return tuple(
+            next(queues[s]) if e is not None or s in queues else None
+            for s, e in zip(self.sources, self.edges, strict=True)
+        )
+
+
+def _call(rule: Rule, values: dict[str, Any]) -> Any:
+    function, parameters = rule
+    return function(*[values[p] for p in parameters])
+
+
+class Structured:
+    """Base of structured ops; a subclass with forward and rules is a complete declaration."""
+
+    name: ClassVar[str] = ""
+    grad_name: ClassVar[str] = ""
+    function: ClassVar[bool] = True
+    method: ClassVar[bool] = True
+    aliases: ClassVar[tuple[str, ...]] = ()
+    several: ClassVar[bool] = False  # forward returns a tuple
+    fresh: ClassVar[bool] = True
+    samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
+
+    signature: ClassVar[inspect.Signature]
+    parameters: ClassVar[tuple[str, ...]]
+    grads: ClassVar[dict[str, Rule]]
+    fast: ClassVar[dict[str, Rule]]
+    joint: ClassVar[Rule | None]
+    node_type: ClassVar[type[StructuredNode]]
+    apply: ClassVar[Callable[..., Any]]
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if abstract:
+            return
+        own = cls.__dict__
+        if not own.get("__doc__"):
+            raise TypeError(f"{cls.__name__}: an op needs a docstring; it documents jitgrad.{cls.name}")
+        cls.forward = staticmethod(own["forward"])  # type: ignore[attr-defined]
+        cls.signature = inspect.signature(own["forward"])
+        cls.parameters = tuple(cls.signature.parameters)
+        cls.grads = _rules(cls, "grad_")
+        cls.fast = _rules(cls, "kernel_")
+        cls.joint = (own["kernels"], tuple(inspect.signature(own["kernels"]).parameters)) if "kernels" in own else None
+        cls.name = own.get("name") or cls.__name__.lower()
+        cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
+        cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "fresh": cls.fresh, "__doc__": cls.__doc__})
+        cls.apply = staticmethod(_function(cls))
+        OPS[cls.name] = cls
+        for name in (cls.name, *cls.aliases):
+            public(cls.apply, name, function_too=cls.function, method_too=cls.method)
+
+    @classmethod
+    def result_layout(cls, *args: Any) -> Any:  # pragma: no cover - documentation of the contract
+        """Structured ops state their shape rule inside forward."""
+        raise NotImplementedError
+
+
+def _rules(cls: type, prefix: str) -> dict[str, Rule]:
+    found = {k: v for k, v in cls.__dict__.items() if k.startswith(prefix) and callable(v) and k != "grad_name"}
+    return {k[len(prefix) :]: (v, tuple(inspect.signature(v).parameters)) for k, v in found.items()}
+
+
+def _function(op: type[Structured]) -> Callable[..., Any]:
+    """The public function of an op: bind, compute, record."""
+    signature, parameters = op.signature, op.parameters
+    inputs = tuple(op.grads)
+    forward = op.forward  # type: ignore[attr-defined]
+    simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    defaults = tuple(p.default for p in signature.parameters.values())
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or not simple or len(args) > len(parameters):
+            args = _bind(op, signature, args, kwargs)
+        elif len(args) < len(parameters):
+            rest = defaults[len(args) :]
+            if inspect.Parameter.empty in rest:
+                args = _bind(op, signature, args, kwargs)
+            else:
+                args = args + rest
+        out = forward(*args)
+        if grad_state.enabled and inputs:
+            given = dict(zip(parameters, args, strict=True))
+            for name in inputs:
+                if _wants_grad(given[name]):
+                    _record(op, given, out)
+                    break
+        return out
+
+    apply.__name__ = apply.__qualname__ = op.name
+    apply.__doc__ = op.__doc__
+    apply.__signature__ = signature  # type: ignore[attr-defined]
+    return apply
+
+
+_KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}
+
+
+def _bind(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
+    try:
+        bound = signature.bind(*args, **names)
+    except TypeError as error:
+        raise TypeError(f"{op.name}() {error}") from None
+    bound.apply_defaults()
+    return tuple(bound.arguments[p] for p in op.parameters)
+
+
+def _wants_grad(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(v, Tensor) and v._requires_grad for v in value)
+    return isinstance(value, Tensor) and value._requires_grad
+
+
+def _record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
+    node = op.node_type()
+    outs = list(out) if op.several else [out]
+    wants = tuple(n for n in op.grads if _wants_grad(given[n]))
+    node.wants = wants
+    node.sources, tensors = _sources(op, given)
+    node.edges = tuple(edge_of(t) if t._requires_grad else None for t in tensors)
+    used = {p for n in wants for p in (*op.grads[n][1], *(op.fast[n][1] if n in op.fast else ()))}
+    used |= set(op.joint[1]) if op.joint else set()
+    _save(node, given, outs, used - {"g", "wants"})
+    node.n_outputs = len(outs)
+    node.sequence_number = next_sequence_number()
+    for k, o in enumerate(outs):
+        if o._layout.dtype.category >= 2:
+            o._rebase((node, k))
+
+
+def _sources(op: type[Structured], given: dict[str, Any]) -> tuple[tuple[str, ...], list[Tensor]]:
+    names, tensors = [], []
+    for name in op.grads:
+        value = given[name]
+        for tensor in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(tensor, Tensor):
+                names.append(name)
+                tensors.append(tensor)
+    return tuple(names), tensors
+
+
+def _save(node: StructuredNode, given: dict[str, Any], outs: list[Tensor], used: set[str]) -> None:
+    names, saved, known = [], [], {}
+    for name in sorted(used):
+        if name == "out":
+            names += ["out"] * len(outs)
+            saved += [_alias(o) for o in outs]
+        elif name.endswith("_layout"):
+            known[name] = _layouts(given[name.removesuffix("_layout")])
+        elif isinstance(given[name], Tensor):
+            names.append(name)
+            saved.append(given[name])
+        elif isinstance(given[name], (list, tuple)) and any(isinstance(v, Tensor) for v in given[name]):
+            known[name] = _SEVERAL
+            names += [name] * len(given[name])
+            saved += given[name]
+        else:
+            known[name] = given[name]
+    node.names, node.saved, node.known = tuple(names), tuple(saved), known
+    node.versions = tuple([s._counter[0] for s in saved])
+
+
+def _layouts(value: Any) -> Any:
+    return [v._layout for v in value] if isinstance(value, (list, tuple)) else value._layout if value is not None else None
+
+
+def _alias(out: Tensor) -> Tensor:
+    """The output as its own node may hold it: the memory, without the edge."""
+    alias = wrap(out._data, out._layout)
+    alias._counter = out._counter
+    alias._requires_out = out._layout.dtype.category >= 2
+    return alias
+
+
+class View(Structured, abstract=True):
+    """An op that returns the same memory under another layout. Launches nothing."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        cls.fresh = False
+        super().__init_subclass__(**kwargs)
+
+
+def view_of(base: Tensor, data: Any) -> Tensor:
+    """Wrap ``data``, a view of ``base``'s array, sharing the version counter."""
+    from ..layout import layout_of
+
+    result = wrap(data, layout_of(data, base._layout.device))
+    result._counter = base._counter
+    result._base = base._base if base._base is not None else base
+    return result

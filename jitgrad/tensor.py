@@ -1,0 +1,247 @@
+"""Tensor: an array, and its place in the recorded graph. Its methods are ops, defined with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .autograd.grad_mode import state as grad_state
+from .layout import Layout, Size
+
+__all__ = ["Tensor", "method", "wrap"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+    "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
+    "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
+    "by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more informations."
+)
+
+
+class Tensor:
+    """A multi-dimensional array that remembers how it was computed.
+
+    Made by ``jitgrad.tensor``, ``jitgrad.zeros`` and the like, or by ops. The attributes with
+    defaults below are set on an instance only when they differ, which keeps creation cheap.
+    """
+
+    _data: Any  # numpy.ndarray on CPU; views are views of it
+    _layout: Layout
+    _counter: list[int]  # version of the memory, shared by all views of it
+    _requires_grad = False
+    _edge: Any = None  # (node, output number) of the op that made it
+    _grad: Tensor | None = None
+    _base: Tensor | None = None
+    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
+    _leaf_hooks: dict[int, Any] | None = None
+    __array_priority__ = 1000
+    __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of the dimensions."""
+        return self._layout.size
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self._layout.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where the values are."""
+        from .device import device
+
+        return device(str(self._layout.device))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def data(self) -> Tensor:
+        """The same values outside the graph, with a version counter of their own."""
+        return wrap(self._data, self._layout)
+
+    @property
+    def _version(self) -> int:
+        return self._counter[0]
+
+    # -- the graph ----------------------------------------------------------------------------
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the op that made this tensor; None for leaves."""
+        return self._edge[0] if self._edge is not None else None
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of ``grad_fn`` this is."""
+        return self._edge[1] if self._edge is not None else 0
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self._edge is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether ops on this tensor are recorded."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._edge is not None and not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if value and self._layout.dtype.category < 2:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` in place and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this is a non-leaf whose gradient will be kept."""
+        edge = self._edge
+        return edge is not None and edge[0].retained is not None and edge[1] in edge[0].retained
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
+        if not self._requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._edge is not None:
+            import weakref
+
+            node, number = self._edge
+            if node.retained is None:
+                node.retained = {}
+            node.retained[number] = weakref.ref(self)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by ``backward``; None before the first."""
+        if self._edge is not None and self._grad is None and not self.retains_grad:
+            warnings.warn(_NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            self._check_grad(value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def _check_grad(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {_kind(value)}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._layout.dtype is not self._layout.dtype:
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with dtype "
+                f"'{_c_name(self)}'. The gradient must match the tensor's dtype."
+            )
+        if value._layout.device != self._layout.device:
+            raise RuntimeError(
+                f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with "
+                f"device type '{self.device.type}'. Please ensure that the gradient and the tensor are on "
+                "the same device"
+            )
+        if value.shape != self.shape:
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
+            )
+
+    def detach(self) -> Tensor:
+        """Return the same memory outside the graph; a view that shares the version counter."""
+        result = wrap(self._data, self._layout)
+        result._counter = self._counter
+        return result
+
+    def detach_(self) -> Tensor:
+        """Take this tensor out of the graph: it becomes a leaf that requires no grad."""
+        if self._base is not None and self._edge is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+                "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+                "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+                "torch/optim/optimizer.py as a reference."
+            )
+        self._edge, self._requires_grad, self._accumulator = None, False, None
+        return self
+
+    # -- for the recorder ---------------------------------------------------------------------
+
+    def _rebase(self, edge: Any) -> None:
+        """Become output ``edge`` of the graph."""
+        self._edge, self._requires_grad = edge, True
+
+    def _attached(self, edge: Any) -> Tensor:
+        """The same memory and version counter, as an output of the graph."""
+        result = self.detach()
+        result._rebase(edge)
+        return result
+
+    def _overlaps(self, other: Tensor) -> bool:
+        """Whether writing to ``other`` could change this tensor while it is being read."""
+        if self is other or self._counter is not other._counter:
+            return False
+        return not (self._layout is other._layout and _address(self) == _address(other))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _c_name(tensor: Tensor) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+    names |= {"complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "uint8": "unsigned char"}
+    return names.get(tensor.dtype.name, tensor.dtype.name)
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor._data.__array_interface__["data"][0]
+
+
+_new = object.__new__
+
+
+def wrap(data: Any, layout: Layout) -> Tensor:
+    """Make a tensor of an array whose layout is known."""
+    tensor = _new(Tensor)
+    tensor._data = data
+    tensor._layout = layout
+    tensor._counter = [0]
+    return tensor
+
+
+def method(function: F) -> F:
+    """Make ``function`` a method of Tensor; ops are defined in their own files."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def recording(*tensors: Tensor) -> bool:
+    """Whether an op on these tensors is recorded."""
+    return grad_state.enabled and any(t._requires_grad for t in tensors)

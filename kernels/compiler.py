@@ -1,0 +1,197 @@
+"""Source text to machine code: the only place that calls njit.
+
+A kernel's text is self-contained, so its hash names everything that decides its machine code.
+Compiled overloads are kept on disk, one file each, under a name made of that hash, the argument
+types, the CPU and the versions of Python and Numba; a file that exists is therefore never stale.
+Numba's own ``cache=True`` is not used: its key misses options, constants and callees, and its
+index file has no lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import pickle
+import sys
+import tempfile
+import time
+import types
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.core import errors
+from numba.core.compiler import CompileResult
+
+__all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
+
+PRELUDE = """\
+import math
+import numpy as np
+from numba import njit
+"""
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+CONTRACT, REASSOCIATE = frozenset({"contract"}), frozenset({"contract", "reassoc", "nsz"})
+
+
+class KernelError(TypeError):
+    """A kernel's text cannot be compiled for the argument types that it was given."""
+
+
+@dataclass
+class Statistics:
+    """What this process compiled and what it found on disk."""
+
+    compiled: int = 0
+    loaded: int = 0
+    compile_seconds: float = 0.0
+    load_seconds: float = 0.0
+
+
+statistics = Statistics()
+
+
+def _user_cache() -> Path:
+    if os.environ.get("JITGRAD_CACHE_DIR"):
+        return Path(os.environ["JITGRAD_CACHE_DIR"])
+    if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"]) / "jitgrad" / "cache"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "jitgrad"
+
+
+def _stamp() -> str:
+    """Names everything outside the kernel's text that its machine code depends on."""
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k in ("NUMBA_OPT", "NUMBA_BOUNDSCHECK"))
+    cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+    digest = hashlib.sha256(repr((features, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
+
+
+def cache_directory() -> Path:
+    """The folder that holds compiled kernels: ``$JITGRAD_CACHE_DIR``, else the user's cache."""
+    try:
+        return _user_cache() / _stamp()
+    except RuntimeError:  # no home directory
+        return Path(tempfile.gettempdir()) / "jitgrad" / _stamp()
+
+
+class DiskCache:
+    """Numba's cache protocol for one kernel: a checked file per overload, written by rename."""
+
+    warned = False
+    cache_path = None
+
+    def __init__(self, stem: str, text: str):
+        self.stem, self.text = stem, text
+
+    def _path(self, signature: Any) -> Path:
+        types_hash = hashlib.sha256(repr(tuple(getattr(signature, "args", signature))).encode()).hexdigest()[:16]
+        return cache_directory() / f"{self.stem}-{types_hash}.kernel"
+
+    def load_overload(self, signature: Any, target_context: Any) -> CompileResult | None:
+        start = time.perf_counter()
+        try:
+            blob = self._path(signature).read_bytes()
+            if hashlib.sha256(blob[32:]).digest() != blob[:32]:
+                return None
+            target_context.refresh()
+            result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
+        except Exception:  # whatever lies in the file, compiling afresh is right
+            return None
+        statistics.loaded += 1
+        statistics.load_seconds += time.perf_counter() - start
+        return result
+
+    def save_overload(self, signature: Any, result: CompileResult) -> None:
+        payload = pickle.dumps(result._reduce())
+        try:
+            path = self._path(signature)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, hashlib.sha256(payload).digest() + payload)
+            source = path.parent / f"{self.stem}.py"
+            if not source.exists():
+                _write(source, self.text.encode())
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not DiskCache.warned:
+            DiskCache.warned = True
+            warnings.warn(
+                f"jitgrad cannot keep compiled kernels in {cache_directory()} ({error}); "
+                "every process will compile them again. Set JITGRAD_CACHE_DIR to a writable folder.",
+                stacklevel=2,
+            )
+
+    def flush(self) -> None:
+        """Part of Numba's protocol; files are only removed by ``python -m jitgrad cache``."""
+
+
+def _write(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+class _Timed:
+    """A dispatcher's compile method that counts time and explains failures."""
+
+    def __init__(self, name: str, dispatcher: Any):
+        self.name, self.compile = name, dispatcher.compile
+
+    def __call__(self, signature: Any) -> Any:
+        start, loaded = time.perf_counter(), statistics.loaded
+        try:
+            entry = self.compile(signature)
+        except errors.NumbaError as error:
+            args = ", ".join(str(a) for a in getattr(signature, "args", signature))
+            raise KernelError(f"{self.name}: cannot compile for ({args}): {_first_cause(error)}") from None
+        if statistics.loaded == loaded:
+            statistics.compiled += 1
+            statistics.compile_seconds += time.perf_counter() - start
+        return entry
+
+
+def _first_cause(error: Exception) -> str:
+    """The lines of Numba's report that name the cause and the line of the kernel."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [
+        line
+        for line in lines
+        if line and not line.startswith(("Failed in", "During:", "There are", "-", "<", "^", "[1]"))
+    ]
+    place = [line for line in lines if line.startswith("File ")]
+    return "; ".join(dict.fromkeys([*telling[:3], *place[:1]])) or type(error).__name__
+
+
+def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> Any:
+    """Return the function ``name`` that ``text`` defines, as a lazily compiling Numba dispatcher.
+
+    ``text`` may use ``np``, ``math`` and ``njit`` and must define everything else that it names.
+    """
+    text = f"{PRELUDE}{text}"
+    key = hashlib.sha256(f"{text}{sorted(fastmath)}{sorted(OPTIONS.items())}".encode()).hexdigest()[:24]
+    stem = f"{name}-{key}"
+    module = types.ModuleType(f"jitgrad_kernel_{name}_{key}")
+    # Registered first: what is loaded from disk looks its module up by name.
+    sys.modules[module.__name__] = module
+    filename = f"<jitgrad {stem}.py>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    exec(compile(text, filename, "exec"), module.__dict__)
+    dispatcher = numba.njit(**OPTIONS, fastmath=set(fastmath))(getattr(module, name))
+    if hasattr(dispatcher, "_cache"):  # a plain function under NUMBA_DISABLE_JIT
+        dispatcher._cache = DiskCache(stem, text)
+        dispatcher.compile = _Timed(name, dispatcher)
+    return dispatcher

@@ -1,0 +1,147 @@
+"""The gateway: every kernel of every op on every device starts in ``launch``.
+
+A kernel is anything with a ``name``, a ``call`` and the positions of the arguments that it
+writes: an emitted elementwise loop, a hand-written loop (``@loop``), or a routine of a library
+under a name (``@library``). Whoever wants to see, count, time or record launches adds a function
+to ``observers``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import threads
+from .compiler import CONTRACT, REASSOCIATE, compile_text
+from .emit import retype, words_text
+from .words import WORDS
+
+__all__ = ["Kernel", "launch", "library", "loop", "observers"]
+
+Observer = Callable[["Kernel", tuple[Any, ...], float], None]
+observers: list[Observer] = []
+
+
+def launch(kernel: Kernel, *args: Any) -> None:
+    """Run ``kernel`` on ``args``: input arrays, output arrays, scalars."""
+    if not observers:
+        kernel.call(*args)
+        return
+    start = time.perf_counter()
+    kernel.call(*args)
+    seconds = time.perf_counter() - start
+    for observer in tuple(observers):
+        observer(kernel, args, seconds)
+
+
+class Kernel:
+    """A named computation on arrays; ``writes`` holds the positions of the arguments it changes."""
+
+    __slots__ = ("call", "name", "writes")
+
+    def __init__(self, name: str, call: Callable[..., None], writes: tuple[int, ...]):
+        self.name, self.call, self.writes = name, call, writes
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
+    """Wrap a call of BLAS, LAPACK, FFT or sort as a kernel; ``writes`` names the outputs."""
+
+    def wrap(function: Callable[..., None]) -> Kernel:
+        parameters = list(inspect.signature(function).parameters)
+        kernel = Kernel(function.__name__, function, tuple(parameters.index(w) for w in writes))
+        return kernel
+
+    return wrap
+
+
+_ACCUMULATORS = {"bool": "int64", "uint8": "int64", "int8": "int64", "int16": "int64", "int32": "int64"}
+SPLIT_SIZE = 1 << 18
+
+
+class Loop(Kernel):
+    """A loop written by hand: its text is specialised to the dtype of its leading array."""
+
+    __slots__ = ("dtype_from", "fastmath", "parameters", "split", "tree", "variants", "words")
+
+    def __init__(self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None):
+        self.tree: ast.FunctionDef = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]  # type: ignore
+        self.tree.decorator_list = []
+        self.parameters = list(inspect.signature(function).parameters)
+        stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
+        writes = tuple(k for k, p in enumerate(self.parameters) if p in stored)
+        super().__init__(function.__name__, self._dispatch, writes)
+        self.words = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id in WORDS}
+        self.fastmath = REASSOCIATE if reassoc else CONTRACT
+        self.split = tuple(self.parameters.index(s) for s in split)
+        self.dtype_from = self.parameters.index(dtype_from) if dtype_from else 0
+        self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
+
+    def text(self, dtype: str) -> str:
+        """The self-contained source for compute dtype ``dtype``."""
+        scalar = {"bool": "bool_"}.get(dtype, dtype)
+        accumulator = _ACCUMULATORS.get(dtype, scalar)
+        head = f"T = np.{scalar}\nA = np.{accumulator}\n"
+        return f"{head}{words_text(self.words, dtype)}\n{retype(ast.unparse(self.tree))}\n"
+
+    def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
+        """Return the compiled loop for ``dtype``."""
+        if dtype not in self.variants:
+            self.variants[dtype] = compile_text(self.name, self.text(dtype.name), self.fastmath)
+        return self.variants[dtype]
+
+    def _dispatch(self, *args: Any) -> None:
+        dtype = args[self.dtype_from].dtype
+        try:
+            run = self.variants[dtype]
+        except KeyError:
+            run = self.variant(dtype)
+        if self.split and threads.get_num_threads() > 1 and args[self.split[0]].size >= SPLIT_SIZE:
+            self._dispatch_split(run, args)
+        else:
+            run(*args)
+
+    def _dispatch_split(self, run: Callable[..., None], args: tuple[Any, ...]) -> None:
+        rows = args[self.split[0]].shape[0]
+        parts = min(rows, threads.get_num_threads())
+        edges = [rows * k // parts for k in range(parts + 1)]
+        jobs = []
+        for begin, end in zip(edges, edges[1:], strict=False):
+            part = tuple(a[begin:end] if k in self.split else a for k, a in enumerate(args))
+            jobs.append((run, part))
+        threads.run_together(jobs)
+
+
+def _is_store(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _base_name(node: ast.Subscript) -> str:
+    return node.value.id if isinstance(node.value, ast.Name) else ""
+
+
+def loop(
+    function: Callable[..., None] | None = None, *, reassoc: bool = False, split: tuple[str, ...] = (),
+    dtype_from: str | None = None,
+) -> Any:  # fmt: skip
+    """Declare a hand-written loop kernel.
+
+    The function takes arrays and scalars, outputs after inputs, and names only its parameters,
+    ``np``, ``math``, words, ``T`` (compute dtype: that of ``dtype_from``, by default the first
+    parameter) and ``A`` (accumulator dtype). Float literals are read as ``T``. ``reassoc`` allows
+    sums to be reordered. ``split`` names the arrays that are cut along axis 0 for several threads,
+    when rows are independent.
+    """
+
+    def wrap(function: Callable[..., None]) -> Loop:
+        return Loop(function, reassoc, split, dtype_from)
+
+    return wrap if function is None else wrap(function)
