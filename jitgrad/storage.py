@@ -13,11 +13,10 @@ __all__ = ["empty_for"]
 
 def empty_for(layout: Layout) -> Any:
     """Allocate an uninitialised array of this layout."""
-    if layout.device != "cpu":
-        from_device = _allocators[layout.device.type]
-        return from_device(layout)
-    if layout.contiguous:
+    if layout.contiguous and layout.device == "cpu":
         return np.empty(layout.shape, layout.numpy_dtype)
+    if layout.device != "cpu":
+        return _allocators[layout.device.type](layout)
     order = sorted(range(layout.ndim), key=lambda d: (-layout.strides[d], d))
     flat = np.empty([layout.shape[d] for d in order], layout.numpy_dtype)
     return flat.transpose(np.argsort(order))

@@ -104,9 +104,10 @@ def _modified(tensor: Tensor, version: int) -> str:
 class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to the leaf's ``.grad``."""
 
+    sequence_number = 1 << 62
+
     def __init__(self, variable: Tensor):
         self.variable = variable
-        self.sequence_number = 1 << 62
 
     def release(self) -> None:
         """A leaf keeps nothing that could be freed."""

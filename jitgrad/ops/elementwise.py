@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,7 @@ class Call:
 class Wanted:
     """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
 
-    __slots__ = ("call", "names", "passed", "plans", "rules", "saves")
+    __slots__ = ("call", "direct", "names", "passed", "plans", "rules", "save", "saves", "scalar_names")
 
     def __init__(self, call: Call, wants: tuple[bool, ...]):
         op, self.call = call.op, call
@@ -48,6 +49,12 @@ class Wanted:
         self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
         self.saves = [n for n in (*array_names(call), "out") if n in used]
+        self.save = _saver(tuple(array_names(call)), tuple(self.saves))
+        self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
+        # Whether results go to the edges as they are: every input wanted, of the result's shape and dtype.
+        self.direct = len(self.names) == len(wants) and all(
+            x.shape == call.shape and x.numpy_dtype == call.dtype for x in call.inputs
+        )
         self.plans: dict[Layout, Plan] = {}
 
     def plan(self, g: Layout, saved: list[Layout]) -> Plan:
@@ -64,6 +71,32 @@ class Wanted:
         )  # fmt: skip
 
 
+@functools.cache
+def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., None]:
+    """Return ``save(node, out, *operands)``, which keeps what the rules name.
+
+    Written out as text, like a namedtuple's methods: it runs for every recorded op.
+    """
+    tensors = ["_alias(out)" if n == "out" else n for n in saves]
+    versions = [f"{n}._counter[0]" for n in saves]
+    text = (
+        f"def save(node, out, {', '.join(operands)}):\n"
+        f"    node.saved = ({''.join(t + ', ' for t in tensors)})\n"
+        f"    node.versions = ({''.join(v + ', ' for v in versions)})\n"
+        f"    node.edges = ({''.join(f'{n}._edge or edge_of({n}), ' for n in operands)})\n"
+    )
+    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of}
+    exec(text, scope)
+    return scope["save"]
+
+
+def _alias(out: Tensor) -> Tensor:
+    """The result outside the graph: a node must not hold its own output."""
+    alias = wrap(out._data, out._layout)
+    alias._counter = out._counter
+    return alias
+
+
 def array_names(call: Call) -> list[str]:
     """Names of the operands that are tensors."""
     return [a.name for a in call.arguments if a.kind == "array"]
@@ -73,7 +106,7 @@ class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass that carries its printed name."""
 
     wanted: Wanted
-    scalars: dict[str, Any]
+    scalars: dict[str, Any] = {}  # noqa: RUF012  (never written to: nodes set their own)
 
     def vjp(self, g: Any) -> tuple[Any, ...]:
         """Run the backward kernel, all wanted gradients in one loop."""
@@ -83,9 +116,10 @@ class ElementwiseNode(Node):
         plan = wanted.plans.get(g._layout)
         if plan is None:
             plan = wanted.plans[g._layout] = wanted.plan(g._layout, [s._layout for s in saved])
-        scalars = tuple(self.scalars[n] for n in _scalar_names(wanted)) if self.scalars else ()
+        scalars = tuple([self.scalars[n] for n in wanted.scalar_names]) if self.scalars else ()
         arrays = plan.run([g._data, *[s._data for s in saved]], scalars)
-        return self._shaped([wrap(a, lay) for a, lay in zip(arrays, plan.layouts, strict=True)])
+        results = [wrap(a, lay) for a, lay in zip(arrays, plan.layouts, strict=True)]
+        return results if wanted.direct else self._shaped(results)
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
         """Apply the same rules to tensors: differentiable to any order."""
@@ -131,11 +165,6 @@ def _cast_like(grad: Any, layout: Layout) -> Any:
     return grad.to(layout.dtype)
 
 
-def _scalar_names(wanted: Wanted) -> list[str]:
-    used = {p for rule in wanted.rules for p in rule.parameters}
-    return [a.name for a in wanted.call.arguments if a.kind == "scalar" and a.name in used]
-
-
 class ElementwiseOp:
     """The callable behind ``jitgrad.NAME`` and ``Tensor.NAME`` of one declaration."""
 
@@ -170,7 +199,7 @@ class ElementwiseOp:
         if grad_state.enabled:
             for t in tensors:
                 if t._requires_grad:
-                    self._record(call, tensors, operands, out, out)
+                    self._record(call, tensors, operands, out)
                     break
         return out
 
@@ -179,20 +208,20 @@ class ElementwiseOp:
         target = tensors[0]
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_inplace_target(target, record)
-        saved_inputs = [target._preserved(), *tensors[1:]] if record and self._saves_target(call) else tensors
+        saved_inputs = [target.detach().clone(), *tensors[1:]] if record and self._saves_target(call) else tensors
         arrays = [t._data for t in tensors]
         arrays[1:] = [a.copy() if t._overlaps(target) else a for a, t in zip(arrays[1:], tensors[1:], strict=True)]
         call.forward.run(arrays, scalars, into=target._data)
         target._counter[0] += 1
         if record:
-            self._record(call, tensors, operands, target, target, saved_inputs)
+            self._record(call, tensors, operands, target, saved_inputs)
         return target
 
     def _saves_target(self, call: Call) -> bool:
         name = call.arguments[0].name
         return any(name in rule.parameters for rule in call.op.grads.values())
 
-    def _record(self, call: Call, tensors: list[Tensor], operands: Any, out: Tensor, alias: Tensor,
+    def _record(self, call: Call, tensors: list[Tensor], operands: Any, out: Tensor,
                 saved_inputs: list[Tensor] | None = None) -> None:  # fmt: skip
         grads = call.op.grads
         wants = tuple([t._requires_grad for t in tensors])
@@ -203,20 +232,16 @@ class ElementwiseOp:
             return
         node = self.node_type()
         node.wanted = wanted
-        node.edges = tuple([edge_of(t) if t._requires_grad else None for t in tensors])
-        node.saved = tuple([self._saved(n, call, saved_inputs or tensors, out) for n in wanted.saves])
-        node.versions = tuple([s._counter[0] for s in node.saved])
-        node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
+        wanted.save(node, out, *(saved_inputs or tensors))
+        if saved_inputs:
+            node.edges = tuple([edge_of(t) for t in tensors])
+        if wanted.scalar_names:
+            node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
         node.sequence_number = next_sequence_number()
-        out._rebase((node, 0))
-
-    @staticmethod
-    def _saved(name: str, call: Call, tensors: list[Tensor], out: Tensor) -> Tensor:
-        if name != "out":
-            return tensors[array_names(call).index(name)]
-        alias = wrap(out._data, out._layout)  # outside the graph: a node must not hold its own output
-        alias._counter = out._counter
-        return alias
+        if out._base is None:
+            out._edge, out._requires_grad = (node, 0), True
+        else:
+            out._rebase((node, 0))
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute into ``target`` without a trace: for buffers that the engine owns."""
@@ -344,7 +369,7 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
     """The public function: a fast road for tensors alone, the general one for everything else."""
     fast: dict[Any, Call] = {}
     get, general, record = fast.get, operation.__call__, operation._record
-    op = operation.op
+    op, node_type = operation.op, operation.node_type
 
     def remember(x: Tensor, y: Tensor) -> Tensor:
         out = general(x, y)
@@ -368,7 +393,15 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
         launch(forward.kernel, x._data, y._data, data)
         out = wrap(data, layout)
         if (x._requires_grad or y._requires_grad) and grad_state.enabled:
-            record(call, [x, y], (x, y), out, out)
+            wanted = call.wants.get((x._requires_grad, y._requires_grad))
+            if wanted is None:
+                record(call, (x, y), (x, y), out)
+                return out
+            node = node_type()
+            node.wanted = wanted
+            wanted.save(node, out, x, y)
+            node.sequence_number = next_sequence_number()
+            out._edge, out._requires_grad = (node, 0), True
         return out
 
     simple = len(op.inputs) == 2 and not op.scalars

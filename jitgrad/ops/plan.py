@@ -24,23 +24,35 @@ __all__ = ["Plan", "plan_elementwise"]
 
 
 class Plan:
-    """One kernel for one combination of layouts, with the layouts of its results."""
+    """One kernel for one combination of layouts, with the layouts of its results.
 
-    __slots__ = ("as_is", "kernel", "layouts", "order", "strided", "tail")
+    ``run(arrays, scalars, into=None)`` launches on input arrays and returns new result arrays, or
+    writes into the array ``into``.
+    """
+
+    __slots__ = ("as_is", "kernel", "layouts", "order", "run", "tail")
 
     def __init__(self, kernel: Any, layouts: tuple[Layout, ...], form: str, order: str, tail: tuple[Any, ...]):
-        self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.as_is, self.strided, self.order = form == "1d", form == "strided", order
+        self.kernel, self.layouts, self.order, self.tail = kernel, layouts, order, tail
+        self.as_is = form == "1d"
+        self.run = {"1d": self._run_1d, "flat": self._run_flat, "strided": self._run_strided}[form]
 
-    def run(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
-        """Launch on input arrays; return new result arrays, or write into ``into``."""
-        results = [empty_for(layout) for layout in self.layouts] if into is None else [into]
-        every = [*arrays, *results]
-        if self.strided:
-            every = [first_element(a) for a in every]
-        elif not self.as_is:
-            every = [a.ravel(self.order) for a in every]
-        launch(self.kernel, *every, *scalars, *self.tail)
+    def _results(self, into: Any) -> list[Any]:
+        return [empty_for(layout) for layout in self.layouts] if into is None else [into]
+
+    def _run_1d(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
+        results = self._results(into)
+        launch(self.kernel, *arrays, *results, *scalars)
+        return results
+
+    def _run_flat(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
+        results, order = self._results(into), self.order
+        launch(self.kernel, *[a.ravel(order) for a in arrays], *[r.ravel(order) for r in results], *scalars)
+        return results
+
+    def _run_strided(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
+        results = self._results(into)
+        launch(self.kernel, *[first_element(a) for a in (*arrays, *results)], *scalars, *self.tail)
         return results
 
 
