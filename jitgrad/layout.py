@@ -53,6 +53,33 @@ class Layout:
 # Layouts and what is planned from them are caches: emptied when full, so that loops over many
 # shapes stay bounded.
 CAPACITY = 1 << 14
+
+
+class _Cache(dict[Any, Any]):
+    """A dictionary that empties itself when full."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= CAPACITY:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+def cache() -> dict[Any, Any]:
+    """Return a new bounded dictionary for what follows from layouts, dtypes and settings."""
+    made = _Cache()
+    _caches.append(made)
+    return made
+
+
+_caches: list[_Cache] = []
+
+
+def forget_plans() -> None:
+    """Empty every cache of plans: a setting that they depend on has changed."""
+    for made in _caches:
+        made.clear()
+
+
 _interned: dict[Any, Layout] = {}
 
 

@@ -126,6 +126,7 @@ class Tensor:
             import weakref
 
             node, number = self._edge
+            node.special = True
             if node.retained is None:
                 node.retained = {}
             node.retained[number] = weakref.ref(self)

@@ -52,7 +52,6 @@ class _Task:
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.waiting: dict[Key, Tensor] = {}
         self.owned: set[Key] = set()
-        self.fresh: set[Key] = set()
         self.leaves: dict[Node, int] = {}
         self.captured: dict[Key, Tensor | None] = {}
         self.wanted = {_key(e) for e in wanted} if wanted is not None else None
@@ -65,8 +64,36 @@ class _Task:
             self.needed = self.find_needed(nodes)
         for root, gradient in zip(roots, gradients, strict=True):
             self.deliver(root, gradient, fresh=False)
+        if self.wanted is not None or observers:
+            for node in nodes:
+                self.step(node)
+        else:
+            self.sweep(nodes)
+
+    def sweep(self, nodes: list[Node]) -> None:
+        """The common road of ``step``: nodes with one output and no hooks, nothing observed."""
+        waiting, create, keep, deliver = self.waiting, self.create, self.keep, self.deliver
         for node in nodes:
-            self.step(node)
+            if node.special:
+                self.step(node)
+                continue
+            grad = waiting.pop(node, None)
+            if grad is None:
+                self.skip(node)
+                continue
+            results = node.vjp_recorded(grad) if create else node.vjp(grad)
+            if not keep:
+                node.release()
+            for edge, result in zip(node.edges, results, strict=True):
+                if edge is None:
+                    continue
+                target = edge[0]
+                if result is None:
+                    self.settle(target)
+                elif target.special or target in waiting:
+                    deliver(edge, result, node.fresh and result is not grad and result._base is None)
+                else:
+                    waiting[target] = result
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """All op nodes that lie behind the roots; counts what each leaf has to wait for."""
@@ -171,21 +198,24 @@ class _Task:
 
     def deliver(self, edge: Edge, grad: Tensor, fresh: bool) -> None:
         """Add a gradient to what waits at ``edge``: kept, then summed anew, then added in place."""
-        key = edge[0] if edge[0].n_outputs == 1 else edge
-        waiting = self.waiting
-        there = waiting.get(key)
-        if there is None:
-            waiting[key] = grad
-            if fresh:
-                self.fresh.add(key)
-        elif key in self.owned and not self.create:
-            add_into(there, grad)
-        else:
-            waiting[key] = add_new(there, grad)
-            self.owned.add(key)
-            self.fresh.add(key)
-        if type(edge[0]) is AccumulateGrad:
-            self.settle(edge[0])
+        target = edge[0]
+        key = target if target.n_outputs == 1 else edge
+        there = self.waiting.get(key)
+        if there is not None:
+            fresh = True
+            if key in self.owned and not self.create:
+                add_into(there, grad)
+                grad = there
+            else:
+                grad = add_new(there, grad)
+                self.owned.add(key)
+        if type(target) is AccumulateGrad:
+            left = self.leaves[target] = self.leaves[target] - 1
+            if not left:
+                self.waiting.pop(key, None)
+                self.finish_leaf(target, grad, fresh)
+                return
+        self.waiting[key] = grad
 
     def settle(self, node: Node) -> None:
         """One contribution less to wait for; the last one lets a leaf accumulate."""
@@ -195,10 +225,10 @@ class _Task:
         if self.leaves[node] == 0:
             grad = self.waiting.pop(node, None)
             if grad is not None:
-                self.finish_leaf(node, grad)
+                self.finish_leaf(node, grad, fresh=node in self.owned)
 
-    def finish_leaf(self, node: AccumulateGrad, grad: Tensor) -> None:
-        variable, fresh = node.variable, node in self.fresh
+    def finish_leaf(self, node: AccumulateGrad, grad: Tensor, fresh: bool) -> None:
+        variable = node.variable
         for hook in list((variable._leaf_hooks or {}).values()):
             hooked = _hooked(hook, grad)
             fresh = fresh and hooked is grad

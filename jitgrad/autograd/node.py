@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-__all__ = ["AccumulateGrad", "Edge", "Node", "edge_of", "next_sequence_number"]
+__all__ = ["FREED", "AccumulateGrad", "Edge", "Node", "edge_of", "modified", "next_sequence_number"]
 
 Edge = tuple["Node", int]
 next_sequence_number = itertools.count().__next__
@@ -43,6 +43,8 @@ class Node:
     n_outputs = 1
     # Whether ``vjp`` returns tensors that nobody else holds, which may then become ``.grad``.
     fresh = True
+    # Whether the engine must look closer: several outputs, hooks, retained gradients, or a leaf.
+    special = False
     tensor_hooks: dict[int, list[Callable[..., Any]]] | None = None
     retained: dict[int, Any] | None = None
     pre_hooks: dict[int, Callable[..., Any]] | None = None
@@ -84,11 +86,11 @@ class Node:
             raise RuntimeError(FREED)
         for tensor, version in zip(saved, self.versions, strict=True):
             if tensor._counter[0] != version:
-                raise RuntimeError(_modified(tensor, version))
+                raise RuntimeError(modified(tensor, version))
         return saved
 
 
-def _modified(tensor: Tensor, version: int) -> str:
+def modified(tensor: Tensor, version: int) -> str:
     title = tensor.type().replace("jitgrad.", "torch.")
     shape = ", ".join(map(str, tensor.shape))
     edge = tensor._edge or getattr(tensor, "_origin", None)
@@ -105,6 +107,7 @@ class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to the leaf's ``.grad``."""
 
     sequence_number = 1 << 62
+    special = True
 
     def __init__(self, variable: Tensor):
         self.variable = variable

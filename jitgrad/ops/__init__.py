@@ -1,2 +1,2 @@
 """Differentiable ops, one family a file."""
-from . import elementwise, create
+from . import publish, create

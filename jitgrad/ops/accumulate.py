@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..tensor import Tensor
-from .elementwise import OPERATIONS
+from .publish import OPERATIONS
 from .registry import FUNCTIONS
 
 __all__ = ["add_into", "add_new", "own_copy"]

@@ -10,7 +10,7 @@ from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
 from ..kernels.emit import Argument
 from ..kernels.rules import Rule
-from ..layout import CAPACITY, Layout, intern
+from ..layout import Layout, cache, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
@@ -20,7 +20,7 @@ from .structured import Structured
 
 __all__ = ["cast", "contiguous", "copy_into", "in_layout"]
 
-_plans: dict[tuple[Layout, Layout], Plan] = {}
+_plans: dict[tuple[Layout, Layout], Plan] = cache()
 
 
 def _same(x: Any) -> Any:
@@ -35,8 +35,6 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     key = (source._layout, layout)
     plan = _plans.get(key)
     if plan is None:
-        if len(_plans) >= CAPACITY:
-            _plans.clear()
         wide = np.promote_types(source._layout.numpy_dtype, layout.numpy_dtype)
         dtype = wide if wide.kind == "c" else layout.numpy_dtype
         plan = _plans[key] = plan_elementwise(

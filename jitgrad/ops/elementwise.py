@@ -1,177 +1,50 @@
-"""Declarations from the table become functions, methods and nodes of the graph."""
+"""Elementwise ops at work: operands are bound and checked, then planned once and launched."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
-from ..autograd.node import Node, edge_of, next_sequence_number
-from ..kernels import elementwise as table  # noqa: F401  (declares the ops)
-from ..kernels.declaration import Elementwise, on_declaration
+from ..autograd.node import edge_of, next_sequence_number
+from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
-from ..kernels.launch import launch
-from ..layout import CAPACITY, Layout, broadcast_shapes
-from ..tensor import Tensor, wrap
+from ..layout import broadcast_shapes, cache
+from ..tensor import Tensor
 from .arguments import check_category, check_devices, check_inplace_target, check_result_cast, number
-from .plan import Plan, plan_elementwise
-from .registry import FUNCTIONS, OPS, public
+from .calls import Call, ElementwiseNode
+from .plan import plan_elementwise
 
-__all__ = ["ElementwiseNode", "ElementwiseOp"]
-
-
-class Call:
-    """All that is known of one op for one combination of operands: the forward plan, and for
-    recording, which inputs each set of wanted gradients needs."""
-
-    __slots__ = ("arguments", "backward", "dtype", "forward", "inputs", "op", "shape", "wants")
-
-    def __init__(self, op: type[Elementwise], arguments: tuple[Argument, ...], inputs: tuple[Layout, ...],
-                 dtype: np.dtype[Any], shape: tuple[int, ...], forward: Plan):  # fmt: skip
-        self.op, self.arguments, self.inputs = op, arguments, inputs
-        self.dtype, self.shape, self.forward = dtype, shape, forward
-        self.wants: dict[tuple[bool, ...], Wanted] = {}
-
-
-class Wanted:
-    """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
-
-    __slots__ = ("call", "direct", "names", "passed", "plans", "rules", "save", "saves", "scalar_names")
-
-    def __init__(self, call: Call, wants: tuple[bool, ...]):
-        op, self.call = call.op, call
-        self.names = [n for n, w in zip(array_names(call), wants, strict=True) if w and n in op.grads]
-        self.rules = [op.grads[n] for n in self.names]
-        self.passed = all(rule.passes_gradient for rule in self.rules)
-        used = {p for rule in self.rules for p in rule.parameters}
-        self.saves = [n for n in (*array_names(call), "out") if n in used]
-        self.save = _saver(tuple(array_names(call)), tuple(self.saves))
-        self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
-        # Whether results go to the edges as they are: every input wanted, of the result's shape and dtype.
-        self.direct = len(self.names) == len(wants) and all(
-            x.shape == call.shape and x.numpy_dtype == call.dtype for x in call.inputs
-        )
-        self.plans: dict[Layout, Plan] = {}
-
-    def plan(self, g: Layout, saved: list[Layout]) -> Plan:
-        """Return the backward kernel's plan for an incoming gradient of layout ``g``."""
-        call = self.call
-        arrays = ["g", *self.saves]
-        others = [a for a in call.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
-        inputs = dict(zip(array_names(call), call.inputs, strict=True))
-        conjugate = call.op.holomorphic and call.dtype.kind == "c"
-        return plan_elementwise(
-            f"{call.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
-            [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others], [g, *saved], call.dtype, call.shape,
-            [inputs[n].numpy_dtype for n in self.names], conjugate=conjugate,
-        )  # fmt: skip
-
-
-@functools.cache
-def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., None]:
-    """Return ``save(node, out, *operands)``, which keeps what the rules name.
-
-    Written out as text, like a namedtuple's methods: it runs for every recorded op.
-    """
-    tensors = ["_alias(out)" if n == "out" else n for n in saves]
-    versions = [f"{n}._counter[0]" for n in saves]
-    text = (
-        f"def save(node, out, {', '.join(operands)}):\n"
-        f"    node.saved = ({''.join(t + ', ' for t in tensors)})\n"
-        f"    node.versions = ({''.join(v + ', ' for v in versions)})\n"
-        f"    node.edges = ({''.join(f'{n}._edge or edge_of({n}), ' for n in operands)})\n"
-    )
-    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of}
-    exec(text, scope)
-    return scope["save"]
-
-
-def _alias(out: Tensor) -> Tensor:
-    """The result outside the graph: a node must not hold its own output."""
-    alias = wrap(out._data, out._layout)
-    alias._counter = out._counter
-    return alias
-
-
-def array_names(call: Call) -> list[str]:
-    """Names of the operands that are tensors."""
-    return [a.name for a in call.arguments if a.kind == "array"]
-
-
-class ElementwiseNode(Node):
-    """A recorded elementwise op; each op has a subclass that carries its printed name."""
-
-    wanted: Wanted
-    scalars: dict[str, Any] = {}  # noqa: RUF012  (never written to: nodes set their own)
-
-    def vjp(self, g: Any) -> tuple[Any, ...]:
-        """Run the backward kernel, all wanted gradients in one loop."""
-        saved, wanted = self.unpack(), self.wanted
-        if wanted.passed:
-            return self._shaped([g] * len(wanted.names))
-        plan = wanted.plans.get(g._layout)
-        if plan is None:
-            plan = wanted.plans[g._layout] = wanted.plan(g._layout, [s._layout for s in saved])
-        scalars = tuple([self.scalars[n] for n in wanted.scalar_names]) if self.scalars else ()
-        arrays = plan.run([g._data, *[s._data for s in saved]], scalars)
-        results = [wrap(a, lay) for a, lay in zip(arrays, plan.layouts, strict=True)]
-        return results if wanted.direct else self._shaped(results)
-
-    def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
-        """Apply the same rules to tensors: differentiable to any order."""
-        wanted, op = self.wanted, self.wanted.call.op
-        known = dict(zip(wanted.saves, self.unpack(), strict=True))
-        if "out" in known:
-            known["out"] = known["out"]._attached((self, 0))
-        known |= {a.name: a.value for a in wanted.call.arguments if a.kind == "literal"}
-        known |= self.scalars
-        complex_rule = op.holomorphic and wanted.call.dtype.kind == "c"
-        known["g"] = g.conj() if complex_rule else g
-        results = []
-        for name, rule in zip(wanted.names, wanted.rules, strict=True):
-            grad = rule.function(*(known[p] for p in rule.parameters))
-            grad = grad.conj() if complex_rule else grad
-            results.append(_cast_like(grad, self._input_layout(name)))
-        return self._shaped(results)
-
-    def _input_layout(self, name: str) -> Layout:
-        call = self.wanted.call
-        return call.inputs[array_names(call).index(name)]
-
-    def _shaped(self, grads: list[Any]) -> tuple[Any, ...]:
-        """Sum gradients to their inputs' shapes and put them in the order of the edges."""
-        found = dict(zip(self.wanted.names, grads, strict=True))
-        results = []
-        for name, layout in zip(array_names(self.wanted.call), self.wanted.call.inputs, strict=True):
-            grad = found.get(name)
-            if grad is not None:
-                if grad._layout.shape != layout.shape:
-                    grad = FUNCTIONS["sum_to_size"](grad, layout.shape)
-                if grad._layout.dtype is not layout.dtype:
-                    grad = _cast_like(grad, layout)
-            results.append(grad)
-        return tuple(results)
-
-
-def _cast_like(grad: Any, layout: Layout) -> Any:
-    if grad._layout.dtype is layout.dtype:
-        return grad
-    if grad._layout.dtype.is_complex and not layout.dtype.is_complex:
-        grad = grad.real
-    return grad.to(layout.dtype)
+__all__ = ["ElementwiseOp"]
 
 
 class ElementwiseOp:
     """The callable behind ``jitgrad.NAME`` and ``Tensor.NAME`` of one declaration."""
 
     def __init__(self, op: type[Elementwise]):
-        self.op, self.calls = op, {}
-        self.calls: dict[Any, Call] = {}
+        self.op = op
+        self.calls: dict[Any, Call] = cache()
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
+
+    def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
+        """Apply the op, its result written to ``out`` if given."""
+        if out is None:
+            return self(*operands, **named)
+        if grad_state.enabled and (out._requires_grad or any(isinstance(o, Tensor) and o._requires_grad for o in operands)):
+            raise RuntimeError(
+                f"{self.op.name}(): functions with out=... arguments don't support automatic differentiation, but one "
+                "of the arguments requires grad."
+            )
+        result = self(*operands, **named)
+        check_result_cast(result.dtype, out.dtype)
+        if out.shape != result.shape:
+            raise RuntimeError(
+                f"{self.op.name}(): out has shape {list(out.shape)}, the result {list(result.shape)}; pass an out of "
+                "the result's shape"
+            )
+        return out.copy_(result)
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         """Apply the op to tensors and numbers; scalars of the declaration by position or name."""
@@ -187,15 +60,14 @@ class ElementwiseOp:
         full_key = (*key, into)
         call = self.calls.get(full_key)
         if call is None:
-            call = self._remember(full_key, self._plan(operands, tensors, into))
+            call = self.calls[full_key] = self._plan(operands, tensors, into)
         scalars = tuple([_as(call.dtype, v) for a, v in _runtime_numbers(call, operands)]) if numbers else ()
         return self._run(call, tensors, operands, scalars, into)
 
     def _run(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...], into: Any) -> Tensor:
         if into is not None:
             return self._run_into(call, tensors, operands, scalars)
-        forward = call.forward
-        out = wrap(forward.run([t._data for t in tensors], scalars)[0], forward.layouts[0])
+        out = call.forward.compute(*tensors, *scalars)
         if grad_state.enabled:
             for t in tensors:
                 if t._requires_grad:
@@ -210,7 +82,7 @@ class ElementwiseOp:
         check_inplace_target(target, record)
         saved_inputs = [target.detach().clone(), *tensors[1:]] if record and self._saves_target(call) else tensors
         arrays = [t._data for t in tensors]
-        arrays[1:] = [a.copy() if t._overlaps(target) else a for a, t in zip(arrays[1:], tensors[1:], strict=True)]
+        arrays[1:] = [(t.detach().clone() if t._overlaps(target) else t)._data for t in tensors[1:]]
         call.forward.run(arrays, scalars, into=target._data)
         target._counter[0] += 1
         if record:
@@ -225,11 +97,9 @@ class ElementwiseOp:
                 saved_inputs: list[Tensor] | None = None) -> None:  # fmt: skip
         grads = call.op.grads
         wants = tuple([t._requires_grad for t in tensors])
-        wanted = call.wants.get(wants)
-        if wanted is None:
-            wanted = call.wants[wants] = Wanted(call, wants)
         if not grads:
             return
+        wanted = call.want(wants)
         node = self.node_type()
         node.wanted = wanted
         wanted.save(node, out, *(saved_inputs or tensors))
@@ -238,17 +108,14 @@ class ElementwiseOp:
         if wanted.scalar_names:
             node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
         node.sequence_number = next_sequence_number()
-        if out._base is None:
-            out._edge, out._requires_grad = (node, 0), True
-        else:
-            out._rebase((node, 0))
+        out._rebase((node, 0))
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute into ``target`` without a trace: for buffers that the engine owns."""
         key = (target._layout, other._layout, target._layout)
         call = self.calls.get(key)
         if call is None:
-            call = self._remember(key, self._plan((target, other), [target, other], target._layout))
+            call = self.calls[key] = self._plan((target, other), [target, other], target._layout)
         call.forward.run([target._data, other._data], (), into=target._data)
         target._counter[0] += 1
 
@@ -325,13 +192,6 @@ class ElementwiseOp:
             return common, dtypes.bool_
         return common, common.to_real() if op.kind == "real" else common
 
-    def _remember(self, key: Any, call: Call) -> Call:
-        if len(self.calls) >= CAPACITY:
-            self.calls.clear()
-        self.calls[key] = call
-        return call
-
-
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
 
 
@@ -347,77 +207,3 @@ _CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 def _as(dtype: np.dtype[Any], value: Any) -> Any:
     """A Python number of the compute dtype's category: one compiled overload per kernel."""
     return _CAST[dtype.kind](value)
-
-
-OPERATIONS: dict[str, ElementwiseOp] = {}
-
-
-def _publish(op: type[Elementwise]) -> None:
-    """Make a declaration's function, methods, in-place method and operators."""
-    operation = OPERATIONS[op.name] = ElementwiseOp(op)
-    function = _function(operation)
-    OPS[op.name] = operation
-    for name in (op.name, *op.aliases):
-        public(function, name, function_too=op.function, method_too=op.method)
-        if op.method and op.kind != "bool":
-            setattr(Tensor, f"{name}_", _inplace(operation, f"{name}_"))
-    for name in op.operators:
-        setattr(Tensor, name, function)
-
-
-def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
-    """The public function: a fast road for tensors alone, the general one for everything else."""
-    fast: dict[Any, Call] = {}
-    get, general, record = fast.get, operation.__call__, operation._record
-    op, node_type = operation.op, operation.node_type
-
-    def remember(x: Tensor, y: Tensor) -> Tensor:
-        out = general(x, y)
-        call = operation.calls[x._layout, y._layout, None]
-        if call.forward.as_is and not call.forward.layouts[0].device != "cpu":
-            fast[x._layout, y._layout] = call
-        return out
-
-    def unary(x: Any, *rest: Any, **named: Any) -> Tensor:
-        return general(x, *rest, **named)
-
-    def binary(x: Any, y: Any, *rest: Any, **named: Any) -> Tensor:
-        if rest or named or not isinstance(y, Tensor) or not isinstance(x, Tensor):
-            return general(x, y, *rest, **named)
-        call = get((x._layout, y._layout))
-        if call is None:
-            return remember(x, y)
-        forward = call.forward
-        layout = forward.layouts[0]
-        data = np.empty(layout.shape, layout.numpy_dtype)
-        launch(forward.kernel, x._data, y._data, data)
-        out = wrap(data, layout)
-        if (x._requires_grad or y._requires_grad) and grad_state.enabled:
-            wanted = call.wants.get((x._requires_grad, y._requires_grad))
-            if wanted is None:
-                record(call, (x, y), (x, y), out)
-                return out
-            node = node_type()
-            node.wanted = wanted
-            wanted.save(node, out, x, y)
-            node.sequence_number = next_sequence_number()
-            out._edge, out._requires_grad = (node, 0), True
-        return out
-
-    simple = len(op.inputs) == 2 and not op.scalars
-    function = binary if simple else unary
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = op.__doc__
-    return function
-
-
-def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
-    def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
-        return operation(self, *operands, **named, into=self._layout)
-
-    inplace.__name__ = inplace.__qualname__ = name
-    inplace.__doc__ = f"In-place version of ``{operation.op.name}``."
-    return inplace
-
-
-on_declaration(_publish)

@@ -7,7 +7,8 @@ one kernel call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..kernels.launch import launch
 from ..kernels.rules import Rule
 from ..layout import Layout, broadcast_strides, collapse, intern
 from ..storage import empty_for
+from ..tensor import Tensor
 
 __all__ = ["Plan", "plan_elementwise"]
 
@@ -30,11 +32,12 @@ class Plan:
     writes into the array ``into``.
     """
 
-    __slots__ = ("as_is", "kernel", "layouts", "order", "run", "tail")
+    __slots__ = ("compute", "kernel", "layouts", "order", "run", "tail")
 
-    def __init__(self, kernel: Any, layouts: tuple[Layout, ...], form: str, order: str, tail: tuple[Any, ...]):
+    def __init__(self, kernel: Any, inputs: int, scalars: int, layouts: tuple[Layout, ...], form: str,
+                 order: str, tail: tuple[Any, ...]):  # fmt: skip
         self.kernel, self.layouts, self.order, self.tail = kernel, layouts, order, tail
-        self.as_is = form == "1d"
+        self.compute = _computer(inputs, len(layouts), scalars, form)(self)
         self.run = {"1d": self._run_1d, "flat": self._run_flat, "strided": self._run_strided}[form]
 
     def _results(self, into: Any) -> list[Any]:
@@ -54,6 +57,41 @@ class Plan:
         results = self._results(into)
         launch(self.kernel, *[first_element(a) for a in (*arrays, *results)], *scalars, *self.tail)
         return results
+
+
+_ARRAYS = {"1d": "{}", "flat": "{}.ravel(order)", "strided": "first_element({})"}
+
+
+@functools.cache
+def _computer(inputs: int, outputs: int, scalars: int, form: str) -> Callable[[Plan], Callable[..., Any]]:
+    """Return a maker of ``compute(*tensors, *scalars)``, which launches and wraps the results.
+
+    Written out as text for each count of arrays, like a namedtuple's methods: this is the library's
+    hottest path, and loops over one or two items would double its cost.
+    """
+    names = [f"x{k}" for k in range(inputs)]
+    arrays = [_ARRAYS[form].format(f"{n}._data") for n in names]
+    arrays += [_ARRAYS[form].format(f"data{k}") for k in range(outputs)]
+    lines = ["def make(plan):", "    kernel, layouts, order = plan.kernel, plan.layouts, plan.order"]
+    if form == "strided":
+        lines.append("    tail0, tail1, tail2, tail3 = plan.tail")
+    for k in range(outputs):
+        lines.append(f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype")
+        lines.append(f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'")
+    numbers = [f"scalar{k}" for k in range(scalars)]
+    lines.append(f"    def compute({', '.join([*names, *numbers])}):")
+    for k in range(outputs):
+        lines.append(f"        data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})")
+    tail = ["tail0", "tail1", "tail2", "tail3"] if form == "strided" else []
+    lines.append(f"        launch(kernel, {', '.join([*arrays, *numbers, *tail])})")
+    for k in range(outputs):
+        lines.append(f"        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}")
+        lines.append(f"        out{k}._counter = [0]")
+    lines += [f"        return {', '.join(f'out{k}' for k in range(outputs))}", "    return compute"]
+    scope = {"launch": launch, "empty": np.empty, "empty_for": empty_for, "new": object.__new__, "Tensor": Tensor}
+    scope["first_element"] = first_element
+    exec("\n".join(lines), scope)
+    return scope["make"]
 
 
 def first_element(array: Any) -> Any:
@@ -80,7 +118,8 @@ def plan_elementwise(
         strided=form == "strided", parallel=outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
         conjugate=conjugate, device=str(device),
     )  # fmt: skip
-    return Plan(kernel, tuple(outs), form, order, tail)
+    scalars = sum(a.kind == "scalar" for a in arguments)
+    return Plan(kernel, len(inputs), scalars, tuple(outs), form, order, tail)
 
 
 def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -197,7 +197,8 @@ def _record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
     used = {p for n in wants for p in (*op.grads[n][1], *(op.fast[n][1] if n in op.fast else ()))}
     used |= set(op.joint[1]) if op.joint else set()
     _save(node, given, outs, used - {"g", "wants"})
-    node.n_outputs = len(outs)
+    if len(outs) > 1:
+        node.n_outputs, node.special = len(outs), True
     node.sequence_number = next_sequence_number()
     for k, o in enumerate(outs):
         if o._layout.dtype.category >= 2:

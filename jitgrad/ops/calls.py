@@ -1,0 +1,176 @@
+"""What is known of an elementwise op for one combination of operands, and how it is recorded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.node import FREED, Node, edge_of, modified
+from ..kernels.declaration import Elementwise
+from ..kernels.emit import Argument
+from ..layout import Layout
+from ..tensor import Tensor, wrap
+from .plan import Plan, plan_elementwise
+from .registry import FUNCTIONS
+
+__all__ = ["Call", "ElementwiseNode", "Wanted", "array_names"]
+
+
+class Call:
+    """All that is known of one op for one combination of operands: the forward plan, and for
+    recording, which inputs each set of wanted gradients needs."""
+
+    __slots__ = ("arguments", "compute", "dtype", "forward", "inputs", "op", "shape", "wants")
+
+    def __init__(self, op: type[Elementwise], arguments: tuple[Argument, ...], inputs: tuple[Layout, ...],
+                 dtype: np.dtype[Any], shape: tuple[int, ...], forward: Plan):  # fmt: skip
+        self.op, self.arguments, self.inputs = op, arguments, inputs
+        self.dtype, self.shape, self.forward = dtype, shape, forward
+        self.compute = forward.compute
+        self.wants: dict[tuple[bool, ...], Wanted] = {}
+
+    def want(self, wants: tuple[bool, ...]) -> Wanted:
+        """What recording needs when these operands require grad."""
+        found = self.wants.get(wants)
+        if found is None:
+            found = self.wants[wants] = Wanted(self, wants)
+        return found
+
+
+class Wanted:
+    """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
+
+    __slots__ = ("call", "direct", "names", "passed", "plans", "rules", "save", "saves", "scalar_names")
+
+    def __init__(self, call: Call, wants: tuple[bool, ...]):
+        op, self.call = call.op, call
+        self.names = [n for n, w in zip(array_names(call), wants, strict=True) if w and n in op.grads]
+        self.rules = [op.grads[n] for n in self.names]
+        self.passed = all(rule.passes_gradient for rule in self.rules)
+        used = {p for rule in self.rules for p in rule.parameters}
+        self.saves = [n for n in (*array_names(call), "out") if n in used]
+        self.save = _saver(tuple(array_names(call)), tuple(self.saves))
+        self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
+        # Whether results go to the edges as they are: every input wanted, of the result's shape and dtype.
+        self.direct = len(self.names) == len(wants) and all(
+            x.shape == call.shape and x.numpy_dtype == call.dtype for x in call.inputs
+        )
+        self.plans: dict[Layout, Plan] = {}
+
+    def plan(self, g: Layout, saved: list[Layout]) -> Plan:
+        """Return the backward kernel's plan for an incoming gradient of layout ``g``."""
+        call = self.call
+        arrays = ["g", *self.saves]
+        others = [a for a in call.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
+        inputs = dict(zip(array_names(call), call.inputs, strict=True))
+        conjugate = call.op.holomorphic and call.dtype.kind == "c"
+        return plan_elementwise(
+            f"{call.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
+            [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others], [g, *saved], call.dtype, call.shape,
+            [inputs[n].numpy_dtype for n in self.names], conjugate=conjugate,
+        )  # fmt: skip
+
+
+@functools.cache
+def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., None]:
+    """Return ``save(node, out, *operands)``, which keeps what the rules name.
+
+    Written out as text, like a namedtuple's methods: it runs for every recorded op.
+    """
+    tensors = ["_alias(out)" if n == "out" else n for n in saves]
+    versions = [f"{n}._counter[0]" for n in saves]
+    text = (
+        f"def save(node, out, {', '.join(operands)}):\n"
+        f"    node.saved = ({''.join(t + ', ' for t in tensors)})\n"
+        f"    node.versions = ({''.join(v + ', ' for v in versions)})\n"
+        f"    node.edges = ({''.join(f'{n}._edge or edge_of({n}), ' for n in operands)})\n"
+    )
+    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of}
+    exec(text, scope)
+    return scope["save"]
+
+
+def _alias(out: Tensor) -> Tensor:
+    """The result outside the graph: a node must not hold its own output."""
+    alias = wrap(out._data, out._layout)
+    alias._counter = out._counter
+    return alias
+
+
+def array_names(call: Call) -> list[str]:
+    """Names of the operands that are tensors."""
+    return [a.name for a in call.arguments if a.kind == "array"]
+
+
+class ElementwiseNode(Node):
+    """A recorded elementwise op; each op has a subclass that carries its printed name."""
+
+    wanted: Wanted
+    scalars: dict[str, Any] = {}  # noqa: RUF012  (never written to: nodes set their own)
+
+    def vjp(self, g: Any) -> Any:
+        """Run the backward kernel, all wanted gradients in one loop."""
+        saved, wanted = self.saved, self.wanted
+        if saved is None:
+            raise RuntimeError(FREED)
+        for tensor, version in zip(saved, self.versions, strict=True):
+            if tensor._counter[0] != version:
+                raise RuntimeError(modified(tensor, version))
+        if wanted.passed:
+            return self._shaped([g] * len(wanted.names))
+        plan = wanted.plans.get(g._layout)
+        if plan is None:
+            plan = wanted.plans[g._layout] = wanted.plan(g._layout, [s._layout for s in saved])
+        if wanted.scalar_names:
+            results = plan.compute(g, *saved, *[self.scalars[n] for n in wanted.scalar_names])
+        else:
+            results = plan.compute(g, *saved)
+        if len(wanted.names) == 1:
+            results = (results,)
+        return results if wanted.direct else self._shaped(results)
+
+    def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
+        """Apply the same rules to tensors: differentiable to any order."""
+        wanted, op = self.wanted, self.wanted.call.op
+        known = dict(zip(wanted.saves, self.unpack(), strict=True))
+        if "out" in known:
+            known["out"] = known["out"]._attached((self, 0))
+        known |= {a.name: a.value for a in wanted.call.arguments if a.kind == "literal"}
+        known |= self.scalars
+        complex_rule = op.holomorphic and wanted.call.dtype.kind == "c"
+        known["g"] = g.conj() if complex_rule else g
+        results = []
+        for name, rule in zip(wanted.names, wanted.rules, strict=True):
+            grad = rule.function(*(known[p] for p in rule.parameters))
+            grad = grad.conj() if complex_rule else grad
+            results.append(_cast_like(grad, self._input_layout(name)))
+        return self._shaped(results)
+
+    def _input_layout(self, name: str) -> Layout:
+        call = self.wanted.call
+        return call.inputs[array_names(call).index(name)]
+
+    def _shaped(self, grads: list[Any]) -> tuple[Any, ...]:
+        """Sum gradients to their inputs' shapes and put them in the order of the edges."""
+        found = dict(zip(self.wanted.names, grads, strict=True))
+        results = []
+        for name, layout in zip(array_names(self.wanted.call), self.wanted.call.inputs, strict=True):
+            grad = found.get(name)
+            if grad is not None:
+                if grad._layout.shape != layout.shape:
+                    grad = FUNCTIONS["sum_to_size"](grad, layout.shape)
+                if grad._layout.dtype is not layout.dtype:
+                    grad = _cast_like(grad, layout)
+            results.append(grad)
+        return tuple(results)
+
+
+def _cast_like(grad: Any, layout: Layout) -> Any:
+    if grad._layout.dtype is layout.dtype:
+        return grad
+    if grad._layout.dtype.is_complex and not layout.dtype.is_complex:
+        grad = grad.real
+    return grad.to(layout.dtype)

@@ -1,0 +1,148 @@
+"""From dims to blocks: how a reduction over some dims reads contiguous memory.
+
+Every reduction kernel works on a contiguous (outer, n, inner) array and reduces n. A Fold says how
+a tensor of some layout becomes one, and what the result looks like.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..kernels import threads
+from ..kernels.launch import Kernel, launch
+from ..layout import CAPACITY, Layout, intern, normalize_dims
+from ..tensor import Tensor, wrap
+from .copy import in_layout
+from .plan import is_dense
+
+__all__ = ["Fold", "fold", "reduce_chunks"]
+
+
+class Fold:
+    """The blocks (outer, n, inner) of a layout, reduced over ``dims``.
+
+    ``order`` lists the dims as they are read; where memory does not lie in that order, the tensor
+    is copied first. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
+    """
+
+    __slots__ = ("blocks", "dims", "n", "ones", "order", "ready", "result", "results", "shape")
+
+    def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
+        self.dims = dims
+        self.order, self.ready = _read_order(layout, dims)
+        sizes = [layout.shape[d] for d in self.order]
+        reduced = [k for k, d in enumerate(self.order) if d in dims]
+        first, last = (reduced[0], reduced[-1] + 1) if reduced else (len(sizes), len(sizes))
+        self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
+        self.n = self.blocks[1]
+        self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
+        kept = [d for d in range(layout.ndim) if keepdim or d not in dims]
+        self.shape = tuple(self.ones[d] for d in kept)
+        self.result = _result_strides(self.order, self.ones, kept)
+        self.results: dict[Any, Layout] = {}
+
+    def read(self, x: Tensor) -> Any:
+        """The tensor's values as a contiguous (outer, n, inner) array."""
+        if not self.ready:
+            return self._copied(x).reshape(self.blocks)
+        return x._data.transpose(self.order).reshape(self.blocks)
+
+    def _copied(self, x: Tensor) -> Any:
+        data = x._data.transpose(self.order)
+        layout = intern(x._layout.numpy_dtype, data.shape, _element_strides(data), x._layout.device)
+        return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape))._data
+
+    def empty(self, dtype: np.dtype[Any]) -> tuple[Any, Tensor]:
+        """A new result, as a contiguous (outer, inner) array and as a tensor."""
+        layout = self.results.get(dtype)
+        if layout is None:
+            layout = self.results[dtype] = intern(dtype, self.shape, self.result)
+        data = np.empty((self.blocks[0], self.blocks[2]), dtype)
+        return data, wrap(self._shaped(data, layout), layout)
+
+    def _shaped(self, data: Any, layout: Layout) -> Any:
+        if layout.contiguous:
+            return data.reshape(layout.shape)
+        item = data.itemsize
+        return np.lib.stride_tricks.as_strided(data, layout.shape, [s * item for s in layout.strides])
+
+
+def _product(sizes: Any) -> int:
+    result = 1
+    for n in sizes:
+        result *= n
+    return result
+
+
+def _element_strides(data: Any) -> tuple[int, ...]:
+    return tuple(s // data.itemsize for s in data.strides)
+
+
+def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """Memory order if reduced dims are neighbours in it; else kept dims first, which needs a copy."""
+    natural = tuple(range(layout.ndim))
+    if layout.contiguous or is_dense(layout):
+        order = natural
+        if not layout.contiguous:
+            order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
+        places = [k for k, d in enumerate(order) if d in dims]
+        if not places or places[-1] - places[0] + 1 == len(places):
+            return order, True
+    return tuple(d for d in natural if d not in dims) + dims, False
+
+
+def _result_strides(order: tuple[int, ...], ones: tuple[int, ...], kept: list[int]) -> tuple[int, ...]:
+    """Strides of the result, whose kept dims lie in the order in which they were read."""
+    strides, step = {}, 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(ones[d], 1)
+    return tuple(strides[d] for d in kept)
+
+
+_folds: dict[Any, Fold] = {}
+
+
+def fold(x: Tensor, dim: Any, keepdim: bool) -> Fold:
+    """The Fold of tensor ``x`` over ``dim``: an int, several, or None for all."""
+    key = (x._layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
+    found = _folds.get(key)
+    if found is None:
+        if len(_folds) >= CAPACITY:
+            _folds.clear()
+        found = _folds[key] = Fold(x._layout, normalize_dims(dim, x._layout.ndim), bool(keepdim))
+    return found
+
+
+CHUNKS, CHUNK_SIZE = 16, 1 << 14
+
+
+def reduce_chunks(rows: Kernel, columns: Kernel, x: Any, out: Any) -> None:
+    """Reduce (outer, n, inner) into (outer, inner) by kernels that may be applied in stages.
+
+    One long reduction is cut into chunks along n, so that several threads have rows to do.
+    """
+    outer, n, inner = x.shape
+    parts = threads.get_num_threads()
+    if outer >= parts or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS:
+        return _reduce(rows, columns, x, out)
+    size = n // CHUNKS
+    partial = np.empty((outer, CHUNKS + (n % CHUNKS > 0), inner), out.dtype)
+    for k in range(outer):
+        whole = x[k, : size * CHUNKS].reshape(CHUNKS, size, inner)
+        _reduce(rows, columns, whole, partial[k, :CHUNKS])
+        if n % CHUNKS:
+            _reduce(rows, columns, x[k : k + 1, size * CHUNKS :], partial[k, CHUNKS:])
+    return _reduce(rows, columns, partial, out)
+
+
+def _reduce(rows: Kernel, columns: Kernel, x: Any, out: Any) -> None:
+    if x.shape[2] == 1:
+        launch(rows, x.reshape(x.shape[:2]), out.reshape(-1))
+    else:
+        launch(columns, x, out)
+
+
+
