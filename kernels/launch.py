@@ -64,6 +64,7 @@ def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
 
 
 _ACCUMULATORS = {"bool": "int64", "uint8": "int64", "int8": "int64", "int16": "int64", "int32": "int64"}
+_WIDE = _ACCUMULATORS | {"float32": "float64", "complex64": "complex128"}
 SPLIT_SIZE = 1 << 18
 
 
@@ -89,7 +90,7 @@ class Loop(Kernel):
         """The self-contained source for compute dtype ``dtype``."""
         scalar = {"bool": "bool_"}.get(dtype, dtype)
         accumulator = _ACCUMULATORS.get(dtype, scalar)
-        head = f"T = np.{scalar}\nA = np.{accumulator}\n"
+        head = f"T = np.{scalar}\nA = np.{accumulator}\nW = np.{_WIDE.get(dtype, scalar)}\n"
         return f"{head}{words_text(self.words, dtype)}\n{retype(ast.unparse(self.tree))}\n"
 
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
@@ -104,7 +105,7 @@ class Loop(Kernel):
             run = self.variants[dtype]
         except KeyError:
             run = self.variant(dtype)
-        if self.split and threads.get_num_threads() > 1 and args[self.split[0]].size >= SPLIT_SIZE:
+        if self.split and threads.get_num_threads() > 1 and args[self.dtype_from].size >= SPLIT_SIZE:
             self._dispatch_split(run, args)
         else:
             run(*args)
@@ -136,7 +137,8 @@ def loop(
 
     The function takes arrays and scalars, outputs after inputs, and names only its parameters,
     ``np``, ``math``, words, ``T`` (compute dtype: that of ``dtype_from``, by default the first
-    parameter) and ``A`` (accumulator dtype). Float literals are read as ``T``. ``reassoc`` allows
+    parameter), ``A`` (accumulator dtype: int64 for integers) and ``W`` (the same, but float64 for
+    float32: for totals of block sums). Float literals are read as ``T``. ``reassoc`` allows
     sums to be reordered. ``split`` names the arrays that are cut along axis 0 for several threads,
     when rows are independent.
     """

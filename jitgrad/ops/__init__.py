@@ -1,2 +1,2 @@
 """Differentiable ops, one family a file."""
-from . import publish, create
+from . import publish, create, reduction, matmul

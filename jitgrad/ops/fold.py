@@ -27,7 +27,7 @@ class Fold:
     is copied first. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
     """
 
-    __slots__ = ("blocks", "dims", "n", "ones", "order", "ready", "result", "results", "shape")
+    __slots__ = ("blocks", "dims", "n", "ones", "order", "ready", "results", "shape")
 
     def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
         self.dims = dims
@@ -38,9 +38,7 @@ class Fold:
         self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
         self.n = self.blocks[1]
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
-        kept = [d for d in range(layout.ndim) if keepdim or d not in dims]
-        self.shape = tuple(self.ones[d] for d in kept)
-        self.result = _result_strides(self.order, self.ones, kept)
+        self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         self.results: dict[Any, Layout] = {}
 
     def read(self, x: Tensor) -> Any:
@@ -55,18 +53,12 @@ class Fold:
         return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape))._data
 
     def empty(self, dtype: np.dtype[Any]) -> tuple[Any, Tensor]:
-        """A new result, as a contiguous (outer, inner) array and as a tensor."""
+        """A new result, as an (outer, inner) array and as a tensor."""
         layout = self.results.get(dtype)
         if layout is None:
-            layout = self.results[dtype] = intern(dtype, self.shape, self.result)
-        data = np.empty((self.blocks[0], self.blocks[2]), dtype)
-        return data, wrap(self._shaped(data, layout), layout)
-
-    def _shaped(self, data: Any, layout: Layout) -> Any:
-        if layout.contiguous:
-            return data.reshape(layout.shape)
-        item = data.itemsize
-        return np.lib.stride_tricks.as_strided(data, layout.shape, [s * item for s in layout.strides])
+            layout = self.results[dtype] = intern(dtype, self.shape)
+        data = np.empty(self.shape, dtype)
+        return data.reshape(self.blocks[0], self.blocks[2]), wrap(data, layout)
 
 
 def _product(sizes: Any) -> int:
@@ -81,25 +73,20 @@ def _element_strides(data: Any) -> tuple[int, ...]:
 
 
 def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """Memory order if reduced dims are neighbours in it; else kept dims first, which needs a copy."""
+    """Memory order if the reduced dims are neighbours in it and the kept ones in their own order.
+
+    Otherwise kept dims first, which needs a copy: results are row-major, as PyTorch's are.
+    """
     natural = tuple(range(layout.ndim))
-    if layout.contiguous or is_dense(layout):
-        order = natural
-        if not layout.contiguous:
-            order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
-        places = [k for k, d in enumerate(order) if d in dims]
-        if not places or places[-1] - places[0] + 1 == len(places):
-            return order, True
+    order = natural
+    if not layout.contiguous and is_dense(layout):
+        order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
+    places = [k for k, d in enumerate(order) if d in dims]
+    kept = [d for d in order if d not in dims and layout.shape[d] != 1]
+    neighbours = not places or places[-1] - places[0] + 1 == len(places)
+    if neighbours and kept == sorted(kept) and (layout.contiguous or is_dense(layout)):
+        return order, True
     return tuple(d for d in natural if d not in dims) + dims, False
-
-
-def _result_strides(order: tuple[int, ...], ones: tuple[int, ...], kept: list[int]) -> tuple[int, ...]:
-    """Strides of the result, whose kept dims lie in the order in which they were read."""
-    strides, step = {}, 1
-    for d in reversed(order):
-        strides[d] = step
-        step *= max(ones[d], 1)
-    return tuple(strides[d] for d in kept)
 
 
 _folds: dict[Any, Fold] = {}
