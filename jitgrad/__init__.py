@@ -1,13 +1,35 @@
-"""jitgrad: PyTorch's autograd over pairs of Numba kernels."""
+"""jitgrad: PyTorch's autograd over pairs of Numba kernels.
 
-from . import ops  # noqa: F401
-from .autograd import backward as _b
-from .autograd.grad_mode import *
+``import jitgrad as torch`` runs PyTorch code: the names here are PyTorch's.
+"""
+
+from . import autograd, dtypes, ops
+from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .dtypes import (
+    bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
+    promote_types, set_default_dtype, uint8,
+)  # fmt: skip
+from .kernels.declaration import Elementwise
+from .kernels.threads import get_num_threads, set_num_threads
+from .layout import Size
 from .ops.registry import FUNCTIONS
-from .dtypes import *
-from .dtypes import float32, float64, complex64, int64
+from .tensor import Tensor
+
 __version__ = "0.1.0"
+
+bool = bool_
+float, double, int, long, short = float32, float64, int32, int64, int16
+cfloat, cdouble = complex64, complex128
+inf, nan, pi, e = __import__("math").inf, __import__("math").nan, __import__("math").pi, __import__("math").e
+newaxis = None
+
+# Every op by its public name. Functions come after submodules: ``jitgrad.tensor`` is the function.
 globals().update(FUNCTIONS)
-def __getattr__(name):
-    try: return FUNCTIONS[name]
-    except KeyError: raise AttributeError(f"module 'jitgrad' has no attribute {name!r}")
+
+
+def __getattr__(name: str) -> object:
+    """Ops that were declared after the import are found here."""
+    try:
+        return FUNCTIONS[name]
+    except KeyError:
+        raise AttributeError(f"module 'jitgrad' has no attribute {name!r}") from None

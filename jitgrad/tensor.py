@@ -35,7 +35,7 @@ class Tensor:
     _edge: Any = None  # (node, output number) of the op that made it
     _grad: Tensor | None = None
     _base: Tensor | None = None
-    _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
+    _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: dict[int, Any] | None = None
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
@@ -186,7 +186,7 @@ class Tensor:
                 "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
                 "torch/optim/optimizer.py as a reference."
             )
-        self._edge, self._requires_grad, self._accumulator = None, False, None
+        self._edge, self._requires_grad, self._leaf_edge = None, False, None
         return self
 
     # -- for the recorder ---------------------------------------------------------------------

@@ -1,1 +1,6 @@
 """The recorder: nodes, the engine, grad modes, functions."""
+
+from .backward import backward, grad
+from .grad_mode import enable_grad, no_grad, set_grad_enabled
+
+__all__ = ["backward", "enable_grad", "grad", "no_grad", "set_grad_enabled"]

@@ -84,7 +84,7 @@ class _Task:
             results = node.vjp_recorded(grad) if create else node.vjp(grad)
             if not keep:
                 node.release()
-            for edge, result in zip(node.edges, results, strict=True):
+            for edge, result in zip(node.edges, results):  # noqa: B905  (hot; checked where nodes are made)
                 if edge is None:
                     continue
                 target = edge[0]
@@ -229,6 +229,8 @@ class _Task:
 
     def finish_leaf(self, node: AccumulateGrad, grad: Tensor, fresh: bool) -> None:
         variable = node.variable
+        if variable is None:  # the user dropped the leaf: nobody can read its .grad
+            return
         for hook in list((variable._leaf_hooks or {}).values()):
             hooked = _hooked(hook, grad)
             fresh = fresh and hooked is grad

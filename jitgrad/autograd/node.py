@@ -104,13 +104,22 @@ def modified(tensor: Tensor, version: int) -> str:
 
 
 class AccumulateGrad(Node):
-    """The node of a leaf: adds what arrives to the leaf's ``.grad``."""
+    """The node of a leaf: adds what arrives to the leaf's ``.grad``.
+
+    The leaf holds its node, the node only a weak reference to the leaf: no cycle, and no new node
+    per op. A leaf that the user has dropped takes its ``.grad`` with it.
+    """
 
     sequence_number = 1 << 62
     special = True
 
     def __init__(self, variable: Tensor):
-        self.variable = variable
+        self._variable = weakref.ref(variable)
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The leaf, or None once nobody else holds it."""
+        return self._variable()
 
     def release(self) -> None:
         """A leaf keeps nothing that could be freed."""
@@ -122,8 +131,6 @@ def edge_of(tensor: Tensor) -> Edge | None:
         return tensor._edge
     if not tensor._requires_grad:
         return None
-    node = tensor._accumulator() if tensor._accumulator is not None else None
-    if node is None:
-        node = AccumulateGrad(tensor)
-        tensor._accumulator = weakref.ref(node)
-    return (node, 0)
+    if tensor._leaf_edge is None:
+        tensor._leaf_edge = (AccumulateGrad(tensor), 0)
+    return tensor._leaf_edge

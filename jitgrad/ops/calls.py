@@ -74,6 +74,9 @@ class Wanted:
         )  # fmt: skip
 
 
+_EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None, "
+
+
 @functools.cache
 def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., None]:
     """Return ``save(node, out, *operands)``, which keeps what the rules name.
@@ -86,7 +89,7 @@ def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., N
         f"def save(node, out, {', '.join(operands)}):\n"
         f"    node.saved = ({''.join(t + ', ' for t in tensors)})\n"
         f"    node.versions = ({''.join(v + ', ' for v in versions)})\n"
-        f"    node.edges = ({''.join(f'{n}._edge or edge_of({n}), ' for n in operands)})\n"
+        f"    node.edges = ({''.join(_EDGE.format(n) for n in operands)})\n"
     )
     scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of}
     exec(text, scope)
@@ -116,7 +119,7 @@ class ElementwiseNode(Node):
         saved, wanted = self.saved, self.wanted
         if saved is None:
             raise RuntimeError(FREED)
-        for tensor, version in zip(saved, self.versions, strict=True):
+        for tensor, version in zip(saved, self.versions):  # noqa: B905  (hot; same length by construction)
             if tensor._counter[0] != version:
                 raise RuntimeError(modified(tensor, version))
         if wanted.passed:

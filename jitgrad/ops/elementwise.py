@@ -26,6 +26,7 @@ class ElementwiseOp:
     def __init__(self, op: type[Elementwise]):
         self.op = op
         self.calls: dict[Any, Call] = cache()
+        self.writes: dict[Any, Call] = cache()
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
@@ -81,9 +82,8 @@ class ElementwiseOp:
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_inplace_target(target, record)
         saved_inputs = [target.detach().clone(), *tensors[1:]] if record and self._saves_target(call) else tensors
-        arrays = [t._data for t in tensors]
-        arrays[1:] = [(t.detach().clone() if t._overlaps(target) else t)._data for t in tensors[1:]]
-        call.forward.run(arrays, scalars, into=target._data)
+        apart = [t.detach().clone() if t._overlaps(target) else t for t in tensors[1:]]
+        call.forward.write(target, *apart, *scalars, target._data)
         target._counter[0] += 1
         if record:
             self._record(call, tensors, operands, target, saved_inputs)
@@ -112,11 +112,11 @@ class ElementwiseOp:
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute into ``target`` without a trace: for buffers that the engine owns."""
-        key = (target._layout, other._layout, target._layout)
-        call = self.calls.get(key)
+        call = self.writes.get((target._layout, other._layout))
         if call is None:
-            call = self.calls[key] = self._plan((target, other), [target, other], target._layout)
-        call.forward.run([target._data, other._data], (), into=target._data)
+            call = self._plan((target, other), [target, other], target._layout)
+            self.writes[target._layout, other._layout] = call
+        call.forward.write(target, other, target._data)
         target._counter[0] += 1
 
     # -- the first call with these layouts ------------------------------------------------------

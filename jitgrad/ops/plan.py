@@ -16,7 +16,7 @@ import numpy as np
 from ..kernels import threads
 from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
-from ..kernels.launch import launch
+from ..kernels.launch import launch, observers
 from ..kernels.rules import Rule
 from ..layout import Layout, broadcast_strides, collapse, intern
 from ..storage import empty_for
@@ -28,70 +28,71 @@ __all__ = ["Plan", "plan_elementwise"]
 class Plan:
     """One kernel for one combination of layouts, with the layouts of its results.
 
-    ``run(arrays, scalars, into=None)`` launches on input arrays and returns new result arrays, or
-    writes into the array ``into``.
+    ``compute(*tensors, *numbers)`` launches it and returns the results as new tensors;
+    ``write(*tensors, *numbers, array)`` puts its one result into an existing array.
     """
 
-    __slots__ = ("compute", "kernel", "layouts", "order", "run", "tail")
+    __slots__ = ("compute", "kernel", "layouts", "tail", "write")
 
-    def __init__(self, kernel: Any, inputs: int, scalars: int, layouts: tuple[Layout, ...], form: str,
-                 order: str, tail: tuple[Any, ...]):  # fmt: skip
-        self.kernel, self.layouts, self.order, self.tail = kernel, layouts, order, tail
-        self.compute = _computer(inputs, len(layouts), scalars, form)(self)
-        self.run = {"1d": self._run_1d, "flat": self._run_flat, "strided": self._run_strided}[form]
-
-    def _results(self, into: Any) -> list[Any]:
-        return [empty_for(layout) for layout in self.layouts] if into is None else [into]
-
-    def _run_1d(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
-        results = self._results(into)
-        launch(self.kernel, *arrays, *results, *scalars)
-        return results
-
-    def _run_flat(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
-        results, order = self._results(into), self.order
-        launch(self.kernel, *[a.ravel(order) for a in arrays], *[r.ravel(order) for r in results], *scalars)
-        return results
-
-    def _run_strided(self, arrays: Sequence[Any], scalars: tuple[Any, ...], into: Any = None) -> list[Any]:
-        results = self._results(into)
-        launch(self.kernel, *[first_element(a) for a in (*arrays, *results)], *scalars, *self.tail)
-        return results
+    def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
+                 tail: tuple[Any, ...]):  # fmt: skip
+        self.kernel, self.layouts, self.tail = kernel, layouts, tail
+        self.compute = _launcher(*counts, len(layouts), form, False)(self)
+        self.write = _launcher(*counts, len(layouts), form, True)(self)
 
 
-_ARRAYS = {"1d": "{}", "flat": "{}.ravel(order)", "strided": "first_element({})"}
+_ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})"}
+_FRESH = """\
+        data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
+_WRAP = """\
+        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}; out{k}._counter = [0]"""
+_LAUNCHER = """\
+def make(plan):
+    kernel, layouts, tail, call = plan.kernel, plan.layouts, plan.tail, plan.kernel.call
+{constants}
+    def launcher({parameters}):
+{allocate}
+        # launch, written out: with nobody observing it is the bare call.
+        if observers: launch(kernel, {arguments})
+        else: call({arguments})
+{wrap}
+        return {results}
+    return launcher
+"""
 
 
 @functools.cache
-def _computer(inputs: int, outputs: int, scalars: int, form: str) -> Callable[[Plan], Callable[..., Any]]:
-    """Return a maker of ``compute(*tensors, *scalars)``, which launches and wraps the results.
+def _launcher(inputs: int, numbers: int, outputs: int, form: str, into: bool) -> Callable[[Plan], Callable[..., Any]]:
+    """Return a maker of ``compute`` or ``write`` for these counts of arguments.
 
-    Written out as text for each count of arrays, like a namedtuple's methods: this is the library's
-    hottest path, and loops over one or two items would double its cost.
+    Written out as text, like a namedtuple's methods: this is the library's hottest path, and loops
+    over one or two items would double its cost.
     """
-    names = [f"x{k}" for k in range(inputs)]
-    arrays = [_ARRAYS[form].format(f"{n}._data") for n in names]
-    arrays += [_ARRAYS[form].format(f"data{k}") for k in range(outputs)]
-    lines = ["def make(plan):", "    kernel, layouts, order = plan.kernel, plan.layouts, plan.order"]
-    if form == "strided":
-        lines.append("    tail0, tail1, tail2, tail3 = plan.tail")
-    for k in range(outputs):
-        lines.append(f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype")
-        lines.append(f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'")
-    numbers = [f"scalar{k}" for k in range(scalars)]
-    lines.append(f"    def compute({', '.join([*names, *numbers])}):")
-    for k in range(outputs):
-        lines.append(f"        data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})")
-    tail = ["tail0", "tail1", "tail2", "tail3"] if form == "strided" else []
-    lines.append(f"        launch(kernel, {', '.join([*arrays, *numbers, *tail])})")
-    for k in range(outputs):
-        lines.append(f"        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}")
-        lines.append(f"        out{k}._counter = [0]")
-    lines += [f"        return {', '.join(f'out{k}' for k in range(outputs))}", "    return compute"]
-    scope = {"launch": launch, "empty": np.empty, "empty_for": empty_for, "new": object.__new__, "Tensor": Tensor}
-    scope["first_element"] = first_element
-    exec("\n".join(lines), scope)
-    return scope["make"]
+    tensors, scalars = [f"x{k}" for k in range(inputs)], [f"number{k}" for k in range(numbers)]
+    count = range(outputs)
+    constants = [
+        f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype\n"
+        f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'"
+        for k in count
+    ]
+    tail = [f"tail{k}" for k in range(4)] if form == "strided" else []
+    if tail:
+        constants.append(f"    {', '.join(tail)} = tail")
+    arrays = [_ARRAY[form].format(a) for a in [*(f"{t}._data" for t in tensors), *(f"data{k}" for k in count)]]
+    text = _LAUNCHER.format(
+        constants="\n".join(constants),
+        parameters=", ".join([*tensors, *scalars, *(["data0"] if into else [])]),
+        allocate="\n".join([] if into else [_FRESH.format(k=k) for k in count]),
+        arguments=", ".join([*arrays, *scalars, *tail]),
+        wrap="\n".join([] if into else [_WRAP.format(k=k) for k in count]),
+        results="None" if into else ", ".join(f"out{k}" for k in count),
+    )
+    scope = {
+        "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
+        "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+    }  # fmt: skip
+    exec(text, scope)
+    return scope["make"]  # type: ignore[return-value]
 
 
 def first_element(array: Any) -> Any:
@@ -112,14 +113,14 @@ def plan_elementwise(
     device = inputs[0].device
     strides = _preserved_strides(inputs, shape)
     outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
-    form, order, tail = _form([*inputs, *outs], shape, outs[0])
+    form, tail = _form([*inputs, *outs], shape, outs[0])
     kernel = elementwise_kernel(
         name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name,
         strided=form == "strided", parallel=outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
         conjugate=conjugate, device=str(device),
     )  # fmt: skip
-    scalars = sum(a.kind == "scalar" for a in arguments)
-    return Plan(kernel, len(inputs), scalars, tuple(outs), form, order, tail)
+    counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
+    return Plan(kernel, counts, tuple(outs), form, tail)
 
 
 def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -139,15 +140,15 @@ def is_dense(layout: Layout) -> bool:
     return True
 
 
-def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, str, tuple[Any, ...]]:
+def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, tuple[Any, ...]]:
     same = all(x.shape == shape for x in every)
     if same and all(x.contiguous for x in every):
-        return ("1d" if len(shape) == 1 else "flat"), "C", ()
+        return ("1d" if len(shape) == 1 else "flat"), ()
     if same and all(x.strides == out.strides for x in every) and is_dense(out):
-        return "flat", "K", ()
+        return "permuted", ()
     if out.numel == 0:
-        return "flat", "C", ()  # nothing to do; the loop's bound is the empty result
+        return "flat", ()  # nothing to do; the loop's bound is the empty result
     sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
     rows = int(np.prod(sizes[:-1], dtype=np.int64))
     tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
-    return "strided", "C", tail
+    return "strided", tail
