@@ -1,2 +1,2 @@
 """Differentiable ops, one family a file."""
-from . import publish, create, reduction, matmul
+from . import publish, create, from_data, convert, reduction, matmul

@@ -41,7 +41,7 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
             "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
             [layout.numpy_dtype], into=layout,
         )  # fmt: skip
-    plan.run([source._data], (), into=target)
+    plan.write(source, target)
 
 
 def in_layout(source: Tensor, layout: Layout) -> Tensor:

@@ -23,7 +23,7 @@ from .copy import copy_into, preserved
 from .registry import public
 from .sizes import check_no_negative, is_int, size_argument
 
-__all__ = ["as_dtype", "convert_number", "fill_array", "finished", "full_like_layout"]
+__all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "new"]
 
 _PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 _CPP_NAMES = {
@@ -130,7 +130,7 @@ def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
-        result = empty_like_layout(f"{name}_like", input, dtype, device)
+        result = uninitialised_like(f"{name}_like", input, dtype, device)
         if value is not None:
             fill_array(result._data, result._layout, convert_number(value, result.dtype))
         return finished(name, result, requires_grad)
@@ -162,7 +162,7 @@ def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, .
     return size_argument(op, size)
 
 
-def empty_like_layout(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """An uninitialised tensor of the shape and memory order of ``x``."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
@@ -202,7 +202,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any 
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
     """A tensor of ``input``'s shape and, by default, dtype; every element ``fill_value``."""
     _fill_dtype("full_like", fill_value)
-    result = empty_like_layout("full_like", input, dtype, device)
+    result = uninitialised_like("full_like", input, dtype, device)
     fill_array(result._data, result._layout, convert_number(fill_value, result.dtype))
     return finished("full_like", result, requires_grad)
 

@@ -31,8 +31,7 @@ _COPY = (
 
 def _check_array(array: np.ndarray) -> None:
     """An array that a tensor can be made of: PyTorch's dtypes, no negative strides."""
-    if array.dtype not in dtypes._BY_NUMPY:
-        dtypes.from_numpy_dtype(array.dtype.type)
+    dtypes.from_numpy_dtype(array.dtype)
     if any(s < 0 for s in array.strides):
         raise ValueError(_NEGATIVE)
 
