@@ -3,7 +3,7 @@
 ``import jitgrad as torch`` runs PyTorch code: the names here are PyTorch's.
 """
 
-from . import autograd, dtypes, ops
+from . import autograd, debug, dtypes, ops
 from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import (
     bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
@@ -12,6 +12,7 @@ from .dtypes import (
 from .kernels.declaration import Elementwise
 from .kernels.threads import get_num_threads, set_num_threads
 from .layout import Size
+from .ops.kernel_pair import kernel_pair
 from .ops.registry import FUNCTIONS
 from .tensor import Tensor
 

@@ -31,13 +31,16 @@ class Elementwise:
     ``forward(x, y, alpha=1)``: parameters without default are tensors, those with one are scalars.
     ``grad_x(g, out, x)``: the gradient for input ``x``; what it names is what is saved. An input
     without a rule gets none. Complex gradients are conjugated for ``holomorphic`` ops.
+    A subclass of an op is another op that shares its rules.
     """
 
     name: ClassVar[str] = ""  # public name; the class name in snake case by default
     grad_name: ClassVar[str] = ""  # the grad_fn's name; ClassName + "Backward0" by default
     kind: ClassVar[str] = "float"  # result dtype: "float", "same", "bool" or "real"
     accepts: ClassVar[str] = "bool int float complex"  # dtype categories of the inputs
-    domain: ClassVar[tuple[float, float]] = (-3, 3)  # where samples are drawn
+    refuses: ClassVar[dict[str, tuple[type[Exception], str]]] = {}  # category: its own error
+    error_name: ClassVar[str] = ""  # in errors about dtypes; NAME_cpu by default
+    domain: ClassVar[Any] = (-3, 3)  # where samples are drawn; one pair, or one for each input
     reference: ClassVar[Callable[..., Any] | None] = None  # the same on NumPy arrays
     holomorphic: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
@@ -46,6 +49,7 @@ class Elementwise:
     method: ClassVar[bool] = True  # whether Tensor.NAME and Tensor.NAME_ exist
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
+    numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
 
     inputs: ClassVar[tuple[str, ...]]
     scalars: ClassVar[dict[str, Any]]
@@ -58,18 +62,24 @@ class Elementwise:
         cls.grad_name = cls.__dict__.get("grad_name") or f"{cls.__name__}Backward0"
         if not (cls.__doc__ and "__doc__" in cls.__dict__):
             raise RuleError(f"{cls.__name__}: an op needs a docstring; it becomes jitgrad.{cls.name}'s")
-        cls.rule = Rule(cls.__name__, cls.__dict__["forward"])
+        cls.aliases, cls.operators = cls.__dict__.get("aliases", ()), cls.__dict__.get("operators", ())
+        cls.error_name = cls.error_name or f"{cls.name}_cpu"
+        cls.rule = Rule(cls.__name__, cls.forward)  # type: ignore[attr-defined]
         cls.inputs = tuple(p for p in cls.rule.parameters if p not in cls.rule.defaults)
         cls.scalars = cls.rule.defaults
         cls.grads = {
-            key.removeprefix("grad_"): Rule(cls.__name__, value)
-            for key, value in cls.__dict__.items()
-            if key.startswith("grad_") and callable(value)
+            n: Rule(cls.__name__, getattr(cls, f"grad_{n}")) for n in cls._named_rules()
         }
         cls._check_names()
         TABLE[cls.name] = cls
         for listener in tuple(_listeners):
             listener(cls)
+
+    @classmethod
+    def _named_rules(cls) -> list[str]:
+        """Inputs that have a gradient rule, here or in a declaration that this one refines."""
+        keys = dict.fromkeys(k for c in reversed(cls.__mro__) for k, v in c.__dict__.items() if callable(v))
+        return [k.removeprefix("grad_") for k in keys if k.startswith("grad_")]
 
     @classmethod
     def _check_names(cls) -> None:
@@ -102,8 +112,19 @@ def elementwise_kernel(
         call = compile_text(name, text)
         if parallel:
             call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules))
-        _kernels[key] = Kernel(name, call, writes)
+        _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
     return _kernels[key]
+
+
+class StridedKernel(Kernel):
+    """An elementwise kernel whose arrays are first elements; their shape is an argument."""
+
+    __slots__ = ()
+
+    def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
+        """The collapsed shape, for every array of values."""
+        shape = tuple(int(n) for n in args[-4])
+        return {k: shape for k in range(max(self.writes) + 1)}
 
 
 def _split_flat(call: Callable[..., None], arrays: int) -> Callable[..., None]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from .rules import Rule
 from .words import WORDS
 
-__all__ = ["Argument", "elementwise_text", "retype", "words_text"]
+__all__ = ["INLINE", "Argument", "elementwise_text", "retype", "words_text"]
 
 Literal = int | float
 
@@ -77,14 +77,14 @@ def words_text(names: Iterable[str], dtype: str) -> str:
             return
         for other in WORDS[name].uses(dtype):
             add(other)
-        done[name] = f"{_INLINE}\n{retype(WORDS[name].source(dtype))}\n"
+        done[name] = f"{INLINE}\n{retype(WORDS[name].source(dtype))}\n"
 
     for name in sorted(names):
         add(name)
     return "\n".join(done.values())
 
 
-_INLINE = '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)'
+INLINE = '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)'
 
 
 class _Rename(ast.NodeTransformer):
@@ -100,15 +100,22 @@ class _Rename(ast.NodeTransformer):
         """Powers: small whole exponents multiply, any other is the word."""
         node = self.generic_visit(node)  # type: ignore[assignment]
         if not isinstance(node.op, ast.Pow):
-            return node
+            return _folded(node)
         exponent = node.right.value if isinstance(node.right, ast.Constant) else None
         return node if isinstance(exponent, int) else _call("pow", node.left, node.right)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if isinstance(node.func, ast.Name) and node.func.id == "pow" and isinstance(node.args[1], ast.Constant):
+        if isinstance(node.func, ast.Name) and node.func.id in ("pow", "power") and isinstance(node.args[1], ast.Constant):
             return _literal_power(node.args[0], node.args[1].value)
         return node
+
+
+def _folded(node: ast.BinOp) -> ast.expr:
+    """The value of an operation on two numbers, such as the exponent in ``pow(x, 3 - 1)``."""
+    if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+        return ast.Constant(eval(ast.unparse(node)))
+    return node
 
 
 def _call(name: str, *args: ast.expr) -> ast.Call:

@@ -8,9 +8,7 @@ to ``observers``.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +17,8 @@ import numpy as np
 
 from . import threads
 from .compiler import CONTRACT, REASSOCIATE, compile_text
-from .emit import retype, words_text
-from .words import WORDS
+from .emit import words_text
+from .source import LoopSource
 
 __all__ = ["Kernel", "launch", "library", "loop", "observers"]
 
@@ -51,6 +49,15 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
 
+    def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
+        """Position and shape of the arguments that hold tensors' values."""
+        return {k: tuple(a.shape) for k, a in enumerate(args) if isinstance(getattr(a, "shape", None), tuple)}
+
+    def origin(self) -> str:
+        """Where the kernel's text is: a file in the cache, or the function that it wraps."""
+        code = getattr(getattr(self.call, "py_func", self.call), "__code__", None)
+        return code.co_filename if code is not None else self.name
+
 
 def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
     """Wrap a call of BLAS, LAPACK, FFT or sort as a kernel; ``writes`` names the outputs."""
@@ -71,27 +78,22 @@ SPLIT_SIZE = 1 << 18
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
-    __slots__ = ("dtype_from", "fastmath", "parameters", "split", "tree", "variants", "words")
+    __slots__ = ("dtype_from", "fastmath", "source", "split", "variants")
 
     def __init__(self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None):
-        self.tree: ast.FunctionDef = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]  # type: ignore
-        self.tree.decorator_list = []
-        self.parameters = list(inspect.signature(function).parameters)
-        stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
-        writes = tuple(k for k, p in enumerate(self.parameters) if p in stored)
-        super().__init__(function.__name__, self._dispatch, writes)
-        self.words = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id in WORDS}
+        self.source = LoopSource(function)
+        parameters = self.source.parameters
+        super().__init__(function.__name__, self._dispatch, self.source.writes)
         self.fastmath = REASSOCIATE if reassoc else CONTRACT
-        self.split = tuple(self.parameters.index(s) for s in split)
-        self.dtype_from = self.parameters.index(dtype_from) if dtype_from else 0
+        self.split = tuple(parameters.index(s) for s in split)
+        self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
         self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
 
     def text(self, dtype: str) -> str:
         """The self-contained source for compute dtype ``dtype``."""
         scalar = {"bool": "bool_"}.get(dtype, dtype)
-        accumulator = _ACCUMULATORS.get(dtype, scalar)
-        head = f"T = np.{scalar}\nA = np.{accumulator}\nW = np.{_WIDE.get(dtype, scalar)}\n"
-        return f"{head}{words_text(self.words, dtype)}\n{retype(ast.unparse(self.tree))}\n"
+        head = f"T = np.{scalar}\nA = np.{_ACCUMULATORS.get(dtype, scalar)}\nW = np.{_WIDE.get(dtype, scalar)}\n"
+        return f"{head}{words_text(self.source.words, dtype)}\n{self.source.text()}"
 
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
         """Return the compiled loop for ``dtype``."""
@@ -119,14 +121,6 @@ class Loop(Kernel):
             part = tuple(a[begin:end] if k in self.split else a for k, a in enumerate(args))
             jobs.append((run, part))
         threads.run_together(jobs)
-
-
-def _is_store(node: ast.Subscript) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
-def _base_name(node: ast.Subscript) -> str:
-    return node.value.id if isinstance(node.value, ast.Name) else ""
 
 
 def loop(

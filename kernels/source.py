@@ -1,0 +1,109 @@
+"""The text of a hand-written loop, made self-contained.
+
+What a loop names besides its parameters is written out before it: numbers as constants, plain Python
+functions and ``@njit`` functions as inlined functions. So the text alone decides the machine code.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from .emit import INLINE, retype
+from .words import WORDS
+
+__all__ = ["LoopSource", "SourceError"]
+
+_KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
+_CONSTANTS = (bool, int, float, complex, str)
+
+
+class SourceError(TypeError):
+    """A loop names something that cannot be written into a kernel."""
+
+
+class LoopSource:
+    """Syntax tree of a loop, the words it calls, and the text of everything else that it names."""
+
+    def __init__(self, function: Callable[..., Any]):
+        function = getattr(function, "py_func", function)  # an @njit function's Python original
+        self.name = function.__name__
+        self.tree = _tree(function)
+        self.parameters = list(inspect.signature(function).parameters)
+        self.words: set[str] = set()
+        self._helpers: dict[str, str] = {}
+        self._resolve(function, self.tree)
+        stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
+        self.writes = tuple(k for k, p in enumerate(self.parameters) if p in stored)
+
+    def text(self) -> str:
+        """Constants, helper functions and the loop; words are the emitter's to add."""
+        return "\n".join([*self._helpers.values(), retype(ast.unparse(self.tree))]) + "\n"
+
+    def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> None:
+        closure = inspect.getclosurevars(function)
+        scope = {**closure.globals, **closure.nonlocals}
+        for name in _free_names(tree):
+            if name in self._helpers or name == self.name:
+                continue
+            value = scope.get(name)
+            if name in WORDS and not inspect.isfunction(value):
+                self.words.add(name)
+            elif _is_constant(value):
+                self._helpers[name] = f"{name} = {value!r}"
+            elif inspect.isfunction(getattr(value, "py_func", value)):
+                self._inline(name, getattr(value, "py_func", value))
+            elif name not in _KNOWN:
+                self._unknown(function, name, value)
+
+    def _inline(self, name: str, helper: Callable[..., Any]) -> None:
+        tree = _tree(helper)
+        tree.name = name
+        self._resolve(helper, tree)
+        self._helpers[name] = f"{INLINE}\n{retype(ast.unparse(tree))}"
+
+    def _unknown(self, function: Callable[..., Any], name: str, value: Any) -> None:
+        line = next(n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == name)
+        line += function.__code__.co_firstlineno - 1
+        what = f"a {type(value).__name__}" if value is not None else "not defined"
+        raise SourceError(
+            f"{self.name}: the name {name!r} at {function.__code__.co_filename}:{line} is {what}; a loop kernel may "
+            "name its parameters, np, math, the dtype T, numbers, words such as exp, and Python functions"
+        )
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, _CONSTANTS) or (isinstance(value, tuple) and all(map(_is_constant, value)))
+
+
+def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
+    try:
+        source = inspect.getsource(function)
+    except OSError:
+        raise SourceError(
+            f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
+        ) from None
+    tree: ast.FunctionDef = ast.parse(textwrap.dedent(source)).body[0]  # type: ignore[assignment]
+    tree.decorator_list, tree.returns = [], None
+    for argument in tree.args.args:
+        argument.annotation = None
+    return tree
+
+
+def _free_names(tree: ast.FunctionDef) -> list[str]:
+    local = {a.arg for a in tree.args.args}
+    local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    return [n for n in dict.fromkeys(names) if n not in local]
+
+
+def _is_store(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _base_name(node: ast.Subscript) -> str:
+    return node.value.id if isinstance(node.value, ast.Name) else ""
