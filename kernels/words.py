@@ -1,8 +1,10 @@
 """The vocabulary of scalar rules: every word by name, and `WORDS`, the dict of them all."""
 
-from jitgrad.kernels import words_basic, words_exp, words_special, words_trig
+from jitgrad.kernels import words_basic, words_exp, words_log, words_pow, words_special, words_trig
 from jitgrad.kernels.words_basic import *  # noqa: F403
 from jitgrad.kernels.words_exp import *  # noqa: F403
+from jitgrad.kernels.words_log import *  # noqa: F403
+from jitgrad.kernels.words_pow import *  # noqa: F403
 from jitgrad.kernels.words_registry import WORDS, Word, word
 from jitgrad.kernels.words_special import *  # noqa: F403
 from jitgrad.kernels.words_trig import *  # noqa: F403
@@ -13,6 +15,8 @@ __all__ = [
     "word",
     *words_basic.__all__,
     *words_exp.__all__,
+    *words_log.__all__,
+    *words_pow.__all__,
     *words_special.__all__,
     *words_trig.__all__,
 ]

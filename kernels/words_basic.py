@@ -9,8 +9,8 @@ from jitgrad.kernels.words_registry import T, word
 __all__ = [
     "abs", "angle", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "ceil", "conj", "copysign", "floor", "floor_divide",
-    "fmod", "heaviside", "imag", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "nextafter", "real",
+    "fmod", "heaviside", "imag", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "nextafter", "real",
     "reciprocal", "remainder", "round", "rsqrt", "sign", "sqrt", "square", "trunc", "where",
 ]  # fmt: skip
 
