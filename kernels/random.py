@@ -1,40 +1,21 @@
 """PyTorch's CPU generator: MT19937 and the distributions drawn from it, number for number.
 
-The generator is one uint32 array, so that a recorded launch, when replayed, draws fresh numbers:
+Kernels take flat contiguous arrays: inputs, ``out``, ``state`` (see `generator`), scalars. "A
+uniform" is 24 bits of one word in float32, 53 bits of two words (the high one first) in float64.
 
-    state[0:624]    the words of MT19937
-    state[624]      how many of them are used; 0 after seeding, when the first draw refills as well
-    state[625]      1 if a normal waits in 626-627: below 16 elements they are made in pairs
-    state[626:628]  that normal, a float64
-    state[628:630]  the seed, a uint64
-    state[630:632]  unused
-
-Kernels take flat contiguous arrays: inputs, ``out``, ``state``, scalars. "A uniform" is 24 bits of
-one word in float32, 53 bits of two words (the high one first) in float64.
-
-The numbers are PyTorch's to the bit where PyTorch runs its AVX2 or AVX-512 code, apart from the last
-digit of float64 logarithms and sines, which are the C library's. Two things depend on PyTorch's
-build. Its plain x86 and ARM code rounds the float32 normals of `normal32` differently. And on Intel's
-processors it draws `bernoulli_(p)`, dropout and `exponential_` from a generator of MKL's; here, as
-in PyTorch on all others, they come from MT19937 too.
+The numbers are PyTorch's to the bit where PyTorch runs its AVX2 or AVX-512 code and shares the C
+library, whose float64 logarithms and sines both use. Elsewhere last digits differ: PyTorch's plain
+x86 code has no fused multiply-add, and only its vector code the logarithm and sine of `normal32`. On Intel's processors a PyTorch with MKL may draw `bernoulli_(p)`, dropout and
+`exponential_` from a generator of MKL's. Here, as in PyTorch elsewhere, they come from MT19937 too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from jitgrad.kernels.generator import STATE_WORDS, integer_range, pack_state, unpack_state
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.words_random import (
-    cephes_cos,
-    cephes_log,
-    cephes_octant,
-    cephes_reduce,
-    cephes_sin,
-    draw,
-    next_normals,
-    unit32,
-    unit64,
-)
+from jitgrad.kernels.words_random import box_muller, draw, next_normals, uniforms32, uniforms64
 from jitgrad.kernels.words_registry import T
 
 __all__ = [
@@ -61,8 +42,6 @@ __all__ = [
     "unpack_state",
 ]
 
-STATE_WORDS = 632
-
 
 @loop
 def seed(state, value):
@@ -81,86 +60,92 @@ def seed(state, value):
 @loop
 def uniform32(out, state, low, high):
     """float32 in [low, high): one word an element."""
-    words = np.empty(512, np.uint32)
     start = np.float32(low)
     width = np.float32(high) - start
-    for first in range(0, out.size, 512):
-        count = min(512, out.size - first)
-        state[624] = draw(state, words, count)
+    units = np.empty(512, np.float32)
+    n, step = np.uint64(out.size), np.uint64(512)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms32(state, units, count)
         for i in range(count):
-            out[first + i] = unit32(words[i]) * width + start
+            out[first + i] = units[i] * width + start
 
 
 @loop
 def uniform64(out, state, low, high):
     """float64 in [low, high): two words an element."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            out[first + i] = unit64(words[2 * i], words[2 * i + 1]) * (high - low) + low
+            out[first + i] = units[i] * (high - low) + low
 
 
 @loop
 def normal32(out, state, mean, std):
     """float32 normals, at least 16: Box and Muller in blocks of 16 uniforms, one word an element.
 
-    An incomplete last block is drawn and dropped; the last 16 elements are drawn anew.
+    The first half of a block are the radii, the second the angles. An incomplete last block is
+    drawn and dropped; the last 16 elements are drawn anew.
     """
-    words = np.empty(512, np.uint32)
+    units = np.empty(512, np.float32)
+    cosines, sines = np.empty(256, np.float32), np.empty(256, np.float32)
     mean, std = np.float32(mean), np.float32(std)
-    whole = out.size - out.size % 16
-    done = 0
-    while done < out.size:
-        first, count = done, min(512, whole - done)
+    half = np.uint64(8)
+    n, step = np.uint64(out.size), np.uint64(512)
+    whole = n - n % np.uint64(16)
+    done = np.uint64(0)
+    while done < n:
+        first, count, skip = done, min(step, whole - done), np.uint64(0)
         if count == 0:
-            state[624] = draw(state, words, out.size - whole)
-            first, count = out.size - 16, 16
-        state[624] = draw(state, words, count)
-        for block in range(0, count, 16):
-            for i in range(block, block + 8):
-                radius = np.sqrt(np.float32(-2.0) * cephes_log(np.float32(1.0) - unit32(words[i])))
-                angle = np.float32(2 * np.pi) * unit32(words[i + 8])
-                k = cephes_octant(angle)
-                x = cephes_reduce(angle, k)
-                s, c = cephes_sin(x), cephes_cos(x)
-                s, c = (c, s) if k & 2 else (s, c)
-                c = -c if (k + 2) & 4 else c
-                s = -s if k & 4 else s
-                out[first + i] = (radius * c) * std + mean
-                out[first + i + 8] = (radius * s) * std + mean
+            first, count, skip = n - np.uint64(16), np.uint64(16), n - whole
+        state[624] = uniforms32(state, units, skip + count)
+        pairs = count >> np.uint64(1)
+        # Moved apart, then together again: a loop of 8 is unrolled, not vectorised.
+        for block in range(np.uint64(0), pairs, half):
+            for i in range(block, block + half):
+                cosines[i] = units[skip + block + i]
+                sines[i] = units[skip + block + i + half]
+        for i in range(pairs):
+            c, s = box_muller(cosines[i], sines[i])
+            cosines[i] = c * std + mean
+            sines[i] = s * std + mean
+        for block in range(np.uint64(0), pairs, half):
+            for i in range(block, block + half):
+                out[first + block + i] = cosines[i]
+                out[first + block + i + half] = sines[i]
         done = first + count
 
 
 @loop
 def normal64(out, state, mean, std):
     """float64 normals, at least 16: as `normal32`, with two words an element."""
-    words = np.empty(512, np.uint32)
-    whole = out.size - out.size % 16
-    done = 0
-    while done < out.size:
-        first, count = done, min(256, whole - done)
+    units = np.empty(256, np.float64)
+    half = np.uint64(8)
+    n, step = np.uint64(out.size), np.uint64(256)
+    whole = n - n % np.uint64(16)
+    done = np.uint64(0)
+    while done < n:
+        first, count, skip = done, min(step, whole - done), np.uint64(0)
         if count == 0:
-            state[624] = draw(state, words, 2 * (out.size - whole))
-            first, count = out.size - 16, 16
-        state[624] = draw(state, words, 2 * count)
-        for block in range(0, count, 16):
-            for i in range(block, block + 8):
-                u = 1 - unit64(words[2 * i], words[2 * i + 1])
-                radius = np.sqrt(-2 * np.log(u))
-                angle = (2 * np.pi) * unit64(words[2 * i + 16], words[2 * i + 17])
+            first, count, skip = n - np.uint64(16), np.uint64(16), n - whole
+        state[624] = uniforms64(state, units, skip + count)
+        for block in range(np.uint64(0), count, np.uint64(16)):
+            for i in range(block, block + half):
+                radius = np.sqrt(-2 * np.log(1 - units[skip + i]))
+                angle = (2 * np.pi) * units[skip + i + half]
                 out[first + i] = (radius * np.cos(angle)) * std + mean
-                out[first + i + 8] = (radius * np.sin(angle)) * std + mean
+                out[first + i + half] = (radius * np.sin(angle)) * std + mean
         done = first + count
 
 
 @loop
 def normal_few(out, state, mean, std):
     """Normals of any real dtype below 16 elements: pairs in float64, the odd one kept."""
-    words = np.empty(4, np.uint32)
     values = np.empty(out.size, np.float64)
-    state[624] = next_normals(state, words, values)
+    state[624] = next_normals(state, values, np.uint64(out.size))
     for i in range(out.size):
         out[i] = values[i] * std + mean
 
@@ -168,11 +153,11 @@ def normal_few(out, state, mean, std):
 @loop
 def log_normal(out, state, mean, std):
     """exp of normals of any real dtype and any number, made in pairs as in `normal_few`."""
-    words = np.empty(4, np.uint32)
     values = np.empty(256, np.float64)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = next_normals(state, words, values[:count])
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = next_normals(state, values, count)
         for i in range(count):
             out[first + i] = np.exp(values[i] * std + mean)
 
@@ -184,23 +169,21 @@ def integers(out, state, low, span, wide):
     ``span`` is an int64 with the bits of a uint64; 0 stands for 2^64. See `integer_range`.
     """
     words = np.empty(512, np.uint32)
-    if wide:
-        modulus = np.uint64(span)
-        for first in range(0, out.size, 256):
-            count = min(256, out.size - first)
-            state[624] = draw(state, words, 2 * count)
+    n, step = np.uint64(out.size), np.uint64(256)
+    modulus, size = np.uint64(span), np.float64(span)
+    inverse = 1 / size
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = draw(state, words, count + count if wide else count)
+        if wide:
             for i in range(count):
-                y = (np.uint64(words[2 * i]) << np.uint64(32)) | np.uint64(words[2 * i + 1])
-                y = y % modulus if span != 0 else y
+                high, low_word = np.uint64(words[i + i]), np.uint64(words[i + i + np.uint64(1)])
+                y = (high << np.uint64(32)) | low_word
+                y = y if span == 0 else y % modulus
                 out[first + i] = np.int64(y) + low
-    else:
-        # A remainder without division, exact in float64: the quotient is off by one at most.
-        size = np.float64(span)
-        inverse = 1 / size
-        for first in range(0, out.size, 512):
-            count = min(512, out.size - first)
-            state[624] = draw(state, words, count)
+        else:
             for i in range(count):
+                # A remainder without division, exact in float64: the quotient is off by at most 1.
                 y = np.float64(words[i])
                 y = y - np.floor(y * inverse) * size
                 y = y + size if y < 0 else y
@@ -210,105 +193,113 @@ def integers(out, state, low, span, wide):
 
 @loop
 def permutation(out, state):
-    """0 .. n - 1 in random order, in any integer or float dtype: n - 1 words."""
+    """0 .. n - 1 in random order, in any dtype: n - 1 words, for the swaps of Fisher and Yates.
+
+    PyTorch's order for n below 2^32 / 20; beyond, it draws two words a swap.
+    """
     words = np.empty(512, np.uint32)
-    n = out.size
+    n, step = np.uint64(out.size), np.uint64(512)
     for i in range(n):
         out[i] = i
-    for first in range(0, n - 1, 512):
-        count = min(512, n - 1 - first)
+    for first in range(np.uint64(1), n, step):
+        count = min(step, n - first)
         state[624] = draw(state, words, count)
-        for i in range(first, first + count):
-            j = i + np.int64(np.uint64(words[i - first]) % np.uint64(n - i))
+        for k in range(count):
+            i = first - np.uint64(1) + k
+            j = i + np.uint64(words[k]) % (n - i)
             out[i], out[j] = out[j], out[i]
 
 
 @loop
 def bernoulli(out, state, p):
     """1 with probability ``p``, else 0, in any dtype: two words an element."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            out[first + i] = T(1) if unit64(words[2 * i], words[2 * i + 1]) < p else T(0)
+            out[first + i] = T(1) if units[i] < p else T(0)
 
 
 @loop(dtype_from="out")
 def bernoulli_each32(p, out, state):
     """1 with the probability that its element of the float32 array ``p`` says: one word each."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 512):
-        count = min(512, out.size - first)
-        state[624] = draw(state, words, count)
+    units = np.empty(512, np.float32)
+    n, step = np.uint64(out.size), np.uint64(512)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms32(state, units, count)
         for i in range(count):
-            out[first + i] = T(1) if unit32(words[i]) < p[first + i] else T(0)
+            out[first + i] = T(1) if units[i] < p[first + i] else T(0)
 
 
 @loop(dtype_from="out")
 def bernoulli_each64(p, out, state):
     """1 with the probability that its element of the float64 array ``p`` says: two words each."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            u = unit64(words[2 * i], words[2 * i + 1])
-            out[first + i] = T(1) if u < p[first + i] else T(0)
+            out[first + i] = T(1) if units[i] < p[first + i] else T(0)
 
 
 @loop
 def dropout_mask(out, state, keep):
     """1 / keep with probability ``keep``, else 0: PyTorch's ``bernoulli_(keep).div_(keep)``."""
-    words = np.empty(512, np.uint32)
     scale = T(1) / T(keep)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            out[first + i] = scale if unit64(words[2 * i], words[2 * i + 1]) < keep else T(0)
+            out[first + i] = scale if units[i] < keep else T(0)
 
 
 @loop
 def exponential(out, state, rate):
     """-log(1 - u) / rate for a float64 uniform u, in any real dtype."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            out[first + i] = (-1 / rate) * np.log1p(-unit64(words[2 * i], words[2 * i + 1]))
+            out[first + i] = (-1 / rate) * np.log1p(-units[i])
 
 
 @loop
 def geometric(out, state, p):
-    """The number of trials up to the first success: ceil(log(1 - u) / log(1 - p))."""
-    words = np.empty(512, np.uint32)
+    """The number of trials up to the first success, in any dtype: ceil(log(u) / log(1 - p))."""
     scale = np.log1p(-p)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            u = unit64(words[2 * i], words[2 * i + 1])
-            out[first + i] = np.ceil(np.log1p(-u) / scale)
+            out[first + i] = np.ceil(np.log(units[i]) / scale)
 
 
 @loop
 def cauchy(out, state, median, sigma):
     """median + sigma tan(pi (u - 1/2)) for a float64 uniform u, in any real dtype."""
-    words = np.empty(512, np.uint32)
-    for first in range(0, out.size, 256):
-        count = min(256, out.size - first)
-        state[624] = draw(state, words, 2 * count)
+    units = np.empty(256, np.float64)
+    n, step = np.uint64(out.size), np.uint64(256)
+    for first in range(np.uint64(0), n, step):
+        count = min(step, n - first)
+        state[624] = uniforms64(state, units, count)
         for i in range(count):
-            u = unit64(words[2 * i], words[2 * i + 1])
-            out[first + i] = median + sigma * np.tan(np.pi * (u - np.float64(0.5)))
+            out[first + i] = median + sigma * np.tan(np.pi * (units[i] - np.float64(0.5)))
 
 
 @loop
 def multinomial(weights, out, state):
-    """Draw with replacement: int64 columns of ``weights`` (rows, n) into ``out`` (rows, samples)."""
-    words = np.empty(2, np.uint32)
+    """Draw columns of ``weights`` (rows, n) with replacement: int64 ``out`` (rows, samples)."""
+    unit = np.empty(1, np.float64)
     upto = np.empty(weights.shape[1], T)
     for row in range(weights.shape[0]):
         total = T(0)
@@ -318,88 +309,12 @@ def multinomial(weights, out, state):
         for k in range(upto.size):
             upto[k] /= total
         for sample in range(out.shape[1]):
-            state[624] = draw(state, words, 2)
-            u = unit64(words[0], words[1])
+            state[624] = uniforms64(state, unit, np.uint64(1))
             low, high = 0, upto.size - 1
             while low < high:
                 middle = (low + high) // 2
-                if upto[middle] < u:
+                if upto[middle] < unit[0]:
                     low = middle + 1
                 else:
                     high = middle
             out[row, sample] = low
-
-
-_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_BITS = {"bool": 1, "uint8": 8, "int8": 7, "int16": 15, "int32": 31, "int64": 63}
-_BITS |= {"uint16": 16, "uint32": 32, "uint64": 64}
-
-
-def integer_range(dtype: str, low: int | None = None, high: int | None = None) -> tuple[int, int, bool]:
-    """Return (low, span, wide) for `integers`, as PyTorch's ``random_`` chooses them.
-
-    Without bounds: every value of an integer dtype from 0 on, or the integers that a float dtype
-    holds exactly. With ``low`` alone: from there on. Else low <= x < high, where bounds that a
-    float dtype cannot hold move inwards. Two words are drawn for a span of 2^28 or more, but without
-    bounds only for dtypes of 64 bits.
-    """
-    digits = _DIGITS.get(dtype)
-    top = 1 << digits if digits else (1 << _BITS[dtype]) - 1
-    if low is None:
-        return 0, _as_int64(top + 1), dtype in ("float64", "int64", "uint64")
-    if high is None:
-        span = top - low + 1
-    else:
-        low, high = (_up(low, digits), _down(high, digits)) if digits else (low, high)
-        span = high - low
-    return low, _as_int64(span), span >= 1 << 28
-
-
-def _as_int64(value: int) -> int:
-    """The int64 with the bits of a uint64; 2^64 becomes 0."""
-    value %= 1 << 64
-    return value - (1 << 64) if value >> 63 else value
-
-
-def pack_state(state: np.ndarray) -> np.ndarray:
-    """Return the 5056 bytes, uint8, that ``torch.get_rng_state`` gives for this generator.
-
-    That is: the seed; the words left before the next refill and a 1 (int32); the words used and the
-    624 words (uint64); 8 bytes of zeros, the float64 normal in waiting, 8 of zeros and its flag
-    (int32); padding, and the place of a float32 normal.
-    """
-    packed = np.zeros(5056, np.uint8)
-    used = int(state[624])
-    packed[0:8] = state[628:630].view(np.uint8)
-    packed[8:16].view(np.int32)[:] = 625 - used if used else 1, 1
-    packed[16:5016].view(np.uint64)[:] = used, *state[:624]
-    packed[5024:5032] = state[626:628].view(np.uint8)
-    packed[5040:5044].view(np.int32)[:] = state[625]
-    return packed
-
-
-def unpack_state(packed: np.ndarray, state: np.ndarray) -> None:
-    """Set ``state`` from the bytes of `pack_state`.
-
-    Raises RuntimeError, in PyTorch's words, where they are not 5056 or no state of MT19937.
-    """
-    if packed.size != 5056:
-        raise RuntimeError(
-            "Expected a CPUGeneratorImplState of size 5056 but found the input RNG state size to be "
-            f"{packed.size}"
-        )
-    packed = np.ascontiguousarray(packed, np.uint8)
-    left, seeded = packed[8:16].view(np.int32)
-    used, words = packed[16:24].view(np.uint64)[0], packed[24:5016].view(np.uint64)
-    if not (seeded == 1 and 0 < left <= 624 and used <= 624):
-        raise RuntimeError("Invalid mt19937 state")
-    state[:624] = words
-    state[624] = used
-    state[625] = packed[5040:5044].view(np.int32)[0]
-    state[626:628] = packed[5024:5032].view(np.uint32)
-    state[628:630] = packed[0:8].view(np.uint32)
-    state[630:] = 0
-
-
-def _up(x, digits): return x
-def _down(x, digits): return x
