@@ -5,8 +5,9 @@ uniform" is 24 bits of one word in float32, 53 bits of two words (the high one f
 
 The numbers are PyTorch's to the bit where PyTorch runs its AVX2 or AVX-512 code and shares the C
 library, whose float64 logarithms and sines both use. Elsewhere last digits differ: PyTorch's plain
-x86 code has no fused multiply-add, and only its vector code the logarithm and sine of `normal32`. On Intel's processors a PyTorch with MKL may draw `bernoulli_(p)`, dropout and
-`exponential_` from a generator of MKL's. Here, as in PyTorch elsewhere, they come from MT19937 too.
+x86 code has no fused multiply-add, and only its vector code the logarithm and sine of `normal32`.
+On Intel's processors a PyTorch with MKL may draw `bernoulli_(p)`, dropout and `exponential_` from a
+generator of MKL's. Here, as in PyTorch elsewhere, they come from MT19937 too.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class uniforms64:
 
 @word(internal=True)
 class box_muller:
-    """Two float32 normals of two uniforms, by the steps, so with the rounding, of PyTorch's vectors.
+    """Two float32 normals of two uniforms, by the steps and with the rounding of PyTorch's.
 
     The logarithm, sine and cosine are Cephes' logf, sinf and cosf. log(u): u = m 2^e, m from
     sqrt(1/2) to sqrt(2), a polynomial in m - 1, log(2) in two parts. sin, cos: less k eighths of a
