@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.node import FREED, Node, edge_of, modified
+from ..autograd.node import FREED, Node, edge_of, modified, next_sequence_number
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout
@@ -23,10 +23,11 @@ class Call:
     """All that is known of one op for one combination of operands: the forward plan, and for
     recording, which inputs each set of wanted gradients needs."""
 
-    __slots__ = ("arguments", "compute", "dtype", "forward", "inputs", "op", "shape", "wants")
+    __slots__ = ("arguments", "compute", "dtype", "forward", "inputs", "node_type", "op", "shape", "wants")
 
     def __init__(self, op: type[Elementwise], arguments: tuple[Argument, ...], inputs: tuple[Layout, ...],
-                 dtype: np.dtype[Any], shape: tuple[int, ...], forward: Plan):  # fmt: skip
+                 dtype: np.dtype[Any], shape: tuple[int, ...], forward: Plan, node_type: type[Node]):  # fmt: skip
+        self.node_type = node_type
         self.op, self.arguments, self.inputs = op, arguments, inputs
         self.dtype, self.shape, self.forward = dtype, shape, forward
         self.compute = forward.compute
@@ -36,28 +37,29 @@ class Call:
         """What recording needs when these operands require grad."""
         found = self.wants.get(wants)
         if found is None:
-            found = self.wants[wants] = Wanted(self, wants)
+            found = self.wants[wants] = Wanted(self, wants, self.node_type)
         return found
 
 
 class Wanted:
     """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
 
-    __slots__ = ("call", "direct", "names", "passed", "plans", "rules", "save", "saves", "scalar_names")
+    __slots__ = ("call", "direct", "names", "passed", "place", "plans", "record", "rules", "saves", "scalar_names")
 
-    def __init__(self, call: Call, wants: tuple[bool, ...]):
+    def __init__(self, call: Call, wants: tuple[bool, ...], node_type: type[Node]):
         op, self.call = call.op, call
         self.names = [n for n, w in zip(array_names(call), wants, strict=True) if w and n in op.grads]
         self.rules = [op.grads[n] for n in self.names]
         self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
         self.saves = [n for n in (*array_names(call), "out") if n in used]
-        self.save = _saver(tuple(array_names(call)), tuple(self.saves))
+        self.record = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
-        # Whether results go to the edges as they are: every input wanted, of the result's shape and dtype.
-        self.direct = len(self.names) == len(wants) and all(
-            x.shape == call.shape and x.numpy_dtype == call.dtype for x in call.inputs
-        )
+        # Whether gradients fit their inputs as the kernel writes them: no sum over broadcast dims.
+        operands = zip(array_names(call), call.inputs, strict=True)
+        self.direct = all(x.shape == call.shape for n, x in operands if n in self.names)
+        every = array_names(call)
+        self.place = tuple(self.names.index(n) if n in self.names else -1 for n in every)
         self.plans: dict[Layout, Plan] = {}
 
     def plan(self, g: Layout, saved: list[Layout]) -> Plan:
@@ -75,25 +77,40 @@ class Wanted:
 
 
 _EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None, "
+_RECORDER = """\
+def make(node_type, wanted):
+    def record(out, {parameters}):
+        node = new(node_type)
+        node.wanted = wanted
+        node.saved = ({saved})
+        node.versions = ({versions})
+        node.edges = ({edges})
+        node.sequence_number = next_sequence_number()
+        if out._base is None:
+            out._edge, out._requires_grad = (node, 0), True
+        else:
+            out._rebase((node, 0))
+        return node
+    return record
+"""
 
 
 @functools.cache
-def _saver(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., None]:
-    """Return ``save(node, out, *operands)``, which keeps what the rules name.
+def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Node]]:
+    """Return a maker of ``record(out, *operands)``, which makes the node of a result.
 
     Written out as text, like a namedtuple's methods: it runs for every recorded op.
     """
-    tensors = ["_alias(out)" if n == "out" else n for n in saves]
-    versions = [f"{n}._counter[0]" for n in saves]
-    text = (
-        f"def save(node, out, {', '.join(operands)}):\n"
-        f"    node.saved = ({''.join(t + ', ' for t in tensors)})\n"
-        f"    node.versions = ({''.join(v + ', ' for v in versions)})\n"
-        f"    node.edges = ({''.join(_EDGE.format(n) for n in operands)})\n"
+    text = _RECORDER.format(
+        parameters=", ".join(operands),
+        saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
+        versions="".join(f"{n}._counter[0], " for n in saves),
+        edges="".join(_EDGE.format(n) for n in operands),
     )
-    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of}
+    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
+    scope["next_sequence_number"] = next_sequence_number
     exec(text, scope)
-    return scope["save"]
+    return scope["make"]  # type: ignore[no-any-return]
 
 
 def _alias(out: Tensor) -> Tensor:
@@ -131,9 +148,12 @@ class ElementwiseNode(Node):
             results = plan.compute(g, *saved, *[self.scalars[n] for n in wanted.scalar_names])
         else:
             results = plan.compute(g, *saved)
+        if not wanted.direct:
+            return self._shaped(results if len(wanted.names) > 1 else (results,))
         if len(wanted.names) == 1:
-            results = (results,)
-        return results if wanted.direct else self._shaped(results)
+            return [results if k == 0 else None for k in wanted.place]
+        return results if len(wanted.names) == len(wanted.place) else [results[k] if k >= 0 else None
+                                                                        for k in wanted.place]  # fmt: skip
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
         """Apply the same rules to tensors: differentiable to any order."""
@@ -148,6 +168,8 @@ class ElementwiseNode(Node):
         results = []
         for name, rule in zip(wanted.names, wanted.rules, strict=True):
             grad = rule.function(*(known[p] for p in rule.parameters))
+            if not isinstance(grad, Tensor):
+                grad = FUNCTIONS["full_like"](g, grad)
             grad = grad.conj() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
         return self._shaped(results)

@@ -27,6 +27,7 @@ class ElementwiseOp:
         self.op = op
         self.calls: dict[Any, Call] = cache()
         self.writes: dict[Any, Call] = cache()
+        self.function: Any = self.general  # the fast road, set by publish
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
@@ -100,15 +101,12 @@ class ElementwiseOp:
         if not grads:
             return
         wanted = call.want(wants)
-        node = self.node_type()
-        node.wanted = wanted
-        wanted.save(node, out, *(saved_inputs or tensors))
+        edges = tuple([edge_of(t) for t in tensors])  # before ``out``, perhaps one of them, is rebased
+        node = wanted.record(out, *(saved_inputs or tensors))
         if saved_inputs:
-            node.edges = tuple([edge_of(t) for t in tensors])
+            node.edges = edges
         if wanted.scalar_names:
             node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
-        node.sequence_number = next_sequence_number()
-        out._rebase((node, 0))
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute into ``target`` without a trace: for buffers that the engine owns."""
@@ -135,7 +133,9 @@ class ElementwiseOp:
         names = (*self.op.inputs, *self.op.scalars)
         if position >= len(names):
             raise TypeError(f"{self.op.name}() takes {len(names)} arguments but more were given")
-        category = number(self.op.name, names[position], value)
+        name, op = names[position], self.op
+        allowed = name in op.scalars or op.numbers is None or name in op.numbers
+        category = number(op.name, name, position, value, allowed)
         if value in self.op.literals.get(names[position], ()):
             return (category, float(value))
         return category
@@ -145,6 +145,8 @@ class ElementwiseOp:
         if len(operands) < len(op.inputs):
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
             raise TypeError(f"{op.name}() missing required arguments: {missing}")
+        if not tensors:
+            number(op.name, op.inputs[0], 0, operands[0], allowed=False)
         check_devices(op.name, tensors)
         dtype, out_dtype = self._dtypes(operands, tensors)
         arguments = self._arguments(operands)
@@ -160,7 +162,7 @@ class ElementwiseOp:
             f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
             [out_dtype.numpy], into=into,
         )  # fmt: skip
-        return Call(op, arguments, inputs, dtype.numpy, shape, forward)
+        return Call(op, arguments, inputs, dtype.numpy, shape, forward, self.node_type)
 
     def _arguments(self, operands: tuple[Any, ...]) -> tuple[Argument, ...]:
         names = (*self.op.inputs, *self.op.scalars)
@@ -185,7 +187,7 @@ class ElementwiseOp:
         common = dtypes.promote(
             [x.dtype for x in layouts if x.ndim], [x.dtype for x in layouts if not x.ndim], numbers
         )
-        check_category(op, common)
+        check_category(op, common, [x.dtype.category for x in layouts] + numbers)
         if op.kind == "float" and common.category < 2:
             common = dtypes.get_default_dtype()
         if op.kind == "bool":

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
-from ..autograd.node import next_sequence_number
 from ..kernels import elementwise as table  # noqa: F401  (declares the ops)
 from ..kernels.declaration import Elementwise, on_declaration
 from ..layout import cache
 from ..tensor import Tensor
+from .arguments import NUMBERS
 from .calls import Call, Wanted
 from .elementwise import ElementwiseOp
 from .registry import OPS, public
@@ -31,16 +31,16 @@ def _publish(op: type[Elementwise]) -> None:
     function = _function(operation)
     for name in (op.name, *op.aliases):
         public(function, name, function_too=op.function, method_too=op.method)
-        if op.method and op.kind != "bool":
+        if op.method:
             setattr(Tensor, f"{name}_", _inplace(operation, f"{name}_"))
     for name in op.operators:
-        setattr(Tensor, name, function)
+        setattr(Tensor, name, function if len(op.inputs) == 1 else _binary(operation, operator=True))
 
 
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
     op = operation.op
     roads = {("x",): _unary, ("x", "y"): _binary}
-    function = roads.get((*op.inputs, *op.scalars), _general)(operation)
+    function = operation.function = roads.get((*op.inputs, *op.scalars), _general)(operation)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.__doc__
     return function
@@ -55,7 +55,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
     calls: dict[Any, Call] = cache()
-    get, node_type = calls.get, operation.node_type
+    get, differentiable = calls.get, bool(operation.op.grads)
 
     def unary(input: Any, *, out: Tensor | None = None) -> Tensor:
         x = input
@@ -67,62 +67,57 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
             calls[x._layout] = operation.calls[x._layout, None]
             return result
         result = call.compute(x)
-        if x._requires_grad and grad_state.enabled and call.op.grads:
+        if x._requires_grad and differentiable and grad_state.enabled:
             wanted = call.wants.get((True,)) or call.want((True,))
-            node = node_type()
-            node.wanted = wanted
-            wanted.save(node, result, x)
-            node.sequence_number = next_sequence_number()
-            result._edge, result._requires_grad = (node, 0), True
+            wanted.record(result, x)
         return result
 
     return unary
 
 
-def _binary(operation: ElementwiseOp) -> Callable[..., Tensor]:
+def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., Tensor]:
     calls: dict[Any, Call] = cache()
-    get, node_type, op = calls.get, operation.node_type, operation.op
+    get, op = calls.get, operation.op
+    differentiable = bool(op.grads)
 
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
         """The first call with these layouts: plan it, and remember it for the fast road."""
+        if operator and not isinstance(y, (Tensor, *NUMBERS)):
+            return NotImplemented
         result = operation(x, y)
         if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
             calls[key] = operation.calls[x._layout, second, None]
         return result
 
-    def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        x, y = input, other
-        if out is not None or not isinstance(x, Tensor):
-            return operation.general(x, y, out=out)
-        if isinstance(y, Tensor):
-            call = get((x._layout, y._layout))
-            if call is None:
-                return first((x._layout, y._layout), x, y)
-            result = call.compute(x, y)
-            if (x._requires_grad or y._requires_grad) and grad_state.enabled and op.grads:
-                wants = (x._requires_grad, y._requires_grad)
-                wanted: Wanted = call.wants.get(wants) or call.want(wants)
-                node = node_type()
-                node.wanted = wanted
-                wanted.save(node, result, x, y)
-                node.sequence_number = next_sequence_number()
-                result._edge, result._requires_grad = (node, 0), True
-            return result
-        call = get((x._layout, type(y)))
+    def with_number(x: Any, y: Any) -> Tensor:
+        """The road of a tensor and a Python number."""
+        call = get((x._layout, type(y))) if isinstance(x, Tensor) else None
         if call is None:
-            return first((x._layout, type(y)), x, y)
+            return first((x._layout, type(y)), x, y) if isinstance(x, Tensor) else operation(x, y)
         y = _CASTS[call.dtype.kind](y)
         result = call.compute(x, y)
-        if x._requires_grad and grad_state.enabled and op.grads:
-            wanted = call.wants.get((True,)) or call.want((True,))
-            node = node_type()
-            node.wanted = wanted
-            wanted.save(node, result, x)
+        if x._requires_grad and differentiable and grad_state.enabled:
+            wanted: Wanted = call.wants.get((True,)) or call.want((True,))
+            node = wanted.record(result, x)
             if wanted.scalar_names:
                 node.scalars = {op.inputs[1]: y}
-            node.sequence_number = next_sequence_number()
-            result._edge, result._requires_grad = (node, 0), True
+        return result
+
+    def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        if out is not None:
+            return operation.general(input, other, out=out)
+        try:
+            call = get((input._layout, other._layout))
+        except AttributeError:
+            return with_number(input, other)
+        if call is None:
+            return first((input._layout, other._layout), input, other)
+        result = call.compute(input, other)
+        if (input._requires_grad or other._requires_grad) and differentiable and grad_state.enabled:
+            wants = (input._requires_grad, other._requires_grad)
+            wanted: Wanted = call.wants.get(wants) or call.want(wants)
+            wanted.record(result, input, other)
         return result
 
     return binary
