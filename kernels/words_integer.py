@@ -7,7 +7,7 @@ import numpy as np
 from jitgrad.kernels.words_pow import pow
 from jitgrad.kernels.words_registry import T, word
 
-__all__ = ["power", "trunc_divide"]
+__all__ = ["power_of", "trunc_divide"]
 
 
 def _power(a, b):
@@ -20,7 +20,7 @@ def _power(a, b):
 
 
 @word(_power)
-class power:
+class power_of:
     """a to the power b; of integers to a negative power only those of 1 and -1 are not 0."""
 
     def real(a, b):

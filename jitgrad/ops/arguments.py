@@ -11,17 +11,21 @@ from .. import dtypes
 from ..dtypes import TITLES
 from ..tensor import Tensor
 
-__all__ = ["check_category", "check_devices", "check_inplace_target", "check_result_cast", "number"]
+__all__ = ["NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_result_cast", "number"]
 
-_NUMBERS = (bool, int, float, complex, np.generic)
+NUMBERS = (bool, int, float, complex, np.generic)
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")
 
 
-def number(op: str, name: str, value: Any) -> int:
-    """Return the category of a Python number; TypeError for anything else."""
-    if not isinstance(value, _NUMBERS):
+_PUBLIC_NAMES = {"x": "input", "y": "other"}
+
+
+def number(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
+    """Return the category of a Python number; TypeError for anything else, or where none may be."""
+    if not (allowed and isinstance(value, NUMBERS)):
         raise TypeError(
-            f"{op}(): argument '{name}' must be Tensor or Number, not {type(value).__name__}"
+            f"{op}(): argument '{_PUBLIC_NAMES.get(name, name)}' (position {position + 1}) must be Tensor, "
+            f"not {type(value).__name__}"
         )
     return dtypes.category_of(value)
 
@@ -36,10 +40,15 @@ def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
         )
 
 
-def check_category(op: Any, common: dtypes.dtype) -> None:
-    """The op must be defined for operands of this category."""
-    if _CATEGORY_NAMES[common.category] not in op.accepts.split():
-        raise RuntimeError(f'"{op.name}_cpu" not implemented for \'{TITLES[common.name]}\'')
+def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:
+    """The op must be defined for this category of results, and for each operand's category."""
+    category = _CATEGORY_NAMES[common.category]
+    if category not in op.accepts.split():
+        kind, text = op.refuses.get(category, (NotImplementedError, ""))
+        raise kind(text or f'"{op.error_name}" not implemented for \'{TITLES[common.name]}\'')
+    if "any bool" in op.refuses and 0 in operands:
+        kind, text = op.refuses["any bool"]
+        raise kind(text)
 
 
 def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:

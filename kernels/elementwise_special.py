@@ -1,0 +1,99 @@
+"""The table: special functions, and small conversions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .declaration import Elementwise
+from .words import *  # noqa: F403  (the vocabulary)
+
+_vectorize = np.vectorize
+
+
+class Erf(Elementwise):
+    """Error function."""
+
+    reference, accepts, error_name = _vectorize(math.erf), "bool int float", "erf_vml_cpu"
+
+    def forward(x):
+        return erf(x)
+
+    def grad_x(g, x):
+        return g * (1.1283791670955126 * exp(-(x * x)))
+
+
+class Erfc(Elementwise):
+    """``1 - erf(x)``, without cancellation for large ``x``."""
+
+    reference, accepts, error_name = _vectorize(math.erfc), "bool int float", "erfc_vml_cpu"
+
+    def forward(x):
+        return erfc(x)
+
+    def grad_x(g, x):
+        return g * (-1.1283791670955126 * exp(-(x * x)))
+
+
+class Lgamma(Elementwise):
+    """Logarithm of the absolute value of the gamma function."""
+
+    reference, accepts, error_name = _vectorize(math.lgamma), "bool int float", "lgamma_vml_cpu"
+    domain = (0.3, 6)
+
+    def forward(x):
+        return lgamma(x)
+
+
+class Deg2rad(Elementwise):
+    """Degrees to radians."""
+
+    reference, accepts, grad_name = np.deg2rad, "bool int float", "Deg2RadBackward0"
+    refuses = {"complex": (RuntimeError, "deg2rad is not supported for complex tensors.")}
+
+    def forward(x):
+        return x * 0.017453292519943295
+
+    def grad_x(g):
+        return g * 0.017453292519943295
+
+
+class Rad2deg(Elementwise):
+    """Radians to degrees."""
+
+    reference, accepts, grad_name = np.rad2deg, "bool int float", "Rad2DegBackward0"
+    refuses = {"complex": (RuntimeError, "rad2deg is not supported for complex tensors.")}
+
+    def forward(x):
+        return x * 57.29577951308232
+
+    def grad_x(g):
+        return g * 57.29577951308232
+
+
+class AngleReal(Elementwise):
+    """The argument of a real number: pi below zero, else 0."""
+
+    reference, accepts, grad_name = np.angle, "bool int float", "AngleBackward0"
+    function = method = False
+
+    def forward(x):
+        return angle(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Angle(Elementwise):
+    """The argument of a complex number."""
+
+    kind, reference, accepts, holomorphic = "real", np.angle, "complex", False
+    function = method = False
+
+    def forward(x):
+        return angle(x)
+
+    def grad_x(g, x):
+        size = abs(x)
+        return where(x == 0, 0, g * (x / size) / size * 1j)
