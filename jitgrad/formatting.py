@@ -1,0 +1,269 @@
+"""Arrays as PyTorch prints them, character by character.
+
+All elements that are shown share one style. Floats are printed whole (``1.``) if all of them are,
+else with ``precision`` digits; in scientific notation if they are very large, very small or far
+apart. Zeros, infinities and NaN have no say in the style nor in the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+__all__ = ["format_array", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """What `set_printoptions` sets; the defaults are the profile ``default``."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+PROFILES = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=float("inf")),
+}
+_current = PROFILES["default"]
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors are printed; what is None stays, but for ``sci_mode``.
+
+    Args:
+        precision: digits after the point (4).
+        threshold: with more elements than this, only the edges are printed (1000).
+        edgeitems: how many elements an edge has, in each dimension (3).
+        linewidth: characters a line (80).
+        profile: sets the four at once: ``"default"``, ``"short"`` (2 digits, edges of 2) or
+            ``"full"`` (everything is printed). The other arguments come on top.
+        sci_mode: scientific notation always (True), never (False), or as the values ask (None).
+
+    >>> set_printoptions(precision=2)
+    >>> print(tensor_repr(np.array([1.5, 2.25], np.float32)))
+    tensor([1.50, 2.25])
+    >>> set_printoptions(profile="default")
+    """
+    global _current
+    base = PROFILES.get(profile or "", _current)
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    _current = replace(base, sci_mode=sci_mode, **changes)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """Return the options of printing as a dict with the argument names of `set_printoptions`."""
+    return asdict(_current)
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """Within a ``with`` block, print with these options of `set_printoptions`.
+
+    >>> with printoptions(sci_mode=True):
+    ...     print(tensor_repr(np.array([1.0], np.float32)))
+    tensor([1.0000e+00])
+    """
+    global _current
+    before = _current
+    try:
+        set_printoptions(**options)
+        yield
+    finally:
+        _current = before
+
+
+class _Style:
+    """How the numbers of a real array are written: all alike, and ``width`` characters wide."""
+
+    def __init__(self, values: np.ndarray, options: PrintOptions):
+        self.floating = values.dtype.kind == "f"
+        self.spec, self.point, self.width = "", "", 1
+        if self.floating:
+            values = values.astype(np.float64, copy=False)
+            values = values[np.isfinite(values) & (values != 0)]
+        if values.size == 0:
+            self.spec, self.point = ".0f", "."
+            return
+        if self.floating:
+            self._choose(values, options)
+        self.width = max(len(self._bare(value)) for value in values.tolist())
+
+    def _choose(self, values: np.ndarray, options: PrintOptions) -> None:
+        sizes = np.abs(values)
+        least, most = float(sizes.min()), float(sizes.max())
+        whole = bool((values == np.ceil(values)).all())
+        scientific = options.sci_mode
+        if scientific is None:
+            extreme = most > 1.0e8 or (not whole and least < 1.0e-4)
+            scientific = extreme or most / least > 1000.0
+        if scientific:
+            self.spec = f".{options.precision}e"
+        elif whole:
+            self.spec, self.point = ".0f", "."
+        else:
+            self.spec = f".{options.precision}f"
+
+    def _bare(self, value: Any) -> str:
+        if not self.floating:
+            return str(value)
+        text = format(value, self.spec)
+        return text if text[-1] in "fn" else text + self.point  # inf, nan
+
+    def text(self, value: Any) -> str:
+        """The number, padded on the left."""
+        return self._bare(value).rjust(self.width)
+
+
+class _ComplexStyle:
+    """A style for the real parts and one for the imaginary parts, which are not padded."""
+
+    def __init__(self, values: np.ndarray, options: PrintOptions):
+        self.real, self.imag = _Style(values.real, options), _Style(values.imag, options)
+        self.width = self.real.width + self.imag.width + 1
+
+    def text(self, value: complex) -> str:
+        imag = self.imag.text(value.imag).lstrip()
+        return self.real.text(value.real) + ("" if imag[0] == "-" else "+") + imag + "j"
+
+
+_Elements = _Style | _ComplexStyle
+
+
+def format_array(array: np.ndarray, options: PrintOptions | None = None, indent: int = 0) -> str:
+    """Return the brackets and numbers of a tensor's text.
+
+    Args:
+        array: of any shape; bool, integer, float or complex.
+        options: those in force by default.
+        indent: how many characters stand before the text in its first line.
+
+    >>> format_array(np.eye(2, dtype=np.float32))
+    '[[1., 0.],\\n [0., 1.]]'
+    """
+    options = options or _current
+    if array.size == 0:
+        return "[]"
+    short = array.size > options.threshold
+    shown = _edges(array, options.edgeitems) if short else array
+    style = (_ComplexStyle if array.dtype.kind == "c" else _Style)(shown.reshape(-1), options)
+    return _nested(array, style, options, indent, short)
+
+
+def _edges(array: np.ndarray, edge: int) -> np.ndarray:
+    """The corners of an array: what is left when each long axis is cut to both its ends."""
+    for axis, n in enumerate(array.shape):
+        if n > 2 * edge:
+            array = array.take([*range(edge), *range(n - edge, n)], axis)
+    return array
+
+
+def _nested(
+    array: np.ndarray, style: _Elements, options: PrintOptions, indent: int, short: bool
+) -> str:
+    if array.ndim == 0:
+        return style.text(array.item())
+    if array.ndim == 1:
+        return _vector(array, style, options, indent, short)
+    n, edge = len(array), options.edgeitems
+    cut = short and n > 2 * edge
+    rows = [*range(edge), *range(n - edge, n)] if cut else range(n)
+    parts = [_nested(array[k], style, options, indent + 1, short) for k in rows]
+    if cut:
+        parts.insert(edge, "...")
+    between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+    return f"[{between.join(parts)}]"
+
+
+def _vector(
+    array: np.ndarray, style: _Elements, options: PrintOptions, indent: int, short: bool
+) -> str:
+    edge = options.edgeitems
+    if short and array.size > 2 * edge:
+        parts = [style.text(value) for value in _edges(array, edge).tolist()]
+        parts.insert(edge, " ..." if edge else "...")
+    else:
+        parts = [style.text(value) for value in array.tolist()]
+    a_line = max(1, (options.linewidth - indent) // (style.width + 2))
+    lines = [", ".join(parts[k : k + a_line]) for k in range(0, len(parts), a_line)]
+    return f"[{(',' + chr(10) + ' ' * (indent + 1)).join(lines)}]"
+
+
+def tensor_repr(
+    array: np.ndarray,
+    *,
+    requires_grad: bool = False,
+    grad_fn_name: str | None = None,
+    device: str = "cpu",
+    default_dtype: str = "float32",
+    prefix: str = "tensor(",
+    dtype_suffix: str | None = None,
+) -> str:
+    """Return a tensor's repr.
+
+    Args:
+        array: the values, of any shape; bool, integer, float or complex.
+        requires_grad: whether a leaf says so.
+        grad_fn_name: the name of what made it, without brackets; None for a leaf.
+        device: as printed; ``"cpu"`` is not.
+        default_dtype: the float dtype that is not printed, nor its complex companion.
+        prefix: what comes before the numbers; further lines are indented by its length.
+        dtype_suffix: the dtype's printed name where ``array`` holds another dtype's values:
+            ``"torch.bfloat16"`` for a float32 copy.
+
+    >>> print(tensor_repr(np.array([1.0, 2.5]), requires_grad=True))
+    tensor([1.0000, 2.5000], dtype=torch.float64, requires_grad=True)
+    """
+    indent = len(prefix)
+    text = prefix + format_array(array, indent=indent)
+    dtype = dtype_suffix or f"torch.{array.dtype.name}"
+    usual = {default_dtype}
+    if array.size:
+        usual |= {"int64", "bool", "complex128" if default_dtype == "float64" else "complex64"}
+    suffixes = []
+    if device != "cpu":
+        suffixes.append(f"device='{device}'")
+    if _current.edgeitems == 0 if array.size else array.ndim != 1:
+        suffixes.append(f"size={tuple(array.shape)}")
+    if dtype.removeprefix("torch.") not in usual:
+        suffixes.append(f"dtype={dtype}")
+    if grad_fn_name is not None:
+        suffixes.append(f"grad_fn=<{grad_fn_name}>")
+    elif requires_grad:
+        suffixes.append("requires_grad=True")
+    return _with_suffixes(text, suffixes, indent) + ")"
+
+
+def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """Append each after a comma, on a new line where the last one would grow too long."""
+    # PyTorch counts 2 characters more in the numbers' last line than there are.
+    column = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if column + len(suffix) + 2 > _current.linewidth:
+            text += ",\n" + " " * indent + suffix
+            column = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            column += len(suffix) + 2
+    return text
