@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from .autograd.grad_mode import state as grad_state
 from .layout import Layout, Size
 
-__all__ = ["Tensor", "method", "wrap"]
+__all__ = ["Tensor", "address", "method", "wrap"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NON_LEAF_GRAD = (
@@ -34,7 +34,9 @@ class Tensor:
     _requires_grad = False
     _edge: Any = None  # (node, output number) of the op that made it
     _grad: Tensor | None = None
-    _base: Tensor | None = None
+    _base: Tensor | None = None  # the tensor whose memory this is a view of
+    _views: list[Any] | None = None  # weak references to the views of this memory
+    _view_kind = ""  # "multi": one of several outputs; "no_grad": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: dict[int, Any] | None = None
     __array_priority__ = 1000
@@ -104,7 +106,7 @@ class Tensor:
                 "var_no_grad = var.detach()."
             )
         if value and self._layout.dtype.category < 2:
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -184,28 +186,28 @@ class Tensor:
                 "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
                 "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
                 "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
-                "torch/optim/optimizer.py as a reference."
+                "torch/optim/optimizer.py as the solution."
             )
         self._edge, self._requires_grad, self._leaf_edge = None, False, None
         return self
 
     # -- for the recorder ---------------------------------------------------------------------
 
-    def _rebase(self, edge: Any) -> None:
-        """Become output ``edge`` of the graph."""
-        self._edge, self._requires_grad = edge, True
+    def _rebase(self, edge: Any, before: Any = None) -> None:
+        """Become output ``edge`` of the graph after a write in place; see autograd/views.py."""
+        raise NotImplementedError
 
     def _attached(self, edge: Any) -> Tensor:
         """The same memory and version counter, as an output of the graph."""
         result = self.detach()
-        result._rebase(edge)
+        result._edge, result._requires_grad = edge, True
         return result
 
     def _overlaps(self, other: Tensor) -> bool:
         """Whether writing to ``other`` could change this tensor while it is being read."""
         if self is other or self._counter is not other._counter:
             return False
-        return not (self._layout is other._layout and _address(self) == _address(other))
+        return not (self._layout is other._layout and address(self) == address(other))
 
     def __hash__(self) -> int:
         return id(self)
@@ -221,7 +223,8 @@ def _c_name(tensor: Tensor) -> str:
     return names.get(tensor.dtype.name, tensor.dtype.name)
 
 
-def _address(tensor: Tensor) -> int:
+def address(tensor: Tensor) -> int:
+    """Where a tensor's first element lies in memory."""
     return tensor._data.__array_interface__["data"][0]
 
 

@@ -6,6 +6,7 @@ AccumulateGrad runs as soon as its last contribution has arrived. Nothing recurs
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = ["observers", "run"]
 
 # Called with (node, "before" or "after", gradients) around every node: NaN checks, timing, traces.
 observers: list[Callable[[Node, str, Sequence[Tensor | None]], None]] = []
+_leaf_lock = threading.Lock()
 _by_number = attrgetter("sequence_number")
 Key = Node | Edge
 
@@ -241,7 +243,8 @@ class _Task:
             return
         for pre_hook in list((node.pre_hooks or {}).values()):
             grad = (pre_hook((grad,)) or (grad,))[0]
-        self.accumulate_into(variable, grad, fresh)
+        with _leaf_lock:  # two threads may end in one leaf
+            self.accumulate_into(variable, grad, fresh)
         for post_hook in list((node.post_hooks or {}).values()):
             post_hook((), (grad,))
         for tensor_hook in list((variable.__dict__.get("_post_accumulate_hooks") or {}).values()):

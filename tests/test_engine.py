@@ -1,0 +1,287 @@
+"""The recorder and its engine: order, accumulation, freeing, errors."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+
+
+def leaf(*values):
+    return torch.tensor(list(values), requires_grad=True)
+
+
+def test_diamond_sums_both_paths():
+    x = leaf(2.0, 3.0)
+    y = x * x
+    (y * y + y).sum().backward()
+    assert x.grad.tolist() == [4 * 8 + 4, 4 * 27 + 6]
+
+
+def test_lattice_of_2_to_the_500_paths():
+    x = leaf(1.0)
+    y = x
+    for _ in range(500):
+        y = (y + y) * 0.5
+    y.backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_one_use_many_times_accumulates_in_an_owned_buffer():
+    x = leaf(1.0)
+    total = x * 0
+    for k in range(1, 101):
+        total = total + x * float(k)
+    total.backward()
+    assert x.grad.tolist() == [5050.0]
+
+
+def test_long_chain_runs_and_is_freed_without_recursion():
+    x = leaf(1.0)
+    y = x
+    for _ in range(30_000):
+        y = y + x
+    y.backward()
+    assert x.grad.tolist() == [30_001.0]
+    del y
+    gc.collect()
+
+
+def test_backward_twice_adds():
+    x = leaf(3.0)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [12.0]
+
+
+def test_second_backward_without_retaining_raises():
+    x = leaf(3.0)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_nonscalar_needs_a_gradient():
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        (leaf(1.0, 2.0) * 2).backward()
+
+
+def test_nothing_to_differentiate():
+    message = "element 0 of tensors does not require grad and does not have a grad_fn"
+    with pytest.raises(RuntimeError, match=message):
+        torch.tensor(1.0).backward()
+
+
+def test_gradient_of_another_shape():
+    with pytest.raises(RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of"):
+        (leaf(1.0, 2.0) * 2).backward(torch.ones(3))
+
+
+def test_saved_tensor_modified():
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    z = y * y
+    y.mul_(2.0)
+    message = (
+        r"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        r"\[torch.FloatTensor \[2\]\], which is output 0 of MulBackward0, is at version 1; expected version 0 instead"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        z.sum().backward()
+
+
+def test_saved_output_modified():
+    y = leaf(1.0).exp()
+    y.add_(1.0)
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+        y.sum().backward()
+
+
+def test_a_result_that_no_rule_names_may_be_modified():
+    x = leaf(1.0)
+    y = x + 1.0
+    y.add_(1.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0]
+
+
+def test_leaf_that_requires_grad_cannot_be_written():
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        x.add_(1.0)
+    assert x.tolist() == [1.0]
+    with torch.no_grad():
+        x.add_(1.0)
+    assert x.tolist() == [2.0] and x._version == 1
+
+
+def test_gradients_do_not_alias_each_other():
+    a, b = leaf(1.0), leaf(2.0)
+    g = torch.ones(1)
+    (a + b).backward(g)
+    a.grad.mul_(5.0)
+    assert b.grad.tolist() == [1.0] and g.tolist() == [1.0]
+
+
+def test_a_kept_grad_is_added_into():
+    x = leaf(1.0)
+    (x * 2).backward()
+    kept = x.grad
+    (x * 3).backward()
+    assert kept is x.grad and kept.tolist() == [5.0]
+
+
+def test_grad_returns_and_does_not_accumulate():
+    x, y = leaf(2.0), leaf(5.0)
+    gx, gy = torch.autograd.grad((x * y).sum(), [x, y])
+    assert gx.tolist() == [5.0] and gy.tolist() == [2.0]
+    assert x.grad is None and y.grad is None
+
+
+def test_grad_of_an_intermediate_result():
+    x = leaf(2.0)
+    y = x * 3
+    (g,) = torch.autograd.grad((y * y).sum(), y)
+    assert g.tolist() == [12.0]
+
+
+def test_unused_input():
+    x, y = leaf(1.0), leaf(1.0)
+    with pytest.raises(RuntimeError, match="One of the differentiated Tensors appears to not have been used"):
+        torch.autograd.grad(x.sum(), y)
+    assert torch.autograd.grad(x.sum(), y, allow_unused=True) == (None,)
+    assert torch.autograd.grad(x.sum(), y, materialize_grads=True)[0].tolist() == [0.0]
+
+
+def test_grad_of_several_outputs():
+    x = leaf(2.0)
+    (g,) = torch.autograd.grad([x * 2, x * 3], x, [torch.ones(1), torch.tensor([10.0])])
+    assert g.tolist() == [32.0]
+
+
+def test_third_order():
+    x = leaf(2.0)
+    y = (x * x * x * x).sum()
+    for expected in (32.0, 48.0, 48.0):
+        (y,) = torch.autograd.grad(y, x, create_graph=True)
+        assert y.tolist() == [expected]
+
+
+def test_backward_into_chosen_inputs():
+    x, y = leaf(2.0), leaf(3.0)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [3.0] and y.grad is None
+
+
+def test_graph_dies_with_its_last_tensor():
+    x = leaf(1.0, 2.0)
+    y = x.exp().tanh()
+    node, middle = weakref.ref(y.grad_fn), weakref.ref(y.grad_fn.next_functions[0][0])
+    gc.disable()
+    try:
+        del y
+        assert node() is None and middle() is None
+    finally:
+        gc.enable()
+
+
+def test_leaf_and_its_node_form_no_cycle():
+    x = leaf(1.0)
+    (x * 2).backward()
+    alive = weakref.ref(x)
+    gc.disable()
+    try:
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_intermediate_values_are_freed_during_backward():
+    x = leaf(1.0)
+    y = x.exp()
+    node = y.grad_fn
+    y.sum().backward()
+    assert node.saved is None
+
+
+def test_grad_mode_is_per_thread():
+    seen = []
+    with torch.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        assert not torch.is_grad_enabled()
+    assert seen == [True] and torch.is_grad_enabled()
+
+
+def test_grad_mode_survives_errors_and_generators():
+    @torch.no_grad()
+    def numbers():
+        yield torch.is_grad_enabled()
+        yield torch.is_grad_enabled()
+
+    stream = numbers()
+    assert next(stream) is False and torch.is_grad_enabled() and next(stream) is False
+    with pytest.raises(ZeroDivisionError), torch.no_grad():
+        raise ZeroDivisionError
+    assert torch.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_function_and_block():
+    torch.set_grad_enabled(False)
+    try:
+        assert not (leaf(1.0) * 2).requires_grad
+        with torch.set_grad_enabled(True):
+            assert (leaf(1.0) * 2).requires_grad
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_threads_share_leaves():
+    x = torch.ones(1000, requires_grad=True)
+
+    def work():
+        for _ in range(20):
+            (x * 2.0).sum().backward()
+
+    work()
+    x.grad = None
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert np.asarray(x.grad).tolist() == [160.0] * 1000
+
+
+def test_broadcast_gradients_are_summed():
+    x, y = torch.ones(2, 3, requires_grad=True), torch.ones(3, requires_grad=True)
+    z = torch.ones(2, 1, requires_grad=True)
+    (x * y * z).sum().backward()
+    assert y.grad.tolist() == [2.0] * 3 and z.grad.tolist() == [[3.0], [3.0]]
+
+
+def test_observers_see_every_node():
+    from jitgrad.autograd import engine
+
+    seen = []
+
+    def observe(node, phase, grads):
+        seen.append((node.name(), phase))
+
+    y = leaf(1.0).exp() * 2.0
+    engine.observers.append(observe)
+    try:
+        y.sum().backward()
+    finally:
+        engine.observers.remove(observe)
+    names = ["SumBackward0", "MulBackward0", "ExpBackward0"]
+    assert seen == [(n, p) for n in names for p in ("before", "after")]
