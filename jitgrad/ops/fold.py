@@ -12,12 +12,24 @@ import numpy as np
 
 from ..kernels import threads
 from ..kernels.launch import Kernel, launch
-from ..layout import CAPACITY, Layout, intern, normalize_dims
+from ..layout import CAPACITY, Layout, intern, layout_of, normalize_dims
 from ..tensor import Tensor, wrap
-from .copy import in_layout
+from .copy import cast, in_layout
 from .plan import is_dense
 
-__all__ = ["Fold", "fold", "reduce_chunks"]
+__all__ = [
+    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "fold", "plain", "reduce_chunks", "spread",
+]  # fmt: skip
+
+
+class _Full:
+    """Stands for a dim that was not given: ``sum()`` and ``sum(None)`` differ in their grad_fn."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+FULL: Any = _Full()
 
 
 class Fold:
@@ -51,6 +63,12 @@ class Fold:
         data = x._data.transpose(self.order)
         layout = intern(x._layout.numpy_dtype, data.shape, _element_strides(data), x._layout.device)
         return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape))._data
+
+    def tensor(self, blocks: Any, layout: Layout) -> Tensor:
+        """The tensor of ``layout``'s shape whose elements lie in an (outer, n, inner) array."""
+        data = blocks.reshape([layout.shape[d] for d in self.order])
+        data = data.transpose(np.argsort(self.order)) if layout.ndim else data
+        return wrap(data, layout_of(data, layout.device))
 
     def empty(self, dtype: np.dtype[Any]) -> tuple[Any, Tensor]:
         """A new result, as an (outer, inner) array and as a tensor."""
@@ -92,44 +110,81 @@ def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...],
 _folds: dict[Any, Fold] = {}
 
 
-def fold(x: Tensor, dim: Any, keepdim: bool) -> Fold:
-    """The Fold of tensor ``x`` over ``dim``: an int, several, or None for all."""
-    key = (x._layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
+def fold(layout: Layout, dim: Any, keepdim: bool = False) -> Fold:
+    """The Fold of a layout over ``dim``: an int, several, or None for all."""
+    key = (layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
     found = _folds.get(key)
     if found is None:
         if len(_folds) >= CAPACITY:
             _folds.clear()
-        found = _folds[key] = Fold(x._layout, normalize_dims(dim, x._layout.ndim), bool(keepdim))
+        found = _folds[key] = Fold(layout, normalize_dims(dim, layout.ndim), bool(keepdim))
     return found
+
+
+def plain(x: Tensor, dtype: Any = None) -> Tensor:
+    """The values of ``x`` outside the graph, cast to ``dtype`` if given."""
+    x = wrap(x._data, x._layout)
+    return x if dtype is None else cast(x, dtype)
+
+
+def as_before(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+    """A result-shaped tensor with the reduced dims put back as ones, so that it broadcasts."""
+    return g if keepdim or not layout.ndim else g.reshape(fold(layout, dim).ones)
+
+
+def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+    """A result-shaped tensor repeated along the reduced dims."""
+    return as_before(g, layout, dim, keepdim).expand(layout.shape)
+
+
+_OVERLOADS = {
+    "int": " * (*, torch.dtype dtype = None)\n * (int dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
+    "ints": " * (*, torch.dtype dtype = None)\n"
+    " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
+}
+
+
+def check_dims(op: str, dim: Any) -> None:
+    """``dim`` of sum and mean: an int, several, or None; TypeError in PyTorch's words."""
+    several = isinstance(dim, (tuple, list)) and all(isinstance(d, int) for d in dim)
+    if not (dim is None or isinstance(dim, int) or several):
+        raise TypeError(_invalid(op, dim, "ints"))
+
+
+def check_one_dim(op: str, dim: Any) -> None:
+    """``dim`` of prod: one int."""
+    if not isinstance(dim, int):
+        raise TypeError(_invalid(op, dim, "int"))
+
+
+def _invalid(op: str, dim: Any, kind: str) -> str:
+    got = "keepdim=bool, " if dim is FULL else type(dim).__name__
+    return f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n{_OVERLOADS[kind]}"
 
 
 CHUNKS, CHUNK_SIZE = 16, 1 << 14
 
 
-def reduce_chunks(rows: Kernel, columns: Kernel, x: Any, out: Any) -> None:
+def reduce_chunks(rows: Kernel, columns: Kernel, x: Any, out: Any, *options: Any) -> None:
     """Reduce (outer, n, inner) into (outer, inner) by kernels that may be applied in stages.
 
     One long reduction is cut into chunks along n, so that several threads have rows to do.
     """
     outer, n, inner = x.shape
-    parts = threads.get_num_threads()
-    if outer >= parts or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS:
-        return _reduce(rows, columns, x, out)
+    if outer >= threads.get_num_threads() or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS:
+        return _reduce(rows, columns, x, out, options)
     size = n // CHUNKS
     partial = np.empty((outer, CHUNKS + (n % CHUNKS > 0), inner), out.dtype)
     for k in range(outer):
         whole = x[k, : size * CHUNKS].reshape(CHUNKS, size, inner)
-        _reduce(rows, columns, whole, partial[k, :CHUNKS])
+        _reduce(rows, columns, whole, partial[k, :CHUNKS], options)
         if n % CHUNKS:
-            _reduce(rows, columns, x[k : k + 1, size * CHUNKS :], partial[k, CHUNKS:])
-    return _reduce(rows, columns, partial, out)
+            _reduce(rows, columns, x[k : k + 1, size * CHUNKS :], partial[k, CHUNKS:], options)
+    return _reduce(rows, columns, partial, out, options)
 
 
-def _reduce(rows: Kernel, columns: Kernel, x: Any, out: Any) -> None:
+def _reduce(rows: Kernel, columns: Kernel, x: Any, out: Any, options: tuple[Any, ...]) -> None:
     if x.shape[2] == 1:
-        launch(rows, x.reshape(x.shape[:2]), out.reshape(-1))
+        launch(rows, x.reshape(x.shape[:2]), out.reshape(-1), *options)
     else:
-        launch(columns, x, out)
-
-
-
+        launch(columns, x, out, *options)

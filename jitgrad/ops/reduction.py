@@ -2,73 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from .. import dtypes
 from ..dtypes import TITLES
 from ..kernels import reduction as kernels
 from ..kernels.launch import launch
-from ..layout import Layout
+from ..layout import Layout, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import cast
-from .fold import fold, reduce_chunks
-from .registry import public
+from .fold import FULL, Fold, as_before, check_dims, check_one_dim, fold, plain, reduce_chunks, spread
+from .registry import FUNCTIONS, public
+from .sampling import draw
 from .structured import Structured
 
-__all__ = ["as_before", "plain", "spread"]
+__all__ = ["mean_values", "sum_values"]
 
 
-def plain(x: Tensor, dtype: dtypes.dtype | None = None) -> Tensor:
-    """The values of ``x`` outside the graph, cast to ``dtype`` if given."""
-    if dtype is None or dtype is x._layout.dtype:
-        return x
-    return cast(wrap(x._data, x._layout), dtype)
-
-
-def as_before(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
-    """A result-shaped tensor with the reduced dims put back as ones, so that it broadcasts."""
-    if keepdim or not layout.ndim:
-        return g
-    dims = fold(wrap(None, layout), dim, False).ones
-    return g.reshape(dims)
-
-
-def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
-    """A result-shaped tensor repeated along the reduced dims."""
-    return as_before(g, layout, dim, keepdim).expand(layout.shape)
-
-
-def _sum(x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
+def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
+    """The dtype of a sum: that asked for; int64 for bools and integers; else the tensor's own."""
     source = x._layout.dtype
     if dtype is None:
-        dtype = dtypes.int64 if source.category < 2 else source
-    x = plain(x, dtype if dtype.category >= 2 else None)
-    folded = fold(x, dim, keepdim)
+        return dtypes.int64 if source.category < 2 else source
+    if dtype.category < 2 and x._requires_grad:
+        raise RuntimeError(f"Autograd not support dtype: {TITLES[dtype.name]}")
+    return dtype
+
+
+def sum_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
+    """The sums of ``x`` outside the graph."""
+    dtype = accumulated(x, dtype)
+    if dtype.category >= 2:
+        x = plain(x, dtype)
     array, out = folded.empty(dtype.numpy)
     reduce_chunks(kernels.sum_rows, kernels.sum_columns, folded.read(x), array)
     return out
 
 
-def _mean(x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
+def mean_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
+    """The means of ``x`` outside the graph."""
     known = dtype or x._layout.dtype
     if known.category < 2:
-        which, title = ("Input", TITLES[known.name]) if dtype is None else ("Optional", TITLES[known.name])
+        which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
             "mean(): could not infer output dtype. "
-            f"{which} dtype must be either a floating point or complex dtype. Got: {title}"
+            f"{which} dtype must be either a floating point or complex dtype. Got: {TITLES[known.name]}"
         )
-    out = _sum(x, dim, keepdim, dtype)
-    launch(kernels.divide, out._data.ravel("K"), fold(x, dim, keepdim).n)
+    out = sum_values(x, folded, dtype)
+    launch(kernels.divide, out._data.reshape(-1), folded.n)
     return out
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(3, 4),), {}
+    yield (draw(3, 4).t(),), {}
+    yield (draw(),), {}
+
+
+def _samples_dim() -> Iterator[Any]:
+    yield (draw(3, 4), 1), {}
+    yield (draw(2, 3, 4), (0, 2), True), {}
+    yield (draw(2, 3, 4).transpose(0, 2), -2), {}
+    yield (draw(), 0), {}
 
 
 class Sum(Structured):
     """Sum of all elements."""
 
-    name, function, method = "sum_all", False, False
+    name, function, method, samples = "sum_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
-        return _sum(x, None, False, dtype)
+        return sum_values(x, fold(x._layout, None), dtype)
 
     def grad_x(g, x_layout):
         return cast(g.expand(x_layout.shape), x_layout.dtype)
@@ -78,9 +85,10 @@ class SumDim(Structured):
     """Sum over dims."""
 
     name, grad_name, function, method = "sum_dim", "SumBackward1", False, False
+    samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
-        return _sum(x, dim, keepdim, dtype)
+        return sum_values(x, fold(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
         return cast(spread(g, x_layout, dim, keepdim), x_layout.dtype)
@@ -89,10 +97,10 @@ class SumDim(Structured):
 class Mean(Structured):
     """Mean of all elements."""
 
-    name, function, method = "mean_all", False, False
+    name, function, method, samples = "mean_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
-        return _mean(x, None, False, dtype)
+        return mean_values(x, fold(x._layout, None), dtype)
 
     def grad_x(g, x_layout):
         return cast(g.expand(x_layout.shape) / x_layout.numel, x_layout.dtype)
@@ -102,33 +110,156 @@ class MeanDim(Structured):
     """Mean over dims."""
 
     name, grad_name, function, method = "mean_dim", "MeanBackward1", False, False
+    samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
-        return _mean(x, dim, keepdim, dtype)
+        return mean_values(x, fold(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
-        n = fold(wrap(None, x_layout), dim, keepdim).n
+        n = fold(x_layout, dim, keepdim).n
         return cast(spread(g, x_layout, dim, keepdim) / n, x_layout.dtype)
 
 
 @public
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim``: an int, several, or None for all dims.
 
     Bools and integers are summed as int64 unless ``dtype`` says otherwise. float32 is summed in
     blocks whose totals are float64. IndexError for a dim out of range.
     """
-    if dim is None and not keepdim:
+    if dim is FULL and not keepdim:
         return Sum.apply(input, dtype)
+    check_dims("sum", dim)
     return SumDim.apply(input, dim, keepdim, dtype)
 
 
 @public
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim``: an int, several, or None for all dims; NaN where there is nothing.
 
     RuntimeError for bools and integers unless a floating ``dtype`` is given.
     """
-    if dim is None and not keepdim:
+    if dim is FULL and not keepdim:
         return Mean.apply(input, dtype)
+    check_dims("mean", dim)
     return MeanDim.apply(input, dim, keepdim, dtype)
+
+
+class NanSum(Structured):
+    """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
+
+    grad_name, samples = "NansumBackward0", staticmethod(_samples)
+
+    def forward(x, dim=None, keepdim=False, *, dtype=None):
+        if x._layout.dtype.is_complex:
+            raise RuntimeError("nansum on CPU does not support complex inputs")
+        kept = plain(x)
+        if x._layout.dtype.is_floating_point:
+            kept = FUNCTIONS["where"](kept.isnan(), 0, kept)
+        return sum_values(kept, fold(x._layout, dim, keepdim), dtype)
+
+    def grad_x(g, x, dim, keepdim):
+        g = spread(g, x._layout, dim, keepdim)
+        return cast(FUNCTIONS["where"](x.isnan(), 0, g), x._layout.dtype)
+
+
+# -- products ---------------------------------------------------------------------------------------
+
+
+def _prod_values(x: Tensor, dim: int | None, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
+    dtype = accumulated(x, dtype)
+    x = plain(x, dtype)
+    folded = fold(x._layout, dim, keepdim)
+    array, out = folded.empty(dtype.numpy)
+    reduce_chunks(kernels.prod_rows, kernels.prod_columns, folded.read(x), array)
+    return out
+
+
+def _prod_gradient(g: Tensor, x: Tensor, dim: int | None) -> Tensor:
+    """The backward kernel: running products from both ends."""
+    source = x._layout
+    x = plain(x, g._layout.dtype)
+    folded = fold(source, dim)
+    blocks = folded.read(x)
+    out = np.empty_like(blocks)
+    g = g.contiguous()
+    launch(kernels.prod_others, blocks, g._data.reshape(folded.blocks[0], folded.blocks[2]), out)
+    return plain(folded.tensor(out, source), source.dtype)
+
+
+def _prod_rule(g: Tensor, out: Tensor, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    layout = x._layout
+    x = cast(x, g._layout.dtype)
+    g = spread(g, layout, dim, keepdim)
+    if FUNCTIONS["any"](x.detach() == 0).item():
+        others = _others(x, dim)
+    else:
+        others = spread(out, layout, dim, keepdim) / x
+    if others._layout.dtype.is_complex:
+        others = others.conj()
+    return cast(g * others, layout.dtype)
+
+
+def _others(x: Tensor, dim: int | None) -> Tensor:
+    """For each element the product of all others, as products that may be differentiated again.
+
+    Takes n times the memory, so it serves only where a zero forbids dividing by the element.
+    """
+    if dim is None:
+        return _others(x.reshape(-1), 0).reshape(x.shape)
+    d = normalize_dim(dim, x._layout.ndim)
+    if not x._layout.ndim:
+        return FUNCTIONS["ones_like"](x)
+    n = x.shape[d]
+    same = FUNCTIONS["eye"](n, dtype=dtypes.bool_).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
+    return ProdDim.apply(FUNCTIONS["where"](same, 1, x.unsqueeze(d)), d + 1)
+
+
+class Prod(Structured):
+    """Product of all elements."""
+
+    name, function, method, samples = "prod_all", False, False, staticmethod(_samples)
+
+    def forward(x, dtype=None):
+        return _prod_values(x, None, False, dtype)
+
+    def grad_x(g, out, x):
+        return _prod_rule(g, out, x, None, False)
+
+    def kernel_x(g, x):
+        return _prod_gradient(g, x, None)
+
+
+class ProdDim(Structured):
+    """Product over one dim."""
+
+    name, grad_name, function, method = "prod_dim", "ProdBackward1", False, False
+
+    def forward(x, dim, keepdim=False, dtype=None):
+        return _prod_values(x, dim, keepdim, dtype)
+
+    def grad_x(g, out, x, dim, keepdim):
+        return _prod_rule(g, out, x, dim, keepdim)
+
+    def kernel_x(g, x, dim):
+        return _prod_gradient(g, x, dim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 0), {}
+        yield (draw(2, 3, 4).transpose(0, 1), 1, True), {}
+        yield (draw(3, 4) * (draw(3, 4) > 0), -1), {}  # with zeros
+        yield (draw(), 0), {}
+
+
+@public
+def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product of all elements or along one dim; 1 where there is nothing.
+
+    Bools and integers multiply as int64 unless ``dtype`` says otherwise. The gradient is right
+    where elements are zero.
+    """
+    if dim is FULL and not keepdim:
+        return Prod.apply(input, dtype)
+    check_one_dim("prod", dim)
+    return ProdDim.apply(input, dim, keepdim, dtype)

@@ -1,0 +1,84 @@
+"""Reductions to yes or no: any, all, and whether tensors are equal or close."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import TITLES
+from ..kernels import extrema as kernels
+from ..tensor import Tensor
+from .fold import fold, plain, reduce_chunks
+from .registry import FUNCTIONS, public
+
+__all__: list[str] = []
+
+
+def _any_values(x: Tensor, dim: Any, keepdim: bool, every: bool) -> Tensor:
+    folded = fold(x._layout, dim, keepdim)
+    kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
+    array, out = folded.empty(np.dtype(np.uint8 if kept else np.bool_))
+    reduce_chunks(kernels.any_rows, kernels.any_columns, folded.read(x), array, every)
+    return out
+
+
+@public
+def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
+    return _any_values(input, dim, keepdim, False)
+
+
+@public
+def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether every element over ``dim`` (all dims by default) is not zero; True where there is none."""
+    return _any_values(input, dim, keepdim, True)
+
+
+@public
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many elements over ``dim`` (all dims by default) are not zero, as int64."""
+    return FUNCTIONS["sum"](plain(input) != 0, dim)
+
+
+@public
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:  # fmt: skip
+    """Element by element: |input - other| <= atol + rtol * |other|, or equal.
+
+    RuntimeError where dtypes differ or a tolerance is negative.
+    """
+    a, b = input._layout.dtype, other._layout.dtype
+    if a is not b:
+        raise RuntimeError(f"{TITLES[a.name]} did not match {TITLES[b.name]}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    x, y = plain(input), plain(other)
+    close = x == y
+    if equal_nan and a.category >= 2:
+        close = close | (x.isnan() & y.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if a.category < 2:
+        default = FUNCTIONS["tensor"](0.0).dtype
+        x, y = x.to(default), y.to(default)
+    gap = (x - y).abs()
+    return close | (gap.isfinite() & (gap <= y.abs() * rtol + atol))
+
+
+@public
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:  # fmt: skip
+    """Whether all elements are close; see ``isclose``."""
+    return bool(all(isclose(input, other, rtol, atol, equal_nan)).item())
+
+
+@public
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and equal elements; NaN equals nothing."""
+    if input._layout.shape != other._layout.shape:
+        return False
+    return bool(all(plain(input) == plain(other)).item())
