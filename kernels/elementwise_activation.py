@@ -47,7 +47,7 @@ class Relu(Elementwise):
 class LeakyRelu(Elementwise):
     """``x`` where it is positive, else ``negative_slope * x``."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x, negative_slope=0.01):
@@ -63,7 +63,7 @@ class LeakyRelu(Elementwise):
 class Elu(Elementwise):
     """``scale * x`` where x is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -81,6 +81,7 @@ class Celu(Elementwise):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
 
     kind, accepts, error_name = "same", "float", "elu_cpu"
+    function = method = False
 
     @staticmethod
     def reference(x, alpha=1.0):
@@ -130,7 +131,7 @@ class GeluTanh(Elementwise):
 class Silu(Elementwise):
     """``x * sigmoid(x)``."""
 
-    kind, accepts, method = "same", "float complex", False
+    kind, accepts, function, method = "same", "float complex", False, False
 
     @staticmethod
     def reference(x):
@@ -147,7 +148,7 @@ class Silu(Elementwise):
 class Mish(Elementwise):
     """``x * tanh(log(1 + exp(x)))``."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x):
@@ -164,7 +165,7 @@ class Mish(Elementwise):
 class Softplus(Elementwise):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x, beta=1.0, threshold=20.0):
@@ -180,8 +181,8 @@ class Softplus(Elementwise):
 class LogSigmoid(Elementwise):
     """``log(sigmoid(x))``."""
 
-    kind, accepts, name, method = "same", "float", "logsigmoid", False
-    error_name = "log_sigmoid_cpu"
+    kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
+    function = method = False
 
     @staticmethod
     def reference(x):
@@ -197,7 +198,7 @@ class LogSigmoid(Elementwise):
 class Hardtanh(Elementwise):
     """``x`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
 
-    kind, accepts, method = "same", "int float", False
+    kind, accepts, function, method = "same", "int float", False, False
     refuses = {
         "bool": (RuntimeError, "Bool inputs not supported for hardtanh"),
         "complex": (NotImplementedError, "clamp is not supported for complex types"),
@@ -217,7 +218,7 @@ class Hardtanh(Elementwise):
 class Hardsigmoid(Elementwise):
     """``x / 6 + 1 / 2`` kept between 0 and 1."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x):
@@ -233,7 +234,7 @@ class Hardsigmoid(Elementwise):
 class Hardswish(Elementwise):
     """``x`` times its hard sigmoid."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
 
     @staticmethod
     def reference(x):
@@ -249,7 +250,7 @@ class Hardswish(Elementwise):
 class Threshold(Elementwise):
     """``x`` where it is above ``threshold``, else ``value``."""
 
-    kind, accepts, method = "same", "int float", False
+    kind, accepts, function, method = "same", "int float", False, False
 
     @staticmethod
     def reference(x, threshold=0.5, value=2.0):
@@ -265,7 +266,7 @@ class Threshold(Elementwise):
 class Softshrink(Elementwise):
     """``x`` moved towards 0 by ``lambd``, 0 within that distance."""
 
-    kind, accepts, method = "same", "float", False
+    kind, accepts, function, method = "same", "float", False, False
     error_name = "softshrink_check"
 
     @staticmethod

@@ -97,3 +97,56 @@ class Angle(Elementwise):
     def grad_x(g, x):
         size = abs(x)
         return where(x == 0, 0, g * (x / size) / size * 1j)
+
+
+class Logit(Elementwise):
+    """``log(x / (1 - x))``."""
+
+    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+
+    @staticmethod
+    def reference(x):
+        return np.log(x / (1 - x))
+
+    def forward(x):
+        return log(x / (1 - x))
+
+    def grad_x(g, x):
+        nan = sqrt(-1.0)
+        return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
+
+
+class LogitEps(Elementwise):
+    """``logit`` of ``x`` kept between ``eps`` and ``1 - eps``."""
+
+    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+    error_name, grad_name = "logit_cpu", "LogitBackward0"
+
+    @staticmethod
+    def reference(x, eps=0.2):
+        z = np.clip(x, eps, 1 - eps)
+        return np.log(z / (1 - z)).astype(z.dtype)
+
+    def forward(x, eps=0.2):
+        z = minimum(maximum(x, eps), 1 - eps)
+        return log(z / (1 - z))
+
+    def grad_x(g, x, eps):
+        return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
+
+
+class NanToNum(Elementwise):
+    """``x`` with NaN and the infinities replaced."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):
+        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+    def forward(x, nan=0.0, posinf=1e30, neginf=-1e30):
+        finite = where(isposinf(x), posinf, where(isneginf(x), neginf, x))
+        return where(isnan(x), nan, finite)
+
+    def grad_x(g, x):
+        return where(isfinite(x), g, 0)

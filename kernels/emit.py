@@ -12,6 +12,7 @@ each array as a one-element array, with the collapsed shape and the strides (in 
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -114,7 +115,8 @@ class _Rename(ast.NodeTransformer):
 def _folded(node: ast.BinOp) -> ast.expr:
     """The value of an operation on two numbers, such as the exponent in ``pow(x, 3 - 1)``."""
     if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
-        return ast.Constant(eval(ast.unparse(node)))
+        with contextlib.suppress(ZeroDivisionError):
+            return ast.Constant(eval(ast.unparse(node)))
     return node
 
 
