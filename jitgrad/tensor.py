@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .autograd.grad_mode import state as grad_state
+from .dtypes import TITLES
 from .layout import Layout, Size
 
 __all__ = ["Tensor", "address", "method", "wrap"]
@@ -111,6 +112,8 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` in place and return the tensor."""
+        if requires_grad and self._layout.dtype.category < 2:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.requires_grad = requires_grad
         return self
 
@@ -157,8 +160,11 @@ class Tensor:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._layout.dtype is not self._layout.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with dtype "
-                f"'{_c_name(self)}'. The gradient must match the tensor's dtype."
+                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
+                f"'{TITLES[self.dtype.name]}'. The gradient must match the tensor's grad_dtype (defaults to the "
+                "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
+                "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may "
+                "break downstream systems that assume they match."
             )
         if value._layout.device != self._layout.device:
             raise RuntimeError(

@@ -344,7 +344,7 @@ def test_5_modules():
     assert re.fullmatch(pattern, check(y))
     gt = torch.rand(1, 5)
     loss = nn.L1Loss()(y, gt)
-    assert loss.grad_fn.name() == "MeanBackward0" or "L1Loss" in loss.grad_fn.name() or loss.grad_fn is not None
+    assert loss.grad_fn.name() == "MeanBackward0"
     loss.backward()
     assert lin.weight.grad.shape == (5, 3)
     assert x.grad is None and gt.grad is None
