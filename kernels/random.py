@@ -89,7 +89,8 @@ def normal32(out, state, mean, std):
     """float32 normals, at least 16: Box and Muller in blocks of 16 uniforms, one word an element.
 
     The first half of a block are the radii, the second the angles. An incomplete last block is
-    drawn and dropped; the last 16 elements are drawn anew.
+    drawn and dropped; the last 16 elements are drawn anew. For float16 and bfloat16 PyTorch drops
+    nothing: launch this on the whole blocks, then on the last 16.
     """
     units = np.empty(512, np.float32)
     cosines, sines = np.empty(256, np.float32), np.empty(256, np.float32)
@@ -144,7 +145,10 @@ def normal64(out, state, mean, std):
 
 @loop
 def normal_few(out, state, mean, std):
-    """Normals of any real dtype below 16 elements: pairs in float64, the odd one kept."""
+    """Normals of any real dtype: pairs in float64, the odd one kept.
+
+    PyTorch's way below 16 elements, and for any number in a tensor that is not contiguous.
+    """
     values = np.empty(out.size, np.float64)
     state[624] = next_normals(state, values, np.uint64(out.size))
     for i in range(out.size):
