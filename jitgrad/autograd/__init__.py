@@ -1,6 +1,7 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
 from .backward import backward, grad
+from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
 
-__all__ = ["backward", "enable_grad", "grad", "no_grad", "set_grad_enabled"]
+__all__ = ["backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "no_grad", "set_grad_enabled"]
