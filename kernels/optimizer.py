@@ -43,11 +43,11 @@ def sgd(param, grad, lr, weight_decay, maximize):
 
 
 @loop
-def sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize, first):
+def sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize, fresh):
     """buffer = momentum buffer + (1 - dampening) grad, or grad the first time; param -= lr buffer."""
     rate, decay, sign = T(lr), T(weight_decay), T(-1 if maximize else 1)
     keep, damped = T(momentum), T(1 - dampening)
-    if first:
+    if fresh:
         keep, damped = T(0), T(1)
         for i in range(buffer.size):
             buffer[i] = 0

@@ -1,0 +1,290 @@
+"""Optimizer: parameter groups, their state, and what every optimiser does with them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+import jitgrad
+
+from ..autograd.grad_mode import enable_grad
+from ..hooks import RemovableHandle, add_hook, typename
+from ..tensor import Tensor
+
+__all__ = ["Optimizer", "required"]
+
+
+class _Required:
+    """Stands for an option without default, which each parameter group has to give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+Group = dict[str, Any]
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A class's ``step`` with the hooks that users registered around it."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        for hook in self._pre_hooks.values() if self._pre_hooks else ():
+            result = hook(self, args, kwargs)
+            if result is not None:
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
+                    )
+                args, kwargs = result
+        out = step(self, *args, **kwargs)
+        self._opt_called = True
+        for hook in self._post_hooks.values() if self._post_hooks else ():
+            hook(self, args, kwargs)
+        return out
+
+    return hooked
+
+
+class Optimizer:
+    """Base of all optimisers.
+
+    params: an iterable of tensors, of (name, tensor) pairs, or of dicts that hold a list "params"
+    and options for it. defaults: the options of groups that don't name their own.
+
+    A subclass defines ``_update(group)``, which changes the parameters of a group that have a
+    gradient, or ``step`` itself. ``state`` maps each parameter to a dict of what is remembered.
+    """
+
+    _opt_called = False  # whether step has run; learning rate schedulers warn if not
+
+    def __init__(self, params: Any, defaults: dict[str, Any]):
+        self.defaults = defaults
+        self._reset_hooks()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{typename(params)}"
+            )
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        groups = list(params)
+        if len(groups) == 0:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def _reset_hooks(self) -> None:
+        self._pre_hooks: OrderedDict[int, Any] = OrderedDict()
+        self._post_hooks: OrderedDict[int, Any] = OrderedDict()
+
+    # -- the step -----------------------------------------------------------------------------
+
+    @_with_hooks
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient; return what ``closure`` returns, if given.
+
+        ``closure`` computes the loss anew, gradients included, before the parameters change.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._update(group)
+        return loss
+
+    def _update(self, group: Group) -> None:
+        raise NotImplementedError
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; write zeros instead if not ``set_to_none``."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    param._grad = None
+                elif param._grad is not None:
+                    if param._grad.grad_fn is not None:
+                        param._grad.detach_()
+                    else:
+                        param._grad.requires_grad_(False)
+                    param._grad.zero_()
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
+        return add_hook(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return add_hook(self._post_hooks, hook)
+
+    # -- parameter groups ---------------------------------------------------------------------
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add parameters under "params", with options of their own.
+
+        TypeError for what is no tensor, ValueError for non-leaves, missing options, and parameters
+        that another group has.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        self._take_names(param_group, _listed(param_group["params"]))
+        params = param_group["params"]
+        for param in params:
+            self._check_param(param)
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len(params) != len(set(params)):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an "
+                "error; see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        self._check_distinct(param_group)
+        self.param_groups.append(param_group)
+
+    def _take_names(self, group: Group, params: list[Any]) -> None:
+        """Split (name, parameter) pairs; names must be given for all or for none."""
+        names = [p[0] for p in params if isinstance(p, tuple)]
+        group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
+        if names and len(names) != len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if names:
+            group["param_names"] = names
+
+    def _check_param(self, param: Any) -> None:
+        if not isinstance(param, Tensor):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(param)}")
+        if not (param.is_leaf or param.retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
+
+    def _check_distinct(self, new: Group) -> None:
+        known: set[Tensor] = set()
+        for group in self.param_groups:
+            known.update(group["params"])
+            if ("param_names" in new) != ("param_names" in group):
+                which = "with names" if "param_names" in new else "without names"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. "
+                    f"cannot add param group {which} to the optimizer"
+                )
+        if not known.isdisjoint(new["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return {"state", "param_groups"}, in which numbers stand for parameters, in their order."""
+        numbers: dict[int, int] = {}
+        for group in self.param_groups:
+            for param in group["params"]:
+                numbers.setdefault(id(param), len(numbers))
+        groups = [
+            {k: v for k, v in group.items() if k != "params"} | {"params": [numbers[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {(numbers[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what ``state_dict`` of an optimiser with parameters alike returned.
+
+        ValueError if groups or their sizes differ; nothing is changed then. Tensors are copied and
+        cast to their parameter's dtype, step counters apart.
+        """
+        saved, groups = deepcopy(state_dict["param_groups"]), self.param_groups
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        params = {n: p for g, s in zip(groups, saved, strict=True) for n, p in zip(s["params"], g["params"], strict=True)}
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _cast_state(params[key], value, "")
+            else:
+                state[key] = value
+        for group, new in zip(groups, saved, strict=True):
+            new["params"] = group["params"]
+            if "param_names" in group:
+                new.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_pre_hooks" not in self.__dict__:
+            self._reset_hooks()
+        for group in self.param_groups:
+            for name, value in self._added_options().items():
+                group.setdefault(name, value)
+
+    def _added_options(self) -> dict[str, Any]:
+        """Options that state saved by an older version may lack."""
+        return {}
+
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__} ("
+        for k, group in enumerate(self.param_groups):
+            options = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            text += f"\nParameter Group {k}\n{''.join(options)}"
+        return f"{text})"
+
+
+def _listed(params: Any) -> list[Any]:
+    if isinstance(params, Tensor):
+        return [params]
+    if isinstance(params, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+            "will change between runs. Please use a list instead."
+        )
+    return list(params)
+
+
+def _cast_state(param: Tensor, value: Any, key: str) -> Any:
+    """A copy of a piece of state, its tensors with the dtype and device of the parameter."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.detach().clone()
+        if param.is_floating_point():
+            return value.detach().to(dtype=param.dtype, device=param.device, copy=True)
+        return value.detach().to(device=param.device, copy=True)
+    if isinstance(value, dict):
+        return {k: _cast_state(param, v, k) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return type(value)(_cast_state(param, v, "") for v in value)  # type: ignore[call-arg]
+    return value
+
+
+def new_counter() -> Tensor:
+    """A step counter at zero, in a tensor, as PyTorch keeps it."""
+    wide = jitgrad.get_default_dtype() is jitgrad.float64
+    return jitgrad.zeros((), dtype=jitgrad.float64 if wide else jitgrad.float32)
+
+
+def as_number(value: Any) -> float:
+    """A hyper-parameter, which may be a tensor of one element, as the kernels want it."""
+    return value.item() if isinstance(value, Tensor) else float(value)
+
+
+def check_at_least_zero(value: Any, what: str) -> None:
+    """ValueError for a negative hyper-parameter, and for NaN."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {what}: {value}")
