@@ -1,5 +1,6 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
+from . import views  # noqa: F401  (gives Tensor its in-place history)
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, no_grad, set_grad_enabled

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import TITLES
 from ..tensor import Tensor
+from .view_errors import check_view_kind
 
 __all__ = ["NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_result_cast", "number"]
 
@@ -61,6 +62,8 @@ def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
 
 def check_inplace_target(target: Tensor, record: bool) -> None:
     """A leaf that requires grad must not be written to while recording; nor must expanded memory."""
+    if record and target._view_kind:
+        check_view_kind(target)
     if record and target._edge is None and target._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if record and target._base is not None and target._base._edge is None and target._base._requires_grad:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, formatting
 from ..device import device as device_type
 from ..device import move, resolve
 from ..layout import layout_of, normalize_dim
@@ -151,12 +151,10 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _print(self: Tensor) -> str:
-    from .. import formatting
-
     edge = self._edge
     return formatting.tensor_repr(
         _on_host(self), requires_grad=self._requires_grad, grad_fn_name=edge[0].name() if edge else None,
-        device=str(self._layout.device), default_dtype=dtypes.get_default_dtype(),
+        device=str(self._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 
 
@@ -369,9 +367,6 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 
 # -- copying, pickling, exchange ----------------------------------------------------------------------
-
-_OWN = frozenset({"_data", "_layout", "_counter", "_requires_grad", "_edge", "_grad", "_base", "_accumulator",
-                  "_leaf_hooks", "_post_accumulate_hooks"})  # fmt: skip
 
 
 def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool) -> Tensor:

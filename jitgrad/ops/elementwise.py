@@ -87,7 +87,10 @@ class ElementwiseOp:
         call.forward.write(target, *apart, *scalars, target._data)
         target._counter[0] += 1
         if record:
+            before = target._edge
             self._record(call, tensors, operands, target, saved_inputs)
+            if target._base is None:  # else the recorder did it
+                target._rebase(target._edge, before)
         return target
 
     def _saves_target(self, call: Call) -> bool:

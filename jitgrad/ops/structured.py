@@ -16,15 +16,17 @@ gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that o
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.node import Node, edge_of, next_sequence_number
+from ..layout import layout_of
 from ..tensor import Tensor, wrap
 from .registry import OPS, public
 
-__all__ = ["Structured", "View"]
+__all__ = ["Structured", "View", "view_of"]
 
 Rule = tuple[Callable[..., Any], tuple[str, ...]]
 _SEVERAL = object()  # stands in a node's notes for a list of saved tensors
@@ -201,8 +203,10 @@ def _record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
         node.n_outputs, node.special = len(outs), True
     node.sequence_number = next_sequence_number()
     for k, o in enumerate(outs):
-        if o._layout.dtype.category >= 2:
+        if o is tensors[0]:
             o._rebase((node, k))
+        elif o._layout.dtype.category >= 2:
+            o._edge, o._requires_grad = (node, k), True
 
 
 def _sources(op: type[Structured], given: dict[str, Any]) -> tuple[tuple[str, ...], list[Tensor]]:
@@ -257,11 +261,30 @@ class View(Structured, abstract=True):
         super().__init_subclass__(**kwargs)
 
 
-def view_of(base: Tensor, data: Any) -> Tensor:
-    """Wrap ``data``, a view of ``base``'s array, sharing the version counter."""
-    from ..layout import layout_of
+def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "") -> Tensor:
+    """Wrap ``data``, a view of ``base``'s array: same memory, same version counter.
 
-    result = wrap(data, layout_of(data, base._layout.device))
+    The base keeps a weak reference, so that a write in place can give its views a new history.
+    """
+    result = wrap(data, layout_of(data, base._layout.device) if layout is None else layout)
     result._counter = base._counter
-    result._base = base._base if base._base is not None else base
+    root = base._base
+    if root is None:
+        root = base
+    result._base = root
+    if kind or not grad_state.enabled:
+        result._view_kind = kind or "no_grad"
+    if result._layout.dtype.category >= 2:
+        _note(root, result)
     return result
+
+
+def _note(root: Tensor, view: Tensor) -> None:
+    views = root._views
+    if views is None:
+        root._views = [weakref.ref(view)]
+        return
+    count = len(views)
+    if count >= 32 and count & (count - 1) == 0:  # now and then, forget those that died
+        root._views = views = [v for v in views if v() is not None]
+    views.append(weakref.ref(view))

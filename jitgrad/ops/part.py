@@ -1,0 +1,312 @@
+"""Views that show part of a tensor, or show it otherwise: select, slice, diagonal, unfold, as_strided, real.
+
+The gradient of a part is zero outside it: ``Embedded`` puts it in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import TITLES, by_name, complex64, complex128
+from ..kernels import indexing as kernels
+from ..kernels.launch import launch
+from ..layout import Layout, collapse, intern, normalize_dim
+from ..tensor import Tensor, wrap
+from .copy import contiguous, copy_into
+from .create import fill_array
+from .registry import FUNCTIONS, public
+from .strided import dense_layout, extent, offset_in, restrided
+from .structured import Structured, View, view_of
+from .view import relaid
+
+__all__ = ["AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsReal", "zeros_of"]
+
+
+def zeros_of(layout: Layout) -> Tensor:
+    """A row-major tensor of zeros with the shape and dtype of ``layout``."""
+    dense = intern(layout.numpy_dtype, layout.shape, None, layout.device)
+    out = wrap(np.empty(dense.shape, dense.numpy_dtype), dense)
+    fill_array(out._data, dense, {"f": 0.0, "c": 0j, "b": False}.get(dense.numpy_dtype.kind, 0))
+    return out
+
+
+class Embedded(Structured):
+    """Zeros of ``layout``'s shape, except that the part ``op(result, *args)`` of it is ``g``.
+
+    Where the part shows an element twice, the contributions add up.
+    """
+
+    name, grad_name, function, method = "embedded", "EmbeddedBackward0", False, False
+
+    def forward(x, layout, op, args):
+        out = zeros_of(intern(x._layout.numpy_dtype, layout.shape, None, x._layout.device))
+        part = op.forward(out, *args)
+        if op.overlapping:
+            _add_into(part, contiguous(wrap(x._data, x._layout)))
+        elif part._layout.numel:
+            copy_into(part._data, part._layout, x)
+        return out
+
+    def grad_x(g, op, args):
+        return op.apply(contiguous(g), *args)
+
+
+def _add_into(part: Tensor, x: Tensor) -> None:
+    layout = part._layout
+    if not layout.numel:
+        return
+    sizes, (steps,) = collapse(layout.shape, [layout.strides])
+    memory = restrided(part._data, (extent(layout.shape, layout.strides),), (1,))
+    launch(kernels.add_strided, x._data.reshape(-1), memory, np.array(sizes, np.uint64), np.array(steps, np.uint64))
+
+
+class Part(View, abstract=True):
+    """A view of some elements; ``overlapping`` if one may be shown twice."""
+
+    overlapping = False
+
+
+# -- one place, a range -----------------------------------------------------------------------------
+
+
+class Select(Part):
+    """The slice at ``index`` of dim ``dim``, without that dim."""
+
+    def forward(x, dim, index):
+        layout = x._layout
+        if not layout.ndim:
+            raise IndexError("select() cannot be applied to a 0-dim tensor.")
+        d, index = normalize_dim(dim, layout.ndim), int(index)
+        n = layout.shape[d]
+        if not -n <= index < n:
+            raise IndexError(
+                f"select(): index {index} out of range for tensor of size {list(layout.shape)} at dimension {d}"
+            )
+        return view_of(x, x._data[(slice(None),) * d + (index, ...)])
+
+    def grad_x(g, x_layout, dim, index):
+        return Embedded.apply(g, x_layout, Select, (dim, index))
+
+
+class Slice(Part):
+    """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
+
+    name, function, method = "slice", False, False
+
+    def forward(x, dim, start, end, step):
+        return view_of(x, x._data[(slice(None),) * dim + (slice(start, end, step),)])
+
+    def grad_x(g, x_layout, dim, start, end, step):
+        return Embedded.apply(g, x_layout, Slice, (dim, start, end, step))
+
+
+@public
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """``length`` elements of dim ``dim`` from ``start`` on."""
+    d = normalize_dim(dim, input._layout.ndim)
+    n, start, length = input._layout.shape[d], int(start), int(length)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    start = start + n if start < 0 else start
+    if start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return Slice.apply(input, d, start, start + length, 1)
+
+
+# -- by strides -------------------------------------------------------------------------------------
+
+
+class Diagonal(Part):
+    """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
+
+    def forward(x, offset=0, dim1=0, dim2=1):
+        layout = x._layout
+        a, b = normalize_dim(dim1, layout.ndim), normalize_dim(dim2, layout.ndim)
+        if a == b:
+            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        shape, strides = layout.shape, layout.strides
+        down, along = max(-offset, 0), max(offset, 0)
+        length = max(min(shape[a] - down, shape[b] - along), 0)
+        rest = [d for d in range(layout.ndim) if d not in (a, b)]
+        first = down * strides[a] + along * strides[b] if length else 0
+        return relaid(x, [*(shape[d] for d in rest), length],
+                      [*(strides[d] for d in rest), strides[a] + strides[b]], first)  # fmt: skip
+
+    def grad_x(g, x_layout, offset, dim1, dim2):
+        return Embedded.apply(g, x_layout, Diagonal, (offset, dim1, dim2))
+
+
+class Unfold(Part):
+    """All slices of length ``size`` of a dim, ``step`` apart, as a new last dim."""
+
+    overlapping, function = True, False
+
+    def forward(x, dimension, size, step):
+        layout = x._layout
+        d = normalize_dim(dimension, layout.ndim)
+        n, stride = (layout.shape[d], layout.strides[d]) if layout.ndim else (1, 1)
+        if size < 0:
+            raise RuntimeError(f"size is {size} but must be >= 0")
+        if size > n:
+            raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
+        if step <= 0:
+            raise RuntimeError(f"step is {step} but must be > 0")
+        if not layout.ndim:
+            return relaid(x, (size,), (1,))
+        shape = (*layout.shape[:d], (n - size) // step + 1, *layout.shape[d + 1 :], size)
+        return relaid(x, shape, (*layout.strides[:d], stride * step, *layout.strides[d + 1 :], stride))
+
+    def grad_x(g, x_layout, dimension, size, step):
+        return Embedded.apply(g, x_layout, Unfold, (dimension, size, step))
+
+
+class AsStrided(Part):
+    """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
+
+    name, overlapping, function, method = "as_strided_from", True, False, False
+
+    def forward(x, size, stride, offset):
+        return relaid(x, size, stride, offset)
+
+    def grad_x(g, x_layout, size, stride, offset):
+        # By way of the whole storage, in which both x and its view have a place.
+        before = max(-offset, 0)
+        count = max(extent(x_layout.shape, x_layout.strides), extent(size, stride) + offset) + before
+        storage = dense_layout(x_layout.numpy_dtype, count, x_layout.device)
+        whole = Embedded.apply(g, storage, AsStrided, (size, stride, offset + before))
+        return AsStrided.apply(whole, x_layout.shape, x_layout.strides, before)
+
+
+@public
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A view of the tensor's memory by shape and strides; elements may overlap.
+
+    RuntimeError for negative strides, and where the memory ends before the view does.
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
+        )
+    base = input._base if input._base is not None else input
+    own = offset_in(base, input)
+    start = own if storage_offset is None else storage_offset
+    item, room = input._layout.dtype.itemsize, extent(base._layout.shape, base._layout.strides)
+    have, need = room * base._layout.dtype.itemsize, (extent(size, stride) + start) * item
+    if extent(size, stride) and (need > have or start < 0):
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {item} "
+            f"requiring a storage size of {need} are out of bounds for storage of size {have}"
+        )
+    return AsStrided.apply(input, size, stride, start - own)
+
+
+# -- as another dtype -------------------------------------------------------------------------------
+
+
+class ViewAsReal(View):
+    """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
+
+    name = "view_as_real"
+
+    def forward(x):
+        layout = x._layout
+        if not layout.dtype.is_complex:
+            raise RuntimeError("view_as_real is only supported for complex tensors")
+        return _reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
+
+    def grad_x(g):
+        return ViewAsComplex.apply(contiguous(g))
+
+
+class ViewAsComplex(View):
+    """A real tensor whose last dim has size 2 as a complex one."""
+
+    name = "view_as_complex"
+
+    def forward(x):
+        layout = x._layout
+        if layout.dtype.name not in ("float32", "float64"):
+            raise RuntimeError(
+                "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
+                f"type: {TITLES[layout.dtype.name]}"
+            )
+        if not layout.ndim or layout.shape[-1] != 2:
+            raise RuntimeError("Tensor must have a last dimension of size 2")
+        if layout.strides[-1] != 1:
+            raise RuntimeError("Tensor must have a last dimension with stride 1")
+        if any(s % 2 for s, n in zip(layout.strides[:-1], layout.shape[:-1], strict=True) if n != 1):
+            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+        dtype = complex64 if layout.dtype.name == "float32" else complex128
+        return _reread(x, dtype, layout.shape[:-1], tuple(s // 2 for s in layout.strides[:-1]))
+
+    def grad_x(g):
+        return ViewAsReal.apply(g)
+
+
+def _reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+    new = intern(dtype.numpy, shape, strides, x._layout.device)
+    return view_of(x, restrided(x._data, shape, strides, 0, dtype.numpy), new)
+
+
+class ViewAsDtype(View):
+    """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
+
+    name, function, method = "view_as_dtype", True, False
+
+    def forward(x, dtype):
+        dtype = by_name("float64") if dtype is float else dtype
+        layout, old = x._layout, x._layout.dtype
+        if dtype.itemsize == old.itemsize:
+            return _reread(x, dtype, layout.shape, layout.strides)
+        if not layout.ndim:
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element sizes)"
+            )
+        if layout.strides[-1] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element "
+                f"sizes), but got {layout.strides[-1]}"
+            )
+        if dtype.itemsize < old.itemsize:
+            k = old.itemsize // dtype.itemsize
+            return _reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] * k),
+                           (*(s * k for s in layout.strides[:-1]), 1))  # fmt: skip
+        k = dtype.itemsize // old.itemsize
+        if layout.shape[-1] % k:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {k} to view {TITLES[old.name]} as {TITLES[dtype.name]} "
+                f"(different element sizes), but got {layout.shape[-1]}"
+            )
+        return _reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] // k),
+                       (*(s // k for s in layout.strides[:-1]), 1))  # fmt: skip
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part, as a view; a real tensor itself."""
+    return Select.apply(ViewAsReal.apply(input), -1, 0) if input._layout.dtype.is_complex else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor, as a view."""
+    if not input._layout.dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return Select.apply(ViewAsReal.apply(input), -1, 1)
+
+
+def _part_property(function: Any) -> property:
+    def write(self: Tensor, value: Any) -> None:
+        FUNCTIONS["copy_"](function(self), value if isinstance(value, Tensor) else FUNCTIONS["tensor"](value))
+
+    return property(function, write, doc=function.__doc__)
+
+
+public(real, method_too=False)
+public(imag, method_too=False)
+Tensor.real, Tensor.imag = _part_property(real), _part_property(imag)  # type: ignore[attr-defined]

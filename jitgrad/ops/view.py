@@ -1,0 +1,449 @@
+"""Views that show all elements in another shape or order: view, transpose, expand, squeeze and kin.
+
+Views share memory and version counter with their base. Their gradient is the inverse rearrangement.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..layout import broadcast_shapes, cache, intern, normalize_dim, normalize_dims
+from ..tensor import Tensor, wrap
+from .copy import contiguous
+from .registry import FUNCTIONS, public
+from .sizes import as_ints, infer_size, is_int, size_argument
+from .strided import restrided, view_strides
+from .structured import Structured, View, view_of
+
+__all__ = ["relaid"]
+
+
+def relaid(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0, kind: str = "") -> Tensor:
+    """A view of ``x`` by shape and strides, in elements."""
+    layout = x._layout
+    new = intern(layout.numpy_dtype, tuple(shape), tuple(strides), layout.device)
+    return view_of(x, restrided(x._data, shape, strides, offset), new, kind)
+
+
+# -- shape ------------------------------------------------------------------------------------------
+
+
+_SHAPES: dict[Any, Any] = cache()
+
+
+def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """(shape without -1, strides of the view or None where it needs a copy)."""
+    key = (x._layout, shape)
+    found = _SHAPES.get(key)
+    if found is None:
+        full = infer_size(shape, x._layout.numel)
+        found = _SHAPES[key] = (full, view_strides(x._layout, full))
+    return found
+
+
+class Reshaped(View):
+    """The same elements in another shape."""
+
+    name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
+
+    def forward(x, shape):
+        full, strides = _strides_as(x, shape)
+        if strides is None:
+            raise RuntimeError(
+                "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+                "across two contiguous subspaces). Use .reshape(...) instead."
+            )
+        if x._layout.contiguous:
+            layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
+            return view_of(x, x._data.reshape(full), layout)
+        return relaid(x, full, strides)
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class UnsafeView(Structured):
+    """The elements of a fresh copy in another shape; not a view to anybody else."""
+
+    name, function, method, fresh = "unsafe_view", False, False, False
+
+    def forward(x, shape):
+        return wrap(x._data.reshape(shape), intern(x._layout.numpy_dtype, shape, None, x._layout.device))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+@public
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape: a view where strides allow it, else a copy.
+
+    One size may be -1. RuntimeError where the numbers of elements differ.
+    """
+    wanted = size_argument("reshape", shape, "shape")
+    full, strides = _strides_as(input, wanted)
+    if strides is not None:
+        return Reshaped.apply(input, full)
+    return UnsafeView.apply(contiguous(input), full)
+
+
+def view(self: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or read as another dtype.
+
+    RuntimeError where the strides would need a copy; see ``reshape``.
+    """
+    if not shape:
+        raise TypeError(
+            "view() received an invalid combination of arguments - got (), but expected one of:\n"
+            " * (torch.dtype dtype)\n * (tuple of ints size)\n"
+        )
+    if not is_int(shape[0]) and not isinstance(shape[0], (tuple, list)):
+        return FUNCTIONS["view_as_dtype"](self, shape[0])
+    return Reshaped.apply(self, size_argument("view", shape))
+
+
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same memory in the shape of ``other``."""
+    return Reshaped.apply(self, other._layout.shape)
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same elements in the shape of ``other``."""
+    return reshape(self, other._layout.shape)
+
+
+for _function in (view, view_as, reshape_as):
+    public(_function, function_too=False)
+
+
+@public
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Join the dims from ``start_dim`` to ``end_dim`` into one."""
+    shape = input._layout.shape
+    start, end = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@public
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Split one dim into several whose sizes multiply to its own; one may be -1."""
+    shape = input._layout.shape
+    dim = normalize_dim(dim, len(shape))
+    sizes = as_ints("unflatten", sizes, "sizes")
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        inner = infer_size(sizes, shape[dim])
+    except RuntimeError as error:
+        if "invalid for input" not in str(error):
+            raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in "
+            "the input tensor"
+        ) from None
+    return Reshaped.apply(input, (*shape[:dim], *inner, *shape[dim + 1 :]))
+
+
+@public
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return Reshaped.apply(contiguous(input), (-1,))
+
+
+# -- order ------------------------------------------------------------------------------------------
+
+
+class Permute(View):
+    """The dims in another order."""
+
+    name, function, method = "permute_dims", False, False
+
+    def forward(x, dims):
+        return view_of(x, x._data.transpose(dims))
+
+    def grad_x(g, dims):
+        return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
+
+
+class Transpose(View):
+    """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
+
+    aliases = ("swapaxes", "swapdims")
+
+    def forward(x, dim0, dim1):
+        n = x._layout.ndim
+        a, b = normalize_dim(dim0, n), normalize_dim(dim1, n)
+        return view_of(x, x._data.swapaxes(a, b) if n else x._data)
+
+    def grad_x(g, dim0, dim1):
+        return Transpose.apply(g, dim0, dim1)
+
+
+class T(View):
+    """The transpose of a matrix; vectors and scalars stay as they are."""
+
+    name = "t"
+
+    def forward(x):
+        if x._layout.ndim > 2:
+            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x._layout.ndim}D")
+        return view_of(x, x._data.T)
+
+    def grad_x(g):
+        return T.apply(g)
+
+
+class Alias(View):
+    """The tensor itself, as a view of it."""
+
+    name, function, method = "alias", False, False
+
+    def forward(x):
+        return view_of(x, x._data, x._layout)
+
+    def grad_x(g):
+        return g
+
+
+@public
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+    wanted = size_argument("permute", dims, "dims")
+    n = input._layout.ndim
+    if len(wanted) != n:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(wanted)}"
+        )
+    order = tuple([normalize_dim(d, n) for d in wanted])
+    if len(set(order)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return Permute.apply(input, order)
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move dims to other positions; the others keep their order."""
+    n = input._layout.ndim
+    ends = []
+    for label, given in (("source", source), ("destination", destination)):
+        dims = [given] if is_int(given) else list(given)
+        ends.append([normalize_dim(d, n) for d in dims])
+        if len(set(ends[-1])) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{label}` ({dims})")
+    if len(ends[0]) != len(ends[1]):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({ends[0]} dims) should contain the same number of "
+            f"dims as destination ({ends[1]} dims)"
+        )
+    placed = dict(zip(ends[1], ends[0], strict=True))
+    rest = iter([d for d in range(n) if d not in ends[0]])
+    return Permute.apply(input, tuple([placed[d] if d in placed else next(rest) for d in range(n)]))
+
+
+public(movedim)
+public(movedim, "moveaxis")
+
+
+def _matrix(x: Tensor, name: str) -> Tensor:
+    if x._layout.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {x._layout.ndim}-D tensor."
+        )
+    return Transpose.apply(x, -2, -1)
+
+
+def _reversed_dims(self: Tensor) -> Tensor:
+    if self._layout.ndim != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            UserWarning, stacklevel=2,
+        )  # fmt: skip
+    return Permute.apply(self, tuple(range(self._layout.ndim))[::-1])
+
+
+def _conjugated(x: Tensor) -> Tensor:
+    return x.conj() if x._layout.dtype.is_complex else x
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    n = self._layout.ndim
+    if n == 2:
+        return _conjugated(Transpose.apply(self, 0, 1))
+    if n == 0:
+        return _conjugated(Alias.apply(self))
+    hint = " For batches of matrices, consider using tensor.mH" if n > 2 else ""
+    raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{hint}")
+
+
+@public
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix or of each of a batch of matrices."""
+    return _conjugated(_matrix(input, "mH"))
+
+
+Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  # type: ignore[attr-defined]
+Tensor.mT = property(lambda self: _matrix(self, "mT"), doc="Each matrix transposed.")  # type: ignore[attr-defined]
+Tensor.H = property(_hermitian, doc="The conjugate transpose of a matrix.")  # type: ignore[attr-defined]
+Tensor.mH = property(adjoint, doc="Each matrix transposed and conjugated.")  # type: ignore[attr-defined]
+
+
+# -- dims of size one -------------------------------------------------------------------------------
+
+
+class Expand(View):
+    """The elements repeated along dims of size 1, without copying."""
+
+    name, function, method = "expand_to", False, False
+
+    def forward(x, size):
+        shape, strides = _expanded(x, size)
+        return relaid(x, shape, strides)
+
+    def grad_x(g, x_layout):
+        return FUNCTIONS["sum_to_size"](g, x_layout.shape)
+
+
+def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    layout = x._layout
+    lead = len(size) - layout.ndim
+    if lead < 0:
+        raise RuntimeError(
+            f"expand({x.type()}{{{list(layout.shape)}}}, size={list(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({layout.ndim})"
+        )
+    shape, strides = [], []
+    for d, n in enumerate(size):
+        own = layout.shape[d - lead] if d >= lead else 1
+        if n == -1 and d < lead:
+            raise RuntimeError(
+                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+            )
+        n = own if n == -1 else n
+        if n != own and (own != 1 or n < 0):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton "
+                f"dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: {list(layout.shape)}"
+            )
+        shape.append(n)
+        strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
+    return tuple(shape), tuple(strides)
+
+
+def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
+    """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
+    return Expand.apply(self, size_argument("expand", size))
+
+
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """Repeat to the shape of ``other`` without copying."""
+    return Expand.apply(self, other._layout.shape)
+
+
+for _function in (expand, expand_as):
+    public(_function, function_too=False)
+
+
+@public
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """Repeat to ``size`` without copying, as broadcasting does."""
+    return Expand.apply(input, size_argument("broadcast_to", (size,)))
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors, expanded to the shape that they broadcast to."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*(t._layout.shape for t in given))
+    return tuple([Expand.apply(t, shape) for t in given])
+
+
+public(broadcast_tensors, method_too=False)
+
+
+class Unsqueeze(View):
+    """A new dim of size 1 at ``dim``."""
+
+    def forward(x, dim):
+        layout = x._layout
+        d = normalize_dim(dim, layout.ndim + 1)
+        step = layout.shape[d] * layout.strides[d] if d < layout.ndim else 1
+        shape = (*layout.shape[:d], 1, *layout.shape[d:])
+        if layout.contiguous:
+            return view_of(x, x._data.reshape(shape), intern(layout.numpy_dtype, shape, None, layout.device))
+        return relaid(x, shape, (*layout.strides[:d], step, *layout.strides[d:]))
+
+    def grad_x(g, dim):
+        return g.squeeze(dim)
+
+
+def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
+    keep = [d for d, n in enumerate(x._layout.shape) if n != 1 or d not in dims]
+    layout = x._layout
+    return relaid(x, [layout.shape[d] for d in keep], [layout.strides[d] for d in keep])
+
+
+class Squeeze(View):
+    """Drop all dims of size 1."""
+
+    name, function, method = "squeeze_all", False, False
+
+    def forward(x):
+        return _squeezed(x, range(x._layout.ndim))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class SqueezeDim(View):
+    """Drop one dim if its size is 1."""
+
+    name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
+
+    def forward(x, dim):
+        return _squeezed(x, normalize_dims(dim, x._layout.ndim))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class SqueezeDims(View):
+    """Drop those of several dims whose size is 1."""
+
+    name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
+
+    def forward(x, dim):
+        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+@public
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Drop dims of size 1: all, or those of ``dim`` (an int or several) whose size is 1."""
+    if dim is None:
+        return Squeeze.apply(input)
+    return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
+
+
+# -- back to smaller shapes -------------------------------------------------------------------------
+
+
+@public
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+    wanted, shape = size_argument("sum_to_size", size), input._layout.shape
+    lead = len(shape) - len(wanted)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
+    total = FUNCTIONS["sum"](input, dims, True) if dims else input
+    return reshape(total, wanted) if lead else total

@@ -1,0 +1,37 @@
+"""PyTorch's words for views whose history cannot be rewritten."""
+
+from __future__ import annotations
+
+from ..tensor import Tensor
+
+__all__ = ["check_view_kind", "stale_message"]
+
+_MULTI = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_NO_GRAD = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
+    "both outside (if you want the inplace to be tracked)."
+)
+
+
+def _message(view: Tensor, event: str) -> str:
+    edge = view._edge
+    if edge is not None:
+        origin = f"Output {edge[1]} of {edge[0].name().removesuffix('Backward0')} is a view and {event}. "
+    else:
+        origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
+    return origin + (_MULTI if view._view_kind == "multi" else _NO_GRAD)
+
+
+def stale_message(view: Tensor) -> str:
+    """The words for a view whose base was written to."""
+    return _message(view, "its base or another view of its base has been modified inplace")
+
+
+def check_view_kind(view: Tensor) -> None:
+    """A recorded write needs a view that has a history of its own."""
+    if view._view_kind:
+        raise RuntimeError(_message(view, "is being modified inplace"))
