@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .launch import loop
+from .words_rows import _from_rank, _mirrored, _rank
 
 __all__ = [
     "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
@@ -16,33 +17,26 @@ def better(v, best, largest):
     return v if (v != v) | ((best == best) & ((v > best) == largest)) else best
 
 
+def row_largest(row):
+    """The largest element of a row, NaN if there is one."""
+    best = _rank(row[0])
+    for i in range(row.size):
+        best = max(best, _rank(row[i]))
+    return _from_rank(best)
+
+
 @loop(split=("x", "out"))
 def extreme_rows(x, out, largest):
-    """The largest or smallest of each row (n >= 1); NaN where there is one.
-
-    64 candidates at a time: LLVM does not vectorise one running maximum that respects NaN.
-    """
-    n = x.shape[1]
-    lanes = np.empty(64, T)
+    """The largest or smallest of each row (n >= 1); NaN where there is one."""
     for r in range(x.shape[0]):
-        if n < 64:
-            best = x[r, 0]
-            for i in range(1, n):
-                best = better(x[r, i], best, largest)
-            out[r] = best
-            continue
-        lanes[:] = x[r, :64]
-        for begin in range(64, n, 64):
-            part = x[r, min(begin, n - 64) :]  # the last block overlaps: that changes no extremum
-            for k in range(64):
-                lanes[k] = better(part[k], lanes[k], largest)
-        width = 32
-        while width > 0:
-            upper = lanes[width:]
-            for k in range(width):
-                lanes[k] = better(upper[k], lanes[k], largest)
-            width //= 2
-        out[r] = lanes[0]
+        row = x[r]
+        if largest:
+            out[r] = row_largest(row)
+        else:
+            best = _rank(_mirrored(row[0]))
+            for i in range(row.size):
+                best = max(best, _rank(_mirrored(row[i])))
+            out[r] = _mirrored(_from_rank(best))
 
 
 @loop(split=("x", "out"))

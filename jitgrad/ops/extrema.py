@@ -224,7 +224,7 @@ class Aminmax(Structured):
 
     several = True
 
-    def forward(x, *, dim=None, keepdim=False):
+    def forward(x, dim=None, keepdim=False):
         _check("aminmax", x._layout, dim)
         folded = fold(x._layout, dim, keepdim)
         return return_types.aminmax(_extreme(x, folded, False)[2], _extreme(x, folded, True)[2])

@@ -150,7 +150,7 @@ class NanSum(Structured):
 
     grad_name, samples = "NansumBackward0", staticmethod(_samples)
 
-    def forward(x, dim=None, keepdim=False, *, dtype=None):
+    def forward(x, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.is_complex:
             raise RuntimeError("nansum on CPU does not support complex inputs")
         kept = plain(x)
