@@ -40,6 +40,8 @@ class Tensor:
     _view_kind = ""  # "multi": one of several outputs; "no_grad": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: dict[int, Any] | None = None
+    _tangent: Any = None  # (level, tangent) in forward mode
+    _plain: Any = None  # a dual tensor's value as a plain tensor
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
 

@@ -111,7 +111,8 @@ def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[tuple[Callabl
     op = OPS[name]
     seed = zlib.crc32(name.encode())
     if isinstance(op, ElementwiseOp):
-        yield op, elementwise_sample(op, dtype, (2, 3), seed), {}
+        real = "float" in op.op.accepts.split()
+        yield op, elementwise_sample(op, dtype if real else dtypes.complex128, (2, 3), seed), {}
         return
     for args, kwargs in op.samples() if op.samples is not None else ():
         yield op.apply, list(args), dict(kwargs)
@@ -119,10 +120,11 @@ def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[tuple[Callabl
 
 def elementwise_sample(op: Any, dtype: Any, shape: tuple[int, ...], seed: int = 0) -> list[Tensor]:
     """Random operands of an elementwise op, inside its domain."""
-    low, high = op.op.domain
+    domain = op.op.domain
+    pairs = domain if isinstance(domain[0], tuple) else [domain] * len(op.op.inputs)
     rng = np.random.default_rng(seed)
     tensors = []
-    for name in op.op.inputs:
+    for name, (low, high) in zip(op.op.inputs, pairs, strict=True):
         if name in op.op.conditions:
             tensors.append(FUNCTIONS["tensor"](rng.random(shape) < 0.5))
             continue

@@ -7,7 +7,7 @@ import jitgrad as torch
 from jitgrad.debug import dial, tape
 from jitgrad.ops.elementwise import ElementwiseOp
 from jitgrad.ops.registry import OPS
-from jitgrad.testing import elementwise_sample, op_samples
+from jitgrad.testing import op_samples
 
 
 def tensors_in(value):
@@ -64,13 +64,6 @@ def test_replay_on_other_values_equals_eager(name):
 def test_every_structured_op_has_samples():
     missing = [n for n, op in OPS.items() if not isinstance(op, ElementwiseOp) and op.samples is None]
     assert missing == []
-
-
-def test_elementwise_samples_lie_in_the_domain():
-    for op in (o for o in OPS.values() if isinstance(o, ElementwiseOp)):
-        low, high = op.op.domain
-        for t in elementwise_sample(op, torch.float64, (3,)):
-            assert t.dtype is torch.bool or (low <= t._data.min() and t._data.max() <= high)
 
 
 def test_a_training_step_replays():

@@ -1,8 +1,8 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
-from . import views  # noqa: F401  (gives Tensor its in-place history)
+from . import forward_ad, views  # views gives Tensor its in-place history
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
 
-__all__ = ["backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "no_grad", "set_grad_enabled"]
+__all__ = ["backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck", "no_grad", "set_grad_enabled"]

@@ -13,6 +13,8 @@ __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 class _State(threading.local):
     enabled = True
+    dual_level = -1  # of forward mode; see forward_ad
+    dual_count = 0
 
 
 state = _State()

@@ -64,7 +64,8 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
         call = get(x._layout)
         if call is None:
             result = operation(x)
-            calls[x._layout] = operation.calls[x._layout, None]
+            if x._tangent is None:
+                calls[x._layout] = operation.calls[x._layout, None]
             return result
         result = call.compute(x)
         if x._requires_grad and differentiable and grad_state.enabled:
@@ -87,7 +88,8 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
         result = operation(x, y)
         if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
-            calls[key] = operation.calls[x._layout, second, None]
+            if (call := operation.calls.get((x._layout, second, None))) is not None:
+                calls[key] = call
         return result
 
     def with_number(x: Any, y: Any) -> Tensor:

@@ -142,8 +142,8 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
     signature, parameters = op.signature, op.parameters
     inputs = tuple(op.grads)
-    forward = op.forward  # type: ignore[attr-defined]
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     defaults = tuple(p.default for p in signature.parameters.values())
 
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -155,6 +155,8 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
                 args = _bind(op, signature, args, kwargs)
             else:
                 args = args + rest
+        if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
+            return _push(apply, *_split_keywords(signature, args))
         out = forward(*args)
         if grad_state.enabled and inputs:
             given = dict(zip(parameters, args, strict=True))
@@ -168,6 +170,35 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     apply.__doc__ = op.__doc__
     apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
+
+
+def _by_name(op: type[Structured]) -> Callable[..., Any]:
+    """forward with keyword-only parameters, callable by position."""
+    forward, parameters = op.forward, op.parameters  # type: ignore[attr-defined]
+    return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
+
+
+def _is_dual(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_dual, value))
+    return isinstance(value, Tensor) and value._tangent is not None
+
+
+def _split_keywords(signature: inspect.Signature, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """All arguments in order of the parameters, as (positional, keyword-only)."""
+    only = [p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()]
+    named = {n: a for n, a, o in zip(signature.parameters, args, only, strict=True) if o}
+    return tuple(a for a, o in zip(args, only, strict=True) if not o), named
+
+
+def _push(apply: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise AssertionError("forward mode is not loaded")
+
+
+def set_push(push: Any) -> None:
+    """Let ``push(apply, args, kwargs)`` apply ops to dual tensors."""
+    global _push
+    _push = push
 
 
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}
