@@ -24,6 +24,11 @@ _TWO_BOOLS = (
     "Subtraction, the `-` operator, with two bool tensors is not supported. "
     "Use the `^` or `logical_xor()` operator instead."
 )
+_ONE_BOOL = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+    "mask, use the `~` or `logical_not()` operator instead."
+)
+_BOOLS = {"bool": (RuntimeError, _TWO_BOOLS), "any bool": (RuntimeError, _ONE_BOOL)}
 _NEGATED_BOOL = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
     "mask, use the `~` or `logical_not()` operator instead."
@@ -71,7 +76,7 @@ class Sub(Elementwise):
 
     kind, reference = "same", np.subtract
     operators = ("__sub__",)
-    accepts, refuses = "int float complex", {"bool": (RuntimeError, _TWO_BOOLS)}
+    accepts, refuses = "int float complex", _BOOLS
 
     def forward(x, y):
         return x - y
@@ -88,7 +93,7 @@ class SubScaled(Elementwise):
 
     kind, function, method = "same", False, False
     grad_name = "SubBackward0"
-    accepts, refuses = "int float complex", {"bool": (RuntimeError, _TWO_BOOLS)}
+    accepts, refuses = "int float complex", _BOOLS
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -108,7 +113,7 @@ class Rsub(Elementwise):
     """Difference, reversed: ``y - alpha * x``."""
 
     kind, function, method = "same", False, False
-    accepts, refuses = "int float complex", {"bool": (RuntimeError, _TWO_BOOLS)}
+    accepts, refuses = "int float complex", _BOOLS
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -260,7 +265,7 @@ class Positive(Elementwise):
 class Addcmul(Elementwise):
     """``x + value * y * z``."""
 
-    kind, accepts, numbers = "same", "bool int float complex", ()
+    kind, accepts, numbers, error_name = "same", "int float complex", (), "addcmul_cpu_out"
     function = method = False
 
     @staticmethod

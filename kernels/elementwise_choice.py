@@ -220,7 +220,7 @@ class ClampMin(Elementwise):
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
     function = method = False
-    reference, error_name, refuses = np.maximum, "clamp_min_cpu", Clamp.refuses
+    reference, error_name = np.maximum, "maximum_cpu"
 
     def forward(x, low):
         return maximum(x, low)
@@ -236,18 +236,21 @@ class ClampMinNumber(ClampMin):
     """``x``, but at least the number ``low``."""
 
     grad_name = "ClampMinBackward0"
+    refuses = Clamp.refuses
 
 
 class ClampLow(ClampMin):
     """``clamp`` with a lower bound only."""
 
     grad_name = "ClampBackward0"
+    refuses = Clamp.refuses
 
 
 class ClampLowNumber(ClampMin):
     """``clamp`` with a number as its only bound, the lower one."""
 
     grad_name = "ClampBackward1"
+    refuses = Clamp.refuses
 
 
 class ClampMax(Elementwise):
@@ -255,7 +258,7 @@ class ClampMax(Elementwise):
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"
     function = method = False
-    reference, error_name, refuses = np.minimum, "clamp_max_cpu", Clamp.refuses
+    reference, error_name = np.minimum, "minimum_cpu"
 
     def forward(x, high):
         return minimum(x, high)
@@ -271,15 +274,18 @@ class ClampMaxNumber(ClampMax):
     """``x``, but at most the number ``high``."""
 
     grad_name = "ClampMaxBackward0"
+    refuses = Clamp.refuses
 
 
 class ClampHigh(ClampMax):
     """``clamp`` with an upper bound only."""
 
     grad_name = "ClampBackward0"
+    refuses = Clamp.refuses
 
 
 class ClampHighNumber(ClampMax):
     """``clamp`` with a number as its only bound, the upper one."""
 
     grad_name = "ClampBackward1"
+    refuses = Clamp.refuses

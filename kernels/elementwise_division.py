@@ -6,7 +6,7 @@ import numpy as np
 
 from .declaration import Elementwise
 from .words import *  # noqa: F403  (the vocabulary)
-from .words_integer import trunc_divide
+from .words_by_kind import trunc_divide
 
 
 class Div(Elementwise):

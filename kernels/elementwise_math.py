@@ -96,11 +96,12 @@ class Log1p(Elementwise):
 class Logaddexp(Elementwise):
     """log(exp(x) + exp(y)), without overflow."""
 
-    kind, reference, accepts, numbers = "same", np.logaddexp, "float", ()
+    kind, reference, accepts, numbers = "same", np.logaddexp, "float complex", ()
 
     def forward(x, y):
-        top = maximum(x, y)
-        return where((x == y) & isinf(x), x, top + log1p(exp(-abs(x - y))))
+        larger = where(real(x) >= real(y), x, y)
+        smaller = where(real(x) >= real(y), y, x)
+        return where((x == y) & isinf(x), x, larger + log1p(exp(smaller - larger)))
 
     def grad_x(g, x, y):
         return g / (1 + exp(y - x))
@@ -240,10 +241,12 @@ class Atan2(Elementwise):
         return atan2(x, y)
 
     def grad_x(g, x, y):
-        return g * y / (x * x + y * y)
+        square = x * x + y * y
+        return g * y * where(square == 0, 0, 1 / square)
 
     def grad_y(g, x, y):
-        return g * -x / (x * x + y * y)
+        square = x * x + y * y
+        return g * -x * where(square == 0, 0, 1 / square)
 
 
 class Hypot(Elementwise):

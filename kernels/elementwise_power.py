@@ -6,7 +6,7 @@ import numpy as np
 
 from .declaration import Elementwise
 from .words import *  # noqa: F403  (the vocabulary)
-from .words_integer import power_of
+from .words_by_kind import power_of
 
 
 class Sqrt(Elementwise):

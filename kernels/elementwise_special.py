@@ -112,8 +112,8 @@ class Logit(Elementwise):
         return log(x / (1 - x))
 
     def grad_x(g, x):
-        nan = sqrt(-1.0)
-        return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
+        nan = sqrt(-1.0)  # abs is for a negative zero
+        return where((x < 0) | (x > 1), nan, g / abs(x * (1 - x)))
 
 
 class LogitEps(Elementwise):
@@ -132,7 +132,7 @@ class LogitEps(Elementwise):
         return log(z / (1 - z))
 
     def grad_x(g, x, eps):
-        return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
+        return where((x < eps) | (x > 1 - eps), 0, g / abs(x * (1 - x)))
 
 
 class NanToNum(Elementwise):

@@ -63,6 +63,21 @@ class _Retype(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+class _DivideWord(ast.NodeTransformer):
+    """Writes ``a / b`` as the word ``divide``, for complex numbers."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        return _call("divide", node.left, node.right) if isinstance(node.op, ast.Div) else node
+
+
+def with_divide(source: str, dtype: str) -> str:
+    """Return ``source`` for compute dtype ``dtype``, its divisions as a word if that is complex."""
+    if "/" not in source or not dtype.startswith("complex"):
+        return source
+    return ast.unparse(ast.fix_missing_locations(_DivideWord().visit(ast.parse(source))))
+
+
 def retype(source: str, integers: bool = False) -> str:
     """Return ``source`` with float literals (and int literals if asked) wrapped as ``T(literal)``."""
     tree = _Retype(integers).visit(ast.parse(source))
@@ -76,9 +91,12 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     def add(name: str) -> None:
         if name in done:
             return
-        for other in WORDS[name].uses(dtype):
+        source = WORDS[name].source(dtype)
+        if name != "divide":
+            source = with_divide(source, dtype)
+        for other in sorted(words_called([source]) - {name}):
             add(other)
-        done[name] = f"{INLINE}\n{retype(WORDS[name].source(dtype))}\n"
+        done[name] = f"{INLINE}\n{retype(source)}\n"
 
     for name in sorted(names):
         add(name)
@@ -126,7 +144,8 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
 
 def _literal_power(base: ast.expr, exponent: Literal) -> ast.expr:
     if float(exponent).is_integer():
-        return ast.BinOp(base, ast.Pow(), ast.Constant(int(exponent)))
+        power = ast.BinOp(base, ast.Pow(), ast.Constant(abs(int(exponent))))
+        return power if exponent >= 0 else ast.BinOp(ast.Constant(1), ast.Div(), power)
     if exponent in (0.5, -0.5):
         return _call("sqrt" if exponent > 0 else "rsqrt", base)
     return _call("pow", base, ast.Constant(exponent))
@@ -163,10 +182,10 @@ def element(
     conjugate = conjugate and any(a.name == "g" for a in arguments)
     body = ["g_conj = np.conj(g)"] if conjugate else []
     for rule, target in rules:
-        body += inline(rule, f"{target}_value", literals, conjugate)
+        body += [with_divide(line, dtype) for line in inline(rule, f"{target}_value", literals, conjugate)]
     stores = []
     for (_, target), out in zip(rules, out_dtypes, strict=True):
-        real = dtype.startswith("complex") and not out.startswith("complex")
+        real = dtype.startswith("complex") and out.startswith("float")
         stores.append(f"{target}_value" + (".real" if real else ""))
     return body, stores, words_called(body)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import state as grad_state
 from ..dtypes import TITLES
 from ..tensor import Tensor
 from .arithmetic import apply, published
@@ -94,7 +95,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """``input`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    if input._layout.numpy_dtype.kind == "u" and min_val < 0:
+    if input._layout.numpy_dtype.kind == "u" and int(min_val) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return _activate("hardtanh", input, min_val, max_val, inplace=inplace)
 
@@ -161,6 +162,15 @@ def nan_to_num(
     """``input`` with NaN replaced (by 0), and infinities (by the dtype's largest numbers)."""
     if input._layout.dtype.category < 2:
         return input if into is not None else input.clone()
+    if input._layout.dtype.is_complex:
+        return _complex_nan_to_num(input, nan, posinf, neginf, into)
     largest = float(np.finfo(input._layout.numpy_dtype).max)
     numbers = (0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
     return _activate("nan_to_num", input, *numbers, inplace=into is not None)
+
+
+def _complex_nan_to_num(x: Tensor, nan: Any, posinf: Any, neginf: Any, into: Any) -> Tensor:
+    if x._requires_grad and grad_state.enabled:
+        raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
+    result = FUNCTIONS["complex"](*(nan_to_num(part, nan, posinf, neginf) for part in (x.real, x.imag)))
+    return result if into is None else x.copy_(result)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.grad_mode import state as grad_state
+from ..dtypes import category_of
 from ..autograd.node import Node, edge_of, next_sequence_number
 from ..kernels.any_zero import any_zero
 from ..kernels.launch import launch
@@ -113,13 +114,8 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 def _refuse_zero(input: Any, other: Any) -> None:
     """Integer division by zero is an error, as on PyTorch's CPU."""
-    for operand in (input, other):
-        if isinstance(operand, Tensor):
-            if operand._layout.dtype.category >= 2:
-                return
-        elif isinstance(operand, (float, complex)):
-            return
-    if _holds_zero(other):
+    operands = [o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in (input, other)]
+    if max(operands) == 1 and _holds_zero(other):
         raise RuntimeError("ZeroDivisionError")
 
 

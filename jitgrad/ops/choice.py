@@ -155,6 +155,10 @@ _C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32
 @published("lerp")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, into: Any = None) -> Tensor:
     """``input + weight * (end - input)``; ``weight`` is a number or a tensor."""
+    if input._layout.dtype.category < 2:
+        kind = "tensor" if isinstance(weight, Tensor) else "scalar"
+        title = TITLES[input._layout.dtype.name]
+        raise NotImplementedError(f"\"lerp_kernel_{kind}\" not implemented for '{title}'")
     tensors = {"end": end, "weight": weight} if isinstance(weight, Tensor) else {"end": end}
     for name, tensor in tensors.items():
         if tensor._layout.dtype is not input._layout.dtype:

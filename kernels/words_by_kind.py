@@ -1,4 +1,4 @@
-"""Words whose bodies differ between integers and other numbers."""
+"""Words whose meaning needs another body for each kind of number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from jitgrad.kernels.words_pow import pow
 from jitgrad.kernels.words_registry import T, word
 
-__all__ = ["power_of", "trunc_divide"]
+__all__ = ["divide", "power_of", "trunc_divide"]
 
 
 def _power(a, b):
@@ -64,3 +64,26 @@ class trunc_divide:
         rest = T(-rest) if a < T(0) else rest
         whole = T(-a) if minus else T(T(a - rest) // harmless)
         return T(0) if b == T(0) else whole
+
+
+@word(np.divide)
+class divide:
+    """a / b. The emitter writes this for `/` between complex numbers.
+
+    Numba's own complex division raises an exception at zero and does not vectorise. The quotient is
+    scaled by the larger part of b (Smith's algorithm) with selects in place of branches.
+    """
+
+    def any(a, b):
+        return a / b
+
+    def complex(a, b):
+        wide = np.abs(b.real) >= np.abs(b.imag)
+        large = b.real if wide else b.imag
+        small = b.imag if wide else b.real
+        ratio = small if large == 0 else small / large
+        size = large + small * ratio
+        first = a.real if wide else a.imag
+        second = a.imag if wide else a.real
+        imag = (second - first * ratio) / size
+        return complex((first + second * ratio) / size, imag if wide else -imag)
