@@ -1,9 +1,20 @@
 """The vocabulary of scalar rules: every word by name, and `WORDS`, the dict of them all."""
 
-from jitgrad.kernels import words_basic, words_exp, words_log, words_pow, words_special, words_trig
+from jitgrad.kernels import (
+    words_arc,
+    words_basic,
+    words_exp,
+    words_log,
+    words_logic,
+    words_pow,
+    words_special,
+    words_trig,
+)
+from jitgrad.kernels.words_arc import *  # noqa: F403
 from jitgrad.kernels.words_basic import *  # noqa: F403
 from jitgrad.kernels.words_exp import *  # noqa: F403
 from jitgrad.kernels.words_log import *  # noqa: F403
+from jitgrad.kernels.words_logic import *  # noqa: F403
 from jitgrad.kernels.words_pow import *  # noqa: F403
 from jitgrad.kernels.words_registry import WORDS, Word, word
 from jitgrad.kernels.words_special import *  # noqa: F403
@@ -13,9 +24,11 @@ __all__ = [
     "WORDS",
     "Word",
     "word",
+    *words_arc.__all__,
     *words_basic.__all__,
     *words_exp.__all__,
     *words_log.__all__,
+    *words_logic.__all__,
     *words_pow.__all__,
     *words_special.__all__,
     *words_trig.__all__,

@@ -1,4 +1,4 @@
-"""Words of arithmetic, comparison and logic: exact, or one rounding away from it."""
+"""Words of arithmetic and choice: exact, or one rounding away from it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import numpy as np
 from jitgrad.kernels.words_registry import T, word
 
 __all__ = [
-    "abs", "angle", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "ceil", "conj", "copysign", "floor", "floor_divide",
-    "fmod", "heaviside", "imag", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "nextafter", "real",
-    "reciprocal", "remainder", "round", "rsqrt", "sign", "sqrt", "square", "trunc", "where",
+    "abs", "angle", "ceil", "conj", "copysign", "floor", "floor_divide", "fmod", "heaviside",
+    "imag", "maximum", "minimum", "nextafter", "real", "reciprocal", "remainder", "round",
+    "rsqrt", "sign", "sqrt", "square", "trunc", "where",
 ]  # fmt: skip
 
 
@@ -225,70 +223,6 @@ class floor_divide:
         return T(0) if b == T(0) else whole
 
 
-@word(np.isnan)
-class isnan:
-    """Whether x is not a number; a complex x: whether either part is not."""
-
-    def real(x):
-        return x != x
-
-    def complex(x):
-        return (x.real != x.real) | (x.imag != x.imag)
-
-    def int(x):
-        return False
-
-
-@word(np.isinf)
-class isinf:
-    """Whether x is an infinity; a complex x: whether either part is."""
-
-    def real(x):
-        return np.abs(x) == T(np.inf)
-
-    def complex(x):
-        return (np.abs(x.real) == np.inf) | (np.abs(x.imag) == np.inf)
-
-    def int(x):
-        return False
-
-
-@word(np.isfinite)
-class isfinite:
-    """Whether x is neither an infinity nor NaN."""
-
-    def real(x):
-        return np.abs(x) < T(np.inf)
-
-    def complex(x):
-        return (np.abs(x.real) < np.inf) & (np.abs(x.imag) < np.inf)
-
-    def int(x):
-        return True
-
-
-@word(np.isposinf)
-class isposinf:
-    """Whether x is +infinity."""
-
-    def real(x):
-        return x == T(np.inf)
-
-    def int(x):
-        return False
-
-
-@word(np.isneginf)
-class isneginf:
-    """Whether x is -infinity."""
-
-    def real(x):
-        return x == -T(np.inf)
-
-    def int(x):
-        return False
-
-
 @word(lambda x, y: np.heaviside(x, y))
 class heaviside:
     """0 below zero, 1 above it (and for NaN 0), `value` at it."""
@@ -363,88 +297,3 @@ class nextafter:
         least = np.copysign(np.int64(1).view(np.float64), b)
         moved = least if a == 0.0 else step.view(np.float64)
         return a + b if (a != a) | (b != b) else (b if a == b else moved)
-
-
-@word(np.logical_not)
-class logical_not:
-    """Whether x is zero."""
-
-    def any(x):
-        return x == T(0)
-
-
-@word(np.logical_and)
-class logical_and:
-    """Whether neither is zero."""
-
-    def any(a, b):
-        return (a != T(0)) & (b != T(0))
-
-
-@word(np.logical_or)
-class logical_or:
-    """Whether either is not zero."""
-
-    def any(a, b):
-        return (a != T(0)) | (b != T(0))
-
-
-@word(np.logical_xor)
-class logical_xor:
-    """Whether exactly one is not zero."""
-
-    def any(a, b):
-        return (a != T(0)) != (b != T(0))
-
-
-@word(np.invert)
-class bitwise_not:
-    """All bits turned; the negation of a boolean."""
-
-    def int(x):
-        return T(~x)
-
-    def bool(x):
-        return not x
-
-
-@word(np.bitwise_and)
-class bitwise_and:
-    """The bits that both have."""
-
-    def int(a, b):
-        return T(a & b)
-
-
-@word(np.bitwise_or)
-class bitwise_or:
-    """The bits that either has."""
-
-    def int(a, b):
-        return T(a | b)
-
-
-@word(np.bitwise_xor)
-class bitwise_xor:
-    """The bits that exactly one has."""
-
-    def int(a, b):
-        return T(a ^ b)
-
-
-@word(np.left_shift)
-class bitwise_left_shift:
-    """a times 2 to the power b; 0 where b is negative or no less than the number of bits."""
-
-    def int(a, b):
-        inside = (b >= T(0)) & (b < T(64))
-        return T(np.int64(a) << np.int64(b)) if inside else T(0)
-
-
-@word(np.right_shift)
-class bitwise_right_shift:
-    """a divided by 2 to the power b, rounded down; all sign where b is out of range."""
-
-    def int(a, b):
-        inside = (b >= T(0)) & (b < T(63))
-        return T(np.int64(a) >> (np.int64(b) if inside else np.int64(63)))

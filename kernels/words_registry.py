@@ -63,7 +63,9 @@ class Word:
     """A scalar function with a body per dtype; calling it runs it on Tensors or NumPy values.
 
     ``ulp`` maps a dtype's name to the largest error, in units in the last place, over all inputs.
-    ``internal`` marks a piece of other words that rules may not use.
+    ``internal`` marks a piece of other words that rules may not use. ``near``, where there is one,
+    is a name and limits by dtype: the word of that name does the same, faster, for arguments whose
+    size is at most the limit, and is wrong for others.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Word:
         ulp: Mapping[str, float],
         cuda: str | None,
         internal: bool,
+        near: tuple[str, Mapping[str, float]] | None = None,
     ):
         self.name: str = block.__name__
         self.doc: str = inspect.cleandoc(block.__doc__ or "")
@@ -80,6 +83,7 @@ class Word:
         self.reference = reference
         self.ulp = dict(ulp)
         self.internal = internal
+        self.near = near
         self._file = sys.modules[block.__module__].__file__ or ""
         self._cuda = cuda
         self._kinds = tuple(k for k, v in vars(block).items() if inspect.isfunction(v))
@@ -162,6 +166,7 @@ def word(
     ulp: Mapping[str, float] | None = None,
     cuda: str | None = None,
     internal: bool = False,
+    near: tuple[str, Mapping[str, float]] | None = None,
 ) -> Callable[[type], Word]:
     """Declare the decorated class block as a word; see this module's text.
 
@@ -170,7 +175,7 @@ def word(
     """
 
     def declare(block: type) -> Word:
-        made = Word(block, reference, ulp or {}, cuda, internal)
+        made = Word(block, reference, ulp or {}, cuda, internal, near)
         WORDS[made.name] = made
         return made
 
@@ -216,4 +221,3 @@ def _scalar(made: Word, dtype_name: str) -> Callable[..., Any]:
         exec(compile(text, f"<word {current.name}>", "exec"), names)
         pending += [WORDS[n] for n in current.uses(dtype_name) if n not in names]
     return np.vectorize(names[made.name])
-
