@@ -111,8 +111,9 @@ def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[tuple[Callabl
     op = OPS[name]
     seed = zlib.crc32(name.encode())
     if isinstance(op, ElementwiseOp):
-        real = "float" in op.op.accepts.split()
-        yield op, elementwise_sample(op, dtype if real else dtypes.complex128, (2, 3), seed), {}
+        kinds = op.op.accepts.split()
+        usable = dtype if "float" in kinds else dtypes.complex128 if "complex" in kinds else dtypes.int64
+        yield op, elementwise_sample(op, usable, (2, 3), seed), {}
         return
     for args, kwargs in op.samples() if op.samples is not None else ():
         yield op.apply, list(args), dict(kwargs)

@@ -87,7 +87,9 @@ def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
         raise SourceError(
             f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
         ) from None
-    tree: ast.FunctionDef = ast.parse(textwrap.dedent(source)).body[0]  # type: ignore[assignment]
+    tree = ast.parse(textwrap.dedent(source)).body[0]
+    if not isinstance(tree, ast.FunctionDef):
+        raise SourceError(f"{function.__name__}: a loop must be a function defined by def, on lines of its own")
     tree.decorator_list, tree.returns = [], None
     for argument in tree.args.args:
         argument.annotation = None

@@ -113,8 +113,7 @@ class KernelPair:
         body["forward"] = _with_parameters(self._forward, self.inputs)
         if self.backward_kernel is not None:
             self._check_backward()
-            needed = [p for p in self._backward_inputs() if p in (*self.inputs, "out")]
-            layouts = [f"{n}_layout" for n in self._wanted()]
+            needed, layouts = self._saved_names()
             for name in self._wanted():
                 body[f"grad_{name}"] = _with_parameters(self._missing, ["g", *needed, *layouts])
             body["kernels"] = _with_parameters(self._backward, ["g", *needed, *layouts])
@@ -131,6 +130,11 @@ class KernelPair:
         assert self.backward_kernel is not None
         names = [p for p in self.backward_kernel.source.parameters if not p.startswith("grad_")]
         return ["out" if p in self.outputs else p for p in names]
+
+    def _saved_names(self) -> tuple[list[str], list[str]]:
+        """What backward needs: arguments and outputs, and layouts."""
+        needed = [p for p in dict.fromkeys(self._backward_inputs()) if p in (*self.inputs, "out")]
+        return needed, [*(f"{n}_layout" for n in self._wanted()), "out_layout"]
 
     def _check_backward(self) -> None:
         gradients = ["g"] if len(self.outputs) == 1 else [f"g_{o.removeprefix('out_')}" for o in self.outputs]
@@ -185,16 +189,16 @@ class KernelPair:
 
     def _backward(self, g: Any, *saved: Any) -> dict[str, Any]:
         assert self.backward_kernel is not None
-        needed = [p for p in self._backward_inputs() if p in (*self.inputs, "out")]
-        values = dict(zip([*needed, *(f"{n}_layout" for n in self._wanted())], saved, strict=True))
-        outs = values.get("out")
+        needed, layouts = self._saved_names()
+        values = dict(zip([*needed, *layouts], saved, strict=True))
         several = len(self.outputs) > 1
+        given, outs = (g, values.get("out")) if several else ([g], [values.get("out")])
+        like = next(t for t in given if t is not None)
         arrays: dict[str, Any] = {}
-        for k, o in enumerate(self.outputs):
-            arrays["g" if not several else f"g_{o.removeprefix('out_')}"] = g[k] if several else g
-            if outs is not None:
-                arrays[o] = outs[k] if several else outs
-        like = next(t for t in (g if several else [g]) if t is not None)
+        for k, (o, layout) in enumerate(zip(self.outputs, values["out_layout"], strict=True)):
+            name = f"g_{o.removeprefix('out_')}" if several else "g"
+            arrays[name] = given[k] if given[k] is not None else self._zeros(layout.shape, layout.dtype, like)
+            arrays[o] = outs[k] if outs is not None else None
         arrays |= {n: values[n] for n in needed if n != "out"}
         grads = {}
         for n in self._wanted():

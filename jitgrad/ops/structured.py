@@ -7,7 +7,7 @@
         def kernel_x(g, out, dim): ...            # optional: launches the backward kernel
 
 Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
-for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME, any other
+for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME (``out_layout``: those of the results), any other
 name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
 differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
 gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
@@ -26,7 +26,7 @@ from ..layout import layout_of
 from ..tensor import Tensor, wrap
 from .registry import OPS, public
 
-__all__ = ["Structured", "View", "view_of"]
+__all__ = ["Structured", "View", "bind_arguments", "record", "view_of"]
 
 Rule = tuple[Callable[..., Any], tuple[str, ...]]
 _SEVERAL = object()  # stands in a node's notes for a list of saved tensors
@@ -148,11 +148,11 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not simple or len(args) > len(parameters):
-            args = _bind(op, signature, args, kwargs)
+            args = bind_arguments(op, signature, args, kwargs)
         elif len(args) < len(parameters):
             rest = defaults[len(args) :]
             if inspect.Parameter.empty in rest:
-                args = _bind(op, signature, args, kwargs)
+                args = bind_arguments(op, signature, args, kwargs)
             else:
                 args = args + rest
         if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
@@ -162,7 +162,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             given = dict(zip(parameters, args, strict=True))
             for name in inputs:
                 if _wants_grad(given[name]):
-                    _record(op, given, out)
+                    record(op, given, out)
                     break
         return out
 
@@ -204,7 +204,7 @@ def set_push(push: Any) -> None:
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}
 
 
-def _bind(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
+def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
     names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
     try:
         bound = signature.bind(*args, **names)
@@ -220,7 +220,7 @@ def _wants_grad(value: Any) -> bool:
     return isinstance(value, Tensor) and value._requires_grad
 
 
-def _record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
+def record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
     node = op.node_type()
     outs = list(out) if op.several else [out]
     wants = tuple(n for n in op.grads if _wants_grad(given[n]))
@@ -257,6 +257,8 @@ def _save(node: StructuredNode, given: dict[str, Any], outs: list[Tensor], used:
         if name == "out":
             names += ["out"] * len(outs)
             saved += [_alias(o) for o in outs]
+        elif name == "out_layout":
+            known[name] = [o._layout for o in outs]
         elif name.endswith("_layout"):
             known[name] = _layouts(given[name.removesuffix("_layout")])
         elif isinstance(given[name], Tensor):
