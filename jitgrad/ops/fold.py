@@ -18,7 +18,7 @@ from .copy import cast, in_layout
 from .plan import is_dense
 
 __all__ = [
-    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "fold", "plain", "reduce_chunks", "spread",
+    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "reduce_chunks", "spread",
 ]  # fmt: skip
 
 
@@ -135,6 +135,12 @@ def as_before(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
 def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
     """A result-shaped tensor repeated along the reduced dims."""
     return as_before(g, layout, dim, keepdim).expand(layout.shape)
+
+
+def check_tensor(op: str, x: Any, name: str = "input", position: int = 1) -> None:
+    """TypeError, in PyTorch's words, for anything but a tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
 
 
 _OVERLOADS = {

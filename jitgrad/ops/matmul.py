@@ -1,46 +1,45 @@
-"""Matrix products: mm, mv, dot, bmm, and matmul for tensors of any rank."""
+"""Products of matrices and vectors: mm, mv, dot, bmm, and those that add something."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from ..dtypes import TITLES
 from ..kernels import matmul as kernels
 from ..kernels.launch import Kernel, launch
-from ..layout import Layout, Size, broadcast_shapes, intern
+from ..layout import Layout, intern
 from ..tensor import Tensor, wrap
 from .copy import contiguous
-from .registry import FUNCTIONS, public
+from .fold import fold, plain
+from .reduction import sum_values
+from .registry import FUNCTIONS
+from .sampling import draw
 from .structured import Structured
 
-__all__ = ["adjoint", "check_dtypes", "multiply", "multiply_like"]
+__all__ = ["Addmm", "Bmm", "Dot", "Mm", "Mv"]
 
 _C_NAMES = {
-    "float32": "float", "float64": "double", "int64": "long", "int32": "int", "int16": "short", "int8": "signed char",
-    "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
+    "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 
 
-def check_dtypes(x: Layout, y: Layout, what: str) -> None:
-    """Operands of a product share a dtype; ``what`` is how PyTorch's message begins."""
-    if x.dtype is not y.dtype:
-        raise RuntimeError(
-            f"{what} to have the same dtype, but got: {_C_NAMES[x.dtype.name]} != {_C_NAMES[y.dtype.name]}"
-        )
+def _title(layout: Layout) -> str:
+    return TITLES[layout.dtype.name]
 
 
-def adjoint(x: Tensor) -> Tensor:
-    """The last two dims swapped, conjugated: what products' gradients are made of."""
-    turned = x.transpose(-2, -1)
-    return turned.conj() if x._layout.dtype.is_complex else turned
+def _no_bools(x: Layout, what: str) -> None:
+    if x.numpy_dtype == np.bool_:
+        raise NotImplementedError(f"\"{what}\" not implemented for 'Bool'")
 
 
 def _conjugated(x: Tensor) -> Any:
     """The array of conj(x), for backward kernels; real tensors as they are."""
-    if not x._layout.dtype.is_complex:
-        return x._data
-    return FUNCTIONS["conj"](wrap(x._data, x._layout)).resolve_conj()._data
+    return plain(x).conj()._data if x._layout.dtype.is_complex else x._data
 
 
 def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
@@ -50,51 +49,71 @@ def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
     return wrap(data, intern(x.dtype, shape))
 
 
-def multiply_like(kernel: Kernel, x: Any, y: Any, layout: Layout) -> Tensor:
-    """The product, as the gradient of a tensor of ``layout``: column-major if that is.
+def multiply_like(x: Any, y: Any, layout: Layout) -> Tensor:
+    """The product of two matrices, as the gradient of a tensor of ``layout``: column-major if that is.
 
-    The gradient of a weight that was used transposed then comes out row-major again.
+    The gradient of a weight that was used transposed then comes out row-major.
     """
-    if layout.contiguous or layout.strides[-2] != 1 or layout.ndim > 2:
-        return multiply(kernel, x, y, layout.shape)
+    if layout.contiguous or layout.strides[0] != 1:
+        return multiply(kernels.dot, x, y, layout.shape)
     data = np.empty(layout.shape[::-1], x.dtype)
-    launch(kernel, y.T, x.T, data)
+    launch(kernels.dot, y.T, x.T, data)
     return wrap(data.T, intern(x.dtype, layout.shape, (1, layout.shape[0])))
 
 
-def _matrices(x: Layout, y: Layout) -> None:
-    for layout, name in ((x, "self"), (y, "mat2")):
-        if layout.ndim != 2:
-            raise RuntimeError(f"{name} must be a matrix")
+def _check_matrices(x: Layout, y: Layout) -> None:
     (n, k), (rows, m) = x.shape, y.shape
     if k != rows:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})")
-    check_dtypes(x, y, "expected m1 and m2")
 
 
 class Mm(Structured):
-    """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts."""
+    """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts.
+
+    RuntimeError where sizes or dtypes differ.
+    """
 
     def forward(x, mat2):
         a, b = x._layout, mat2._layout
-        _matrices(a, b)
+        for layout, name in ((a, "self"), (b, "mat2")):
+            if layout.ndim != 2:
+                raise RuntimeError(f"{name} must be a matrix")
+        _check_matrices(a, b)
+        if a.dtype is not b.dtype:
+            raise RuntimeError(
+                "expected m1 and m2 to have the same dtype, "
+                f"but got: {_C_NAMES[a.dtype.name]} != {_C_NAMES[b.dtype.name]}"
+            )
+        _no_bools(a, "addmm_impl_cpu_")
         return multiply(kernels.dot, x._data, mat2._data, (a.shape[0], b.shape[1]))
 
     def grad_x(g, mat2):
-        return Mm.apply(g, adjoint(mat2))
+        return Mm.apply(g, _adjoint(mat2))
 
     def grad_mat2(g, x):
-        return Mm.apply(adjoint(x), g)
+        return Mm.apply(_adjoint(x), g)
 
     def kernel_x(g, x_layout, mat2):
-        return multiply_like(kernels.dot, g._data, _conjugated(mat2).T, x_layout)
+        return multiply_like(g._data, _conjugated(mat2).T, x_layout)
 
     def kernel_mat2(g, x, mat2_layout):
-        return multiply_like(kernels.dot, _conjugated(x).T, g._data, mat2_layout)
+        return multiply_like(_conjugated(x).T, g._data, mat2_layout)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(2, 3), draw(3, 4)), {}
+        yield (draw(3, 2).t(), draw(4, 3).t()), {}
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    return x.transpose(-2, -1).conj()
 
 
 class Mv(Structured):
-    """Product of a matrix (n, k) and a vector (k) to a vector (n)."""
+    """Product of a matrix (n, k) and a vector (k) to a vector (n).
+
+    RuntimeError where sizes or dtypes differ.
+    """
 
     def forward(x, vec):
         a, b = x._layout, vec._layout
@@ -104,24 +123,34 @@ class Mv(Structured):
             raise RuntimeError(
                 f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})"
             )
-        check_dtypes(a, b, "expected mat and vec")
+        if a.dtype is not b.dtype:
+            raise RuntimeError(
+                f"addmv input tensors must have the same dtype, but got {_title(b)}, {_title(a)}, and {_title(b)}"
+            )
+        _no_bools(a, "addmv_impl_cpu")
         return multiply(kernels.dot, x._data, vec._data, a.shape[:1])
 
     def grad_x(g, vec):
-        return FUNCTIONS["outer"](g, vec.conj() if vec._layout.dtype.is_complex else vec)
+        return FUNCTIONS["outer"](g, vec.conj())
 
     def grad_vec(g, x):
-        return Mv.apply(adjoint(x), g)
+        return Mv.apply(_adjoint(x), g)
 
     def kernel_x(g, vec):
-        return multiply(kernels.matmul, g._data[:, None], _conjugated(vec)[None, :], g.shape + vec.shape)
+        shape = (g._layout.shape[0], vec._layout.shape[0])
+        return multiply(kernels.dot, g._data[:, None], _conjugated(vec)[None, :], shape)
 
     def kernel_vec(g, x):
         return multiply(kernels.dot, _conjugated(x).T, g._data, x._layout.shape[1:])
 
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(2, 3), draw(3)), {}
+        yield (draw(3, 2).t(), draw(3)), {}
+
 
 class Dot(Structured):
-    """Product of two vectors of n elements: a number."""
+    """Sum of the products of two vectors' elements; RuntimeError where sizes or dtypes differ."""
 
     def forward(x, tensor):
         a, b = x._layout, tensor._layout
@@ -129,46 +158,56 @@ class Dot(Structured):
             raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
         if a.dtype is not b.dtype:
             raise RuntimeError(
-                "dot : expected both vectors to have same dtype, but found "
-                f"{_TITLE(a)} and {_TITLE(b)}"
+                f"dot : expected both vectors to have same dtype, but found {_title(a)} and {_title(b)}"
             )
         if a.shape != b.shape:
             raise RuntimeError(
                 f"inconsistent tensor size, expected tensor [{a.numel}] and src [{b.numel}] to have the same "
                 f"number of elements, but got {a.numel} and {b.numel} elements respectively"
             )
+        _no_bools(a, "dot")
         return multiply(kernels.dot, x._data, tensor._data, ())
 
     def grad_x(g, tensor):
-        return g * (tensor.conj() if tensor._layout.dtype.is_complex else tensor)
+        return g * tensor.conj()
 
     def grad_tensor(g, x):
-        return g * (x.conj() if x._layout.dtype.is_complex else x)
+        return g * x.conj()
 
-
-def _TITLE(layout: Layout) -> str:
-    from ..dtypes import TITLES
-
-    return TITLES[layout.dtype.name]
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3), draw(3, seed=1)), {}
 
 
 class Bmm(Structured):
-    """Products of stacked matrices, (b, n, k) and (b, k, m) to (b, n, m)."""
+    """Products of stacked matrices, (b, n, k) and (b, k, m) to (b, n, m).
+
+    RuntimeError where sizes or dtypes differ.
+    """
 
     def forward(x, mat2):
-        a, b = x._layout, mat2._layout
-        _stacks(a, b)
-        check_dtypes(a, b, "expected m1 and m2")
-        return multiply(kernels.matmul, for_blas(x), for_blas(mat2), (*a.shape[:2], b.shape[2]))
+        _check_stacks(x._layout, mat2._layout)
+        return _multiply_stacks(x, mat2)
 
     def grad_x(g, mat2):
-        return Bmm.apply(g, adjoint(mat2))
+        return Bmm.apply(g, _adjoint(mat2))
 
     def grad_mat2(g, x):
-        return Bmm.apply(adjoint(x), g)
+        return Bmm.apply(_adjoint(x), g)
+
+    def kernel_x(g, mat2):
+        return _multiply_stacks(g, _adjoint(plain(mat2)))
+
+    def kernel_mat2(g, x):
+        return _multiply_stacks(_adjoint(plain(x)), g)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(2, 2, 3), draw(2, 3, 4)), {}
+        yield (draw(2, 3, 2).transpose(1, 2), draw(3, 2, 4).transpose(0, 1)), {}
 
 
-def _stacks(x: Layout, y: Layout) -> None:
+def _check_stacks(x: Layout, y: Layout) -> None:
     for layout, name in ((x, "batch1"), (y, "batch2")):
         if layout.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -177,95 +216,159 @@ def _stacks(x: Layout, y: Layout) -> None:
             f"Expected size for first two dimensions of batch2 tensor to be: [{x.shape[0]}, {x.shape[2]}] "
             f"but got: [{y.shape[0]}, {y.shape[1]}]."
         )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"expected scalar type {_title(x)} but found {_title(y)}")
+    _no_bools(x, "bmm")
+
+
+def _multiply_stacks(x: Tensor, y: Tensor) -> Tensor:
+    shape = (*x._layout.shape[:2], y._layout.shape[2])
+    return multiply(kernels.matmul, _for_blas(x), _for_blas(y), shape)
 
 
 _readable: dict[Layout, bool] = {}
 
 
-def for_blas(x: Tensor) -> Any:
-    """An array whose last two dims BLAS reads as they lie; NumPy's loop for others is slow."""
+def _for_blas(x: Tensor) -> Any:
+    """An array whose matrices BLAS reads as they lie: NumPy's loop for all others is slow."""
     layout = x._layout
     if layout.contiguous:
         return x._data
     if layout not in _readable:
         if len(_readable) > 1 << 12:
             _readable.clear()
-        _readable[layout] = _is_matrix(layout)
-    return x._data if _readable[layout] else contiguous(wrap(x._data, layout))._data
+        (rows, columns), (down, right) = layout.shape[-2:], layout.strides[-2:]
+        row_major, column_major = right == 1 and down >= max(columns, 1), down == 1 and right >= max(rows, 1)
+        _readable[layout] = row_major or column_major
+    return x._data if _readable[layout] else contiguous(plain(x))._data
 
 
-def _is_matrix(layout: Layout) -> bool:
-    (rows, columns), (down, right) = layout.shape[-2:], layout.strides[-2:]
-    return (right == 1 and down >= max(columns, 1)) or (down == 1 and right >= max(rows, 1))
+# -- products that add ------------------------------------------------------------------------------
 
 
-class UnsafeView(Structured):
-    """Another shape for a tensor that nobody else holds: no view in the sense of the recorder."""
-
-    name, function, method = "_unsafe_view", False, False
-
-    def forward(x, size):
-        return wrap(x._data.reshape(size), intern(x._layout.numpy_dtype, tuple(size)))
-
-    def grad_x(g, x_layout):
-        return g.reshape(x_layout.shape)
-
-
-@public
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Matrix product of tensors of any rank.
-
-    (k) with (k): a number. (n, k) with (k): a vector. Otherwise the last two dims are multiplied,
-    a vector standing for a row on the left or a column on the right, and the dims before them
-    broadcast. RuntimeError where sizes or dtypes do not fit.
-    """
-    a, b = input._layout.ndim, other._layout.ndim
-    if a == 2 and b == 2:
-        return Mm.apply(input, other)
-    if a == 1 and b == 1:
-        return Dot.apply(input, other)
-    if a == 2 and b == 1:
-        return Mv.apply(input, other)
-    if a == 0 or b == 0:
+def _check_addition(op: str, x: Layout, y: Layout, added: Layout, shape: tuple[int, ...]) -> None:
+    for other in (added, x):
+        if other.dtype is not y.dtype:
+            known = added if other is added or added.dtype is not y.dtype else x
+            raise RuntimeError(f"self and mat2 must have the same dtype, but got {_title(known)} and {_title(y)}")
+    if added.ndim > len(shape):
         raise RuntimeError(
-            f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
+            f"expand(torch.{_title(added)}Tensor{{{list(added.shape)}}}, size={list(shape)}): the number of sizes "
+            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({added.ndim})"
         )
-    if a == 1 and b == 2:
-        return Mm.apply(input.unsqueeze(0), other).squeeze(0)
-    if _folds(input, other):
-        return _folded(input, other)
-    return _batched(input, other)
+    for d in range(-1, -added.ndim - 1, -1):
+        if added.shape[d] not in (1, shape[d]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[d]}) must match the existing size ({added.shape[d]}) at "
+                f"non-singleton dimension {len(shape) + d}.  Target sizes: {list(shape)}.  "
+                f"Tensor sizes: {list(added.shape)}"
+            )
 
 
-def _folds(x: Tensor, y: Tensor) -> bool:
-    """Whether the leading dims of one operand can join its rows: one large product."""
-    return min(x._layout.ndim, y._layout.ndim) <= 2
+def _scaled(x: Tensor, factor: Any) -> Tensor:
+    return x if factor == 1 else x * factor
 
 
-def _folded(x: Tensor, y: Tensor) -> Tensor:
-    if x._layout.ndim < y._layout.ndim:  # as the transposed product
-        turned = _folded(y.transpose(-2, -1), x.t() if x._layout.ndim == 2 else x)
-        return turned.transpose(-2, -1).contiguous() if x._layout.ndim == 2 else turned
-    lead, k = x.shape[:-1], x.shape[-1]
-    rows = x.reshape(-1, k) if x._layout.numel else x.reshape(Size(lead).numel(), k)
-    if y._layout.ndim == 1:
-        return UnsafeView.apply(Mv.apply(rows, y), lead)
-    return UnsafeView.apply(Mm.apply(rows, y), (*lead, y.shape[1]))
+def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """alpha * product + beta * added, all unrecorded; a row is added in place."""
+    row = product._layout.ndim == 2 and added._layout.shape == product._layout.shape[1:]
+    if row and added._layout.contiguous and beta == alpha == 1:
+        launch(kernels.add_row, added._data, product._data)
+        return product
+    product = _scaled(product, alpha)
+    return product if beta == 0 else product + _scaled(plain(added), beta)
 
 
-def _batched(x: Tensor, y: Tensor) -> Tensor:
-    row, column = x._layout.ndim == 1, y._layout.ndim == 1
-    x, y = x.unsqueeze(0) if row else x, y.unsqueeze(1) if column else y
-    lead = tuple(broadcast_shapes(x.shape[:-2], y.shape[:-2]))
-    stack = Size(lead).numel()
-    (n, k), (rows, m) = x.shape[-2:], y.shape[-2:]
-    left = x.expand(*lead, n, k).reshape(stack, n, k)
-    right = y.expand(*lead, rows, m).reshape(stack, rows, m)
-    return UnsafeView.apply(Bmm.apply(left, right), (*lead, n, m))
+class Addmm(Structured):
+    """beta * x + alpha * mat1 @ mat2; ``x`` broadcasts to the product, and is not read if beta is 0.
+
+    RuntimeError where sizes or dtypes differ.
+    """
+
+    def forward(x, mat1, mat2, beta=1, alpha=1):
+        a, b = mat1._layout, mat2._layout
+        if a.ndim != 2 or b.ndim != 2:
+            which, layout = ("mat1", a) if a.ndim != 2 else ("mat2", b)
+            raise RuntimeError(f"{which} must be a matrix, got {layout.ndim}-D tensor")
+        shape = (a.shape[0], b.shape[1])
+        _check_matrices(a, b)
+        _check_addition("addmm", a, b, x._layout, shape)
+        _no_bools(a, "addmm_impl_cpu_")
+        return _plus(multiply(kernels.dot, mat1._data, mat2._data, shape), x, beta, alpha)
+
+    def grad_x(g, x_layout, beta):
+        return _scaled(g.sum_to_size(x_layout.shape), _conj(beta))
+
+    def grad_mat1(g, mat2, alpha):
+        return _scaled(Mm.apply(g, _adjoint(mat2)), _conj(alpha))
+
+    def grad_mat2(g, mat1, alpha):
+        return _scaled(Mm.apply(_adjoint(mat1), g), _conj(alpha))
+
+    def kernel_x(g, x_layout, beta):
+        if x_layout.shape == g._layout.shape[1:]:
+            return _scaled(sum_values(g, fold(g._layout, 0), None), _conj(beta))
+        return Addmm.grad_x(g, x_layout, beta)
+
+    def kernel_mat1(g, mat1_layout, mat2, alpha):
+        return _scaled(multiply_like(g._data, _conjugated(mat2).T, mat1_layout), _conj(alpha))
+
+    def kernel_mat2(g, mat1, mat2_layout, alpha):
+        return _scaled(multiply_like(_conjugated(mat1).T, g._data, mat2_layout), _conj(alpha))
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(4), draw(2, 3), draw(3, 4)), {}
+        yield (draw(2, 4), draw(2, 3), draw(3, 4), 0.5, 2.0), {}
+        yield (draw(2, 1), draw(3, 2).t(), draw(4, 3).t()), {}
 
 
-def _operator(self: Tensor, other: Any) -> Any:
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+def _conj(number: Any) -> Any:
+    return number.conjugate() if isinstance(number, complex) else number
 
 
-Tensor.__matmul__ = _operator  # type: ignore[attr-defined]
+class Addmv(Structured):
+    """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
+
+    def forward(x, mat, vec, beta=1, alpha=1):
+        product = Mv.forward(mat, vec)
+        _check_addition("addmv", mat._layout, vec._layout, x._layout, product._layout.shape)
+        return _plus(product, x, beta, alpha)
+
+    def grad_x(g, x_layout, beta):
+        return _scaled(g.sum_to_size(x_layout.shape), _conj(beta))
+
+    def grad_mat(g, vec, alpha):
+        return _scaled(FUNCTIONS["outer"](g, vec.conj()), _conj(alpha))
+
+    def grad_vec(g, mat, alpha):
+        return _scaled(Mv.apply(_adjoint(mat), g), _conj(alpha))
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(2), draw(2, 3), draw(3), 0.5, 2.0), {}
+
+
+class Baddbmm(Structured):
+    """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
+
+    def forward(x, batch1, batch2, beta=1, alpha=1):
+        _check_stacks(batch1._layout, batch2._layout)
+        product = _multiply_stacks(batch1, batch2)
+        _check_addition("baddbmm", batch1._layout, batch2._layout, x._layout, product._layout.shape)
+        product = _scaled(product, alpha)
+        return product if beta == 0 else product + _scaled(plain(x), beta)
+
+    def grad_x(g, x_layout, beta):
+        return _scaled(g.sum_to_size(x_layout.shape), _conj(beta))
+
+    def grad_batch1(g, batch2, alpha):
+        return _scaled(Bmm.apply(g, _adjoint(batch2)), _conj(alpha))
+
+    def grad_batch2(g, batch1, alpha):
+        return _scaled(Bmm.apply(_adjoint(batch1), g), _conj(alpha))
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(4), draw(2, 2, 3), draw(2, 3, 4), 0.5, 2.0), {}
+

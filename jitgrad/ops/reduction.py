@@ -14,7 +14,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import cast
-from .fold import FULL, Fold, as_before, check_dims, check_one_dim, fold, plain, reduce_chunks, spread
+from .fold import FULL, Fold, as_before, check_dims, check_one_dim, check_tensor, fold, plain, reduce_chunks, spread
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
@@ -127,6 +127,7 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
     Bools and integers are summed as int64 unless ``dtype`` says otherwise. float32 is summed in
     blocks whose totals are float64. IndexError for a dim out of range.
     """
+    check_tensor("sum", input)
     if dim is FULL and not keepdim:
         return Sum.apply(input, dtype)
     check_dims("sum", dim)
@@ -139,6 +140,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
 
     RuntimeError for bools and integers unless a floating ``dtype`` is given.
     """
+    check_tensor("mean", input)
     if dim is FULL and not keepdim:
         return Mean.apply(input, dtype)
     check_dims("mean", dim)
@@ -259,6 +261,7 @@ def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     Bools and integers multiply as int64 unless ``dtype`` says otherwise. The gradient is right
     where elements are zero.
     """
+    check_tensor("prod", input)
     if dim is FULL and not keepdim:
         return Prod.apply(input, dtype)
     check_one_dim("prod", dim)
