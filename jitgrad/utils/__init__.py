@@ -1,1 +1,5 @@
-"""Tools under PyTorch's names: data loading."""
+"""What a training script needs besides tensors and modules."""
+
+from . import data, hooks
+
+__all__ = ["data", "hooks"]

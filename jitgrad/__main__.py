@@ -1,0 +1,112 @@
+"""``python -m jitgrad``: demo, info, cache, warmup."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from .kernels import compiler
+
+__all__ = ["main"]
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Train a classifier of handwritten digits."""
+    from .demo import run
+
+    run(args.epochs, args.seed)
+    return 0
+
+
+def info(args: argparse.Namespace) -> int:
+    """Print versions, processor, threads, BLAS, kernel cache, CUDA."""
+    from .info import report
+
+    lines = report()
+    width = max(map(len, lines))
+    for topic, text in lines.items():
+        print(f"{topic:<{width}}  {text}")
+    return 0
+
+
+def cache(args: argparse.Namespace) -> int:
+    """Show the kernel cache, or clear it."""
+    from .info import cache_size
+
+    folder = Path(args.path) if args.path else compiler.cache_directory().parent
+    kernels, size = cache_size(folder)
+    if not folder.is_dir():
+        print(f"{folder}: no cache there yet")
+        return 0
+    if not args.clear:
+        print(f"{folder}: {kernels} kernels, {size / 2**20:.1f} MiB")
+        return 0
+    return _clear(folder, kernels, size)
+
+
+def _clear(folder: Path, kernels: int, size: int) -> int:
+    """Remove the subfolders that hold compiled kernels, and nothing else."""
+    ours = [folder] if folder.name.startswith("numba") else [p for p in folder.iterdir() if p.name.startswith("numba")]
+    for path in ours:
+        shutil.rmtree(path)
+    print(f"{folder}: removed {kernels} kernels, {size / 2**20:.1f} MiB")
+    return 0
+
+
+def warmup(args: argparse.Namespace) -> int:
+    """Compile the common kernels into the cache."""
+    import jitgrad
+
+    from .warmup import warmup as compile_all
+
+    count = compile_all([getattr(jitgrad, name) for name in args.dtype or ["float32"]])
+    print(f"{count} kernels compiled; {compiler.cache_directory()} has them for every process from now on.")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m jitgrad", description="PyTorch's autograd over pairs of Numba kernels."
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for run in (demo, info, cache, warmup):
+        text = (run.__doc__ or "").rstrip(".")
+        command = commands.add_parser(run.__name__, help=text, description=f"{text}.")
+        command.set_defaults(run=run)
+        _OPTIONS.get(run.__name__, lambda command: None)(command)
+    return parser
+
+
+def _demo_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--epochs", type=int, default=20, help="passes over the training digits (20)")
+    command.add_argument("--seed", type=int, default=0, help="seed of split, weights and order (0)")
+
+
+def _cache_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("path", nargs="?", help="the cache's folder (default: where kernels are kept)")
+    command.add_argument("--clear", action="store_true", help="remove all compiled kernels")
+
+
+def _warmup_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dtype", action="append", choices=["float32", "float64"], help="for this dtype; may be repeated (float32)"
+    )
+
+
+_OPTIONS = {"demo": _demo_options, "cache": _cache_options, "warmup": _warmup_options}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; return its exit status."""
+    args = _parser().parse_args(arguments)
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

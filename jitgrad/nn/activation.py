@@ -1,0 +1,274 @@
+"""Activation functions as modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor import Tensor
+from . import functional as F
+from .module import Module
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]
+
+
+class _Activation(Module):
+    """A function of ``nn.functional`` with some of its arguments fixed.
+
+    ``options`` names the attributes that hold them, in the function's order; ``shown`` says how
+    repr shows them.
+    """
+
+    function = ""
+    options: tuple[str, ...] = ()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function."""
+        return getattr(F, self.function)(input, *[getattr(self, name) for name in self.options])
+
+    def extra_repr(self) -> str:
+        """The fixed arguments; ``inplace`` only where it is set."""
+        shown = [name for name in self.options if name != "inplace" or self.inplace]
+        return ", ".join(f"{name}={getattr(self, name)}" for name in shown)
+
+
+class _InPlace(_Activation):
+    options = ("inplace",)
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
+
+
+class ReLU(_InPlace):
+    """max(x, 0)."""
+
+    function = "relu"
+
+
+class ReLU6(_InPlace):
+    """min(max(x, 0), 6)."""
+
+    function = "relu6"
+
+    def __init__(self, inplace: bool = False):
+        super().__init__(inplace)
+        self.min_val, self.max_val = 0.0, 6.0
+
+
+class SELU(_InPlace):
+    """ELU scaled so that layers keep mean 0 and variance 1."""
+
+    function = "selu"
+
+
+class SiLU(_InPlace):
+    """x sigmoid(x)."""
+
+    function = "silu"
+
+
+class Mish(_InPlace):
+    """x tanh(softplus(x))."""
+
+    function = "mish"
+
+
+class Hardsigmoid(_InPlace):
+    """x / 6 + 1 / 2 kept between 0 and 1."""
+
+    function = "hardsigmoid"
+
+    def extra_repr(self) -> str:
+        """Nothing, as in PyTorch."""
+        return ""
+
+
+class Hardswish(Hardsigmoid):
+    """x hardsigmoid(x)."""
+
+    function = "hardswish"
+
+
+class LeakyReLU(_Activation):
+    """x where positive, else negative_slope x."""
+
+    function, options = "leaky_relu", ("negative_slope", "inplace")
+
+    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False):
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+
+class ELU(_Activation):
+    """x where positive, else alpha (exp(x) - 1)."""
+
+    function, options = "elu", ("alpha", "inplace")
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+
+class CELU(ELU):
+    """x where positive, else alpha (exp(x / alpha) - 1)."""
+
+    function = "celu"
+
+
+class Threshold(_Activation):
+    """x where above threshold, else value."""
+
+    function, options = "threshold", ("threshold", "value", "inplace")
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False):
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+
+class Hardtanh(_Activation):
+    """x kept between min_val and max_val."""
+
+    function, options = "hardtanh", ("min_val", "max_val", "inplace")
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+        super().__init__()
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+        if max_val <= min_val:
+            raise AssertionError(f"max_val must be larger than min_val, got {max_val} and {min_val}")
+
+
+class GELU(_Activation):
+    """x times the normal distribution function of x; ``approximate="tanh"`` for tanh's form of it."""
+
+    function = "gelu"
+
+    def __init__(self, approximate: str = "none"):
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function."""
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        """Which form."""
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(_Activation):
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+
+    function, options = "softplus", ("beta", "threshold")
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0):
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+
+class _Shrink(_Activation):
+    options = ("lambd",)
+
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        """The bare number, as in PyTorch."""
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """x, but 0 within lambd of 0."""
+
+    function = "hardshrink"
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by lambd, and 0 within that distance of it."""
+
+    function = "softshrink"
+
+
+class Tanh(_Activation):
+    """Hyperbolic tangent."""
+
+    function = "tanh"
+
+
+class Sigmoid(_Activation):
+    """1 / (1 + exp(-x))."""
+
+    function = "sigmoid"
+
+
+class LogSigmoid(_Activation):
+    """log(sigmoid(x)), without overflow."""
+
+    function = "logsigmoid"
+
+
+class Softsign(_Activation):
+    """x / (1 + |x|)."""
+
+    function = "softsign"
+
+
+class Tanhshrink(_Activation):
+    """x - tanh(x)."""
+
+    function = "tanhshrink"
+
+
+class _AlongDim(_Activation):
+    options = ("dim",)
+
+    def __init__(self, dim: int | None = None):
+        super().__init__()
+        self.dim: Any = dim
+
+
+class Softmax(_AlongDim):
+    """exp(x) / sum(exp(x)) along ``dim``."""
+
+    function = "softmax"
+
+
+class LogSoftmax(_AlongDim):
+    """x - log(sum(exp(x))) along ``dim``."""
+
+    function = "log_softmax"
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmin(_AlongDim):
+    """Softmax of -x along ``dim``."""
+
+    function = "softmin"

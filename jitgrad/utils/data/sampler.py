@@ -1,0 +1,102 @@
+"""Samplers: the order in which a loader visits a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jitgrad
+
+__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler"]
+
+
+class Sampler:
+    """Base of samplers: subclasses define ``__iter__`` over indices."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, ..."""
+
+    def __init__(self, data_source: Any):
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+def fresh_seed(generator: Any = None) -> int:
+    """An int64 drawn from ``generator``, by default the global one."""
+    return jitgrad.empty((), dtype=jitgrad.int64).random_(generator=generator).item()
+
+
+class RandomSampler(Sampler):
+    """All indices in random order, as PyTorch draws them; with ``replacement`` any, any number of times."""
+
+    def __init__(
+        self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None
+    ):
+        self.data_source, self.replacement = data_source, replacement
+        self._num_samples, self.generator = num_samples, generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
+            )
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices a pass gives; the data set's length by default."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n, generator = len(self.data_source), self.generator
+        if generator is None:
+            generator = jitgrad.Generator()
+            generator.manual_seed(fresh_seed())
+        rounds, rest = divmod(self.num_samples, 32 if self.replacement else n)
+        for _ in range(rounds):
+            yield from self._draw(n, 32, generator)
+        yield from self._draw(n, rest, generator)[:rest]
+
+    def _draw(self, n: int, size: int, generator: Any) -> list[int]:
+        if self.replacement:
+            return jitgrad.randint(high=n, size=(size,), dtype=jitgrad.int64, generator=generator).tolist()
+        return jitgrad.randperm(n, generator=generator).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` indices of another sampler; a shorter last one unless ``drop_last``."""
+
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool):
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        batch: list[Any] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
+        return whole + (rest > 0 and not self.drop_last)
