@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import threads
+from ..kernels import cuda, threads
 from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
 from ..kernels.launch import launch, observers
@@ -35,13 +35,15 @@ class Plan:
     __slots__ = ("compute", "kernel", "layouts", "tail", "write")
 
     def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
-                 tail: tuple[Any, ...]):  # fmt: skip
+                 tail: tuple[Any, ...], guests: tuple[int, ...] = ()):  # fmt: skip
         self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.compute = _launcher(*counts, len(layouts), form, False)(self)
-        self.write = _launcher(*counts, len(layouts), form, True)(self)
+        self.compute = _launcher(*counts, len(layouts), form, False, guests)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, guests)(self)
 
 
-_ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})"}
+_ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
+          "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
+_TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
 _WRAP = """\
@@ -62,8 +64,12 @@ def make(plan):
 
 
 @functools.cache
-def _launcher(inputs: int, numbers: int, outputs: int, form: str, into: bool) -> Callable[[Plan], Callable[..., Any]]:
+def _launcher(
+    inputs: int, numbers: int, outputs: int, form: str, into: bool, guests: tuple[int, ...] = ()
+) -> Callable[[Plan], Callable[..., Any]]:
     """Return a maker of ``compute`` or ``write`` for these counts of arguments.
+
+    ``guests`` are the inputs that must first be copied to the device of the others.
 
     Written out as text, like a namedtuple's methods: this is the library's hottest path, and loops
     over one or two items would double its cost.
@@ -75,10 +81,11 @@ def _launcher(inputs: int, numbers: int, outputs: int, form: str, into: bool) ->
         f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'"
         for k in count
     ]
-    tail = [f"tail{k}" for k in range(4)] if form == "strided" else []
+    tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]
     if tail:
-        constants.append(f"    {', '.join(tail)} = tail")
-    arrays = [_ARRAY[form].format(a) for a in [*(f"{t}._data" for t in tensors), *(f"data{k}" for k in count)]]
+        constants.append(f"    {', '.join(tail)}, = tail")
+    values = [f"uploaded({t}._data)" if k in guests else f"{t}._data" for k, t in enumerate(tensors)]
+    arrays = [_ARRAY[form].format(a) for a in [*values, *(f"data{k}" for k in count)]]
     text = _LAUNCHER.format(
         constants="\n".join(constants),
         parameters=", ".join([*tensors, *scalars, *(["data0"] if into else [])]),
@@ -90,6 +97,7 @@ def _launcher(inputs: int, numbers: int, outputs: int, form: str, into: bool) ->
     scope = {
         "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+        "uploaded": cuda.uploaded,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
@@ -110,17 +118,31 @@ def plan_elementwise(
     ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
     ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
     """
-    device = inputs[0].device
+    device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     strides = _preserved_strides(inputs, shape)
     outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*inputs, *outs], shape, outs[0])
+    wide = False
+    if device != "cpu":
+        form, tail, wide = _device_form(form, [*inputs, *outs], shape)
     kernel = elementwise_kernel(
-        name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name,
-        strided=form == "strided", parallel=outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
-        conjugate=conjugate, device=str(device),
+        name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
+        parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
+        conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
     )  # fmt: skip
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
-    return Plan(kernel, counts, tuple(outs), form, tail)
+    guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
+    return Plan(kernel, counts, tuple(outs), form, tail, guests)
+
+
+def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> tuple[str, tuple[Any, ...], bool]:
+    """The form of a launch on a device, the end of its arguments, and whether places need 64 bits."""
+    n = int(np.prod(shape, dtype=np.int64))
+    if form != "strided":
+        return "device flat", (n,), False
+    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    wide = n + sum(abs(s) * size for step in steps for s, size in zip(step, sizes, strict=True)) >= 1 << 32
+    return "device strided", (cuda.geometry(sizes, steps, wide), n), wide
 
 
 def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
