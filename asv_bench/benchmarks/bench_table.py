@@ -1,0 +1,92 @@
+"""Every elementwise op of the table, from its declaration: a new op appears here by itself."""
+
+import jitgrad
+from jitgrad.kernels.declaration import TABLE
+from jitgrad.ops.registry import OPS
+from jitgrad.testing import elementwise_sample
+
+from .rounds import AgainstTorch, optional, take_turns
+
+SIZES = (1_000, 1_000_000)
+EVERY = tuple(sorted(TABLE))
+DIFFERENTIABLE = tuple(name for name in EVERY if TABLE[name].grads)
+# One of each kind: the strided loop has the same rules, and costs as much again to compile.
+CHOSEN = ("abs", "add", "div", "exp", "gelu", "log", "mul", "pow", "sigmoid", "where")
+WORDS = ("exp", "log", "tanh", "sigmoid", "erf", "sin")
+LAYOUTS = ("contiguous", "strided")
+
+
+def dtype_of(op):
+    """float32 where the op takes it, else what it is for."""
+    kinds = {"float": jitgrad.float32, "int": jitgrad.int64, "complex": jitgrad.complex64}
+    return next(dtype for kind, dtype in kinds.items() if kind in op.accepts)
+
+
+def operands_of(name, size, layout="contiguous"):
+    """The op's generated sample; strided operands are every second column of wider ones."""
+    rows = 10
+    columns = size // rows
+    shape = (rows, columns) if layout == "contiguous" else (rows, 2 * columns)
+    tensors = elementwise_sample(OPS[name], dtype_of(TABLE[name]), shape)
+    return tensors if layout == "contiguous" else [t[:, ::2] for t in tensors]
+
+
+class Forward:
+    """The op without recording."""
+
+    params = [EVERY, SIZES]
+    param_names = ["op", "n"]
+    timeout = 120
+
+    def setup(self, name, size, layout="contiguous"):
+        self.op, self.operands = OPS[name], operands_of(name, size, layout)
+        self.op(*self.operands)
+
+    def time_forward(self, name, size, layout="contiguous"):
+        self.op(*self.operands)
+
+
+class Backward:
+    """The gradients of all inputs that have one, from a kept graph."""
+
+    params = [DIFFERENTIABLE, SIZES]
+    param_names = ["op", "n"]
+    timeout = 120
+
+    def setup(self, name, size, layout="contiguous"):
+        operands = operands_of(name, size, layout)
+        pairs = zip(TABLE[name].inputs, operands, strict=True)
+        self.leaves = [t.requires_grad_() for n, t in pairs if n in TABLE[name].grads]
+        self.out = OPS[name](*operands)
+        self.g = jitgrad.ones_like(self.out)
+        self.time_backward(name, size)
+
+    def time_backward(self, name, size, layout="contiguous"):
+        jitgrad.autograd.grad(self.out, self.leaves, self.g, retain_graph=True)
+
+
+class ForwardStrided(Forward):
+    """The same on operands that are views with gaps."""
+
+    params = [CHOSEN, SIZES, ("strided",)]
+    param_names = ["op", "n", "layout"]
+
+
+class BackwardStrided(Backward):
+    params = [CHOSEN, SIZES, ("strided",)]
+    param_names = ["op", "n", "layout"]
+
+
+class WordsAgainstTorch(AgainstTorch):
+    """The words of issue and README on a million elements."""
+
+    params = [WORDS]
+    param_names = ["op"]
+
+    def track_forward(self, name):
+        torch = optional("torch")
+        (x,) = operands_of(name, 1_000_000)
+        y = torch.from_numpy(x.numpy())
+        ours, theirs = getattr(jitgrad, name), getattr(torch, name)
+        times = take_turns({"jitgrad": lambda: ours(x), "torch": lambda: theirs(y)}, 1.0)
+        return times["jitgrad"].fastest / times["torch"].fastest

@@ -1,0 +1,114 @@
+"""Fair timing on a machine that has other things to do: everybody takes turns.
+
+One contender after the other runs for some milliseconds, round after round, so that a busy
+neighbour or a cold core hits all of them. The fastest sample says what the code costs, the
+median what this machine made of it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+__all__ = ["AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_turns", "threads"]
+
+Work = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one call: the fastest sample, and the median over the rounds."""
+
+    fastest: float
+    median: float
+
+
+def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 0.01) -> dict[str, Times]:
+    """Time all ``works`` in turn for ``seconds`` together, each turn about ``sample`` seconds long."""
+    counts = {name: _calls_in(work, sample) for name, work in works.items()}
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    order, end = list(works), time.perf_counter() + seconds
+    while time.perf_counter() < end or len(samples[order[0]]) < 5:
+        for name in order:
+            works[name]()  # not counted: it waits out the predecessor's spinning threads
+            samples[name].append(_mean_of(works[name], counts[name]))
+        order = order[1:] + order[:1]  # nobody always follows the same neighbour
+    return {name: Times(min(s), statistics.median(s)) for name, s in samples.items()}
+
+
+def _mean_of(work: Work, count: int) -> float:
+    turns = range(count)
+    start = time.perf_counter()
+    for _ in turns:
+        work()
+    return (time.perf_counter() - start) / count
+
+
+def _calls_in(work: Work, sample: float) -> int:
+    """How many calls fill a sample; also warms up: the first call may compile."""
+    work()
+    work()
+    count = 1
+    while (mean := _mean_of(work, count)) * count < sample / 4:
+        count *= 4
+    return max(1, round(sample / mean))
+
+
+def optional(name: str) -> Any:
+    """The module ``name``, or None where it is not installed."""
+    with suppress(ImportError):
+        return import_module(name)
+    return None
+
+
+def in_turn(works: Mapping[str, Work]) -> Work:
+    """All works, one after the other, as one."""
+    every = tuple(works.values())
+
+    def work() -> None:
+        for one in every:
+            one()
+
+    return work
+
+
+class AgainstTorch:
+    """Base of the benchmarks that are ratios to torch: skipped where it is not installed."""
+
+    unit = "jitgrad / torch"
+    timeout = 120
+
+    def setup(self, *parameters: Any) -> None:
+        if not find_spec("torch"):
+            raise NotImplementedError("torch is not installed")  # asv's word for "skip"
+
+
+def ratio_to_torch(make: Callable[[Any], Work], seconds: float = 1.0) -> float:
+    """How long ``make(jitgrad)()`` takes in units of ``make(torch)()``; below 1 is faster."""
+    works = {name: make(import_module(name)) for name in ("jitgrad", "torch")}
+    times = take_turns(works, seconds)
+    return times["jitgrad"].fastest / times["torch"].fastest
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Give ``count`` threads to jitgrad, to torch where it is installed, and to NumPy's BLAS."""
+    engines = [e for e in (optional("jitgrad"), optional("torch")) if e]
+    before = [e.get_num_threads() for e in engines]
+    control = optional("threadpoolctl")
+    limits = control.threadpool_limits(count, user_api="blas") if control else None
+    for engine in engines:
+        engine.set_num_threads(count)
+    try:
+        yield
+    finally:
+        for engine, number in zip(engines, before, strict=True):
+            engine.set_num_threads(number)
+        if limits:
+            limits.restore_original_limits()
