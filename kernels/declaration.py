@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from . import threads
+from . import cuda, threads
 from .compiler import compile_text
 from .emit import Argument, elementwise_text
 from .launch import Kernel
@@ -97,14 +97,17 @@ PARALLEL_SIZE = 1 << 18
 
 def elementwise_kernel(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
-    dtype: str, strided: bool, parallel: bool, conjugate: bool = False, device: str = "cpu",
+    dtype: str, strided: bool, parallel: bool, conjugate: bool = False, device: str = "cpu", wide: bool = False,
 ) -> Kernel:  # fmt: skip
     """Return the kernel that evaluates ``rules`` on arrays.
 
     Its arguments are the input arrays, one output array per rule, the scalars and, when
-    ``strided``, the collapsed shape, the strides, and the first and last row to do.
+    ``strided``, the collapsed shape, the strides, and the first and last row to do. On a ``device``
+    other than the CPU they end as `cuda.CudaElementwise` says.
     """
-    key = (name, tuple(rules), tuple(arguments), tuple(out_dtypes), dtype, strided, parallel, conjugate, device)
+    key = (name, tuple(rules), tuple(arguments), tuple(out_dtypes), dtype, strided, parallel, conjugate, device, wide)
+    if key not in _kernels and device != "cpu":
+        _kernels[key] = cuda.elementwise(name, rules, arguments, out_dtypes, dtype, strided, conjugate, wide)
     if key not in _kernels:
         text = elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate)
         arrays = sum(a.kind == "array" for a in arguments)

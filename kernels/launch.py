@@ -17,6 +17,7 @@ import numpy as np
 
 from . import threads
 from .compiler import CONTRACT, REASSOCIATE, compile_text
+from .device_array import DeviceArray, check_one_device, run_on_device
 from .emit import words_text
 from .source import LoopSource
 
@@ -102,15 +103,20 @@ class Loop(Kernel):
         return self.variants[dtype]
 
     def _dispatch(self, *args: Any) -> None:
-        dtype = args[self.dtype_from].dtype
+        array = args[self.dtype_from]
+        if type(array) is DeviceArray:
+            return run_on_device(self.name, args)
         try:
-            run = self.variants[dtype]
+            run = self.variants[array.dtype]
         except KeyError:
-            run = self.variant(dtype)
-        if self.split and threads.get_num_threads() > 1 and args[self.dtype_from].size >= SPLIT_SIZE:
-            self._dispatch_split(run, args)
-        else:
-            run(*args)
+            run = self.variant(array.dtype)
+        if self.split and threads.get_num_threads() > 1 and array.size >= SPLIT_SIZE:
+            return self._dispatch_split(run, args)
+        try:
+            return run(*args)
+        except TypeError:
+            check_one_device(args)
+            raise
 
     def _dispatch_split(self, run: Callable[..., None], args: tuple[Any, ...]) -> None:
         rows = args[self.split[0]].shape[0]

@@ -10,7 +10,7 @@ import ast
 import builtins
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from .emit import INLINE, retype
@@ -29,7 +29,9 @@ class SourceError(TypeError):
 class LoopSource:
     """Syntax tree of a loop, the words it calls, and the text of everything else that it names."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], also: Set[str] = frozenset(), inline: str = INLINE):
+        """``also``: further names that the text may use; ``inline``: what decorates helper functions."""
+        self.known, self.inline = _KNOWN | also, inline
         function = getattr(function, "py_func", function)  # an @njit function's Python original
         self.name = function.__name__
         self.tree = _tree(function)
@@ -57,14 +59,14 @@ class LoopSource:
                 self._helpers[name] = f"{name} = {value!r}"
             elif inspect.isfunction(getattr(value, "py_func", value)):
                 self._inline(name, getattr(value, "py_func", value))
-            elif name not in _KNOWN:
+            elif name not in self.known:
                 self._unknown(function, name, value)
 
     def _inline(self, name: str, helper: Callable[..., Any]) -> None:
         tree = _tree(helper)
         tree.name = name
         self._resolve(helper, tree)
-        self._helpers[name] = f"{INLINE}\n{retype(ast.unparse(tree))}"
+        self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
 
     def _unknown(self, function: Callable[..., Any], name: str, value: Any) -> None:
         line = next(n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == name)

@@ -13,6 +13,7 @@ import numpy as np
 from ..kernels import threads
 from ..kernels.launch import Kernel, launch
 from ..layout import CAPACITY, Layout, intern, layout_of, normalize_dims
+from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import cast, in_layout
 from .plan import is_dense
@@ -39,10 +40,10 @@ class Fold:
     is copied first. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
     """
 
-    __slots__ = ("blocks", "dims", "n", "ones", "order", "ready", "results", "shape")
+    __slots__ = ("blocks", "device", "dims", "n", "ones", "order", "ready", "results", "shape")
 
     def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
-        self.dims = dims
+        self.dims, self.device = dims, layout.device
         self.order, self.ready = _read_order(layout, dims)
         sizes = [layout.shape[d] for d in self.order]
         reduced = [k for k, d in enumerate(self.order) if d in dims]
@@ -62,7 +63,7 @@ class Fold:
     def _copied(self, x: Tensor) -> Any:
         data = x._data.transpose(self.order)
         layout = intern(x._layout.numpy_dtype, data.shape, _element_strides(data), x._layout.device)
-        return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape))._data
+        return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
 
     def tensor(self, blocks: Any, layout: Layout) -> Tensor:
         """The tensor of ``layout``'s shape whose elements lie in an (outer, n, inner) array."""
@@ -74,8 +75,8 @@ class Fold:
         """A new result, as an (outer, inner) array and as a tensor."""
         layout = self.results.get(dtype)
         if layout is None:
-            layout = self.results[dtype] = intern(dtype, self.shape)
-        data = np.empty(self.shape, dtype)
+            layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
+        data = empty_for(layout)
         return data.reshape(self.blocks[0], self.blocks[2]), wrap(data, layout)
 
 
@@ -177,7 +178,8 @@ def reduce_chunks(rows: Kernel, columns: Kernel, x: Any, out: Any, *options: Any
     One long reduction is cut into chunks along n, so that several threads have rows to do.
     """
     outer, n, inner = x.shape
-    if outer >= threads.get_num_threads() or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS:
+    small = outer >= threads.get_num_threads() or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS
+    if small or type(x) is not np.ndarray:  # a device's kernels cut long reductions themselves
         return _reduce(rows, columns, x, out, options)
     size = n // CHUNKS
     partial = np.empty((outer, CHUNKS + (n % CHUNKS > 0), inner), out.dtype)

@@ -1,0 +1,248 @@
+"""Arrays in a GPU's memory: what NumPy's arrays are on the CPU, as far as ops need it.
+
+A DeviceArray is a shape and strides over an allocation, with the views that NumPy has. It computes
+nothing; kernels get ``flat``, the memory from its first element on, and the strides as numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LOOPS", "DeviceArray", "MissingKernel", "Pool", "check_one_device", "run_on_device"]
+
+Shape = tuple[int, ...]
+
+
+class MissingKernel(NotImplementedError):
+    """An op met tensors on a device that it has no kernel for."""
+
+    def __init__(self, op: str):
+        self.op = op
+        super().__init__(
+            f"Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {op} has no CUDA kernel. Copy its "
+            "arguments to the CPU with .cpu(), and the result back with .cuda()"
+        )
+
+
+# What runs a hand-written loop on device arrays, by the name of the loop.
+LOOPS: dict[str, Callable[..., None]] = {}
+
+
+def run_on_device(name: str, args: tuple[Any, ...]) -> None:
+    """Run the device's form of the loop ``name``; `MissingKernel` where there is none."""
+    check_one_device(args)
+    found = LOOPS.get(name)
+    if found is None:
+        raise MissingKernel(name)
+    found(*args)
+
+
+def check_one_device(args: Sequence[Any]) -> None:
+    """RuntimeError, in PyTorch's words, where arrays of both sides meet."""
+    kinds = {type(a): a for a in args if isinstance(a, (np.ndarray, DeviceArray))}
+    if len(kinds) > 1:
+        names = " and ".join("cpu" if kind is np.ndarray else "cuda:0" for kind in kinds)
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {names}!")
+
+
+class Allocation:
+    """A piece of device memory, given back to its pool when the last array on it dies."""
+
+    __slots__ = ("array", "key", "nbytes", "pool")
+
+    def __init__(self, array: Any, key: Any, pool: Pool):
+        self.array, self.key, self.pool = array, key, pool
+        self.nbytes = array.size * array.dtype.itemsize
+
+    def __del__(self) -> None:
+        self.pool.give_back(self)
+
+    def typed(self, dtype: np.dtype[Any]) -> Any:
+        """All of the memory as a flat array of the provider's, of ``dtype``."""
+        return self.array if self.array.dtype == dtype else self.array.view(dtype)
+
+
+class Pool:
+    """Keeps freed memory for arrays of the same dtype and size.
+
+    Asking the driver for memory costs more than a small kernel, and freeing waits for the device.
+    Kernels run in order on one stream, so memory may be used again at once.
+    """
+
+    def __init__(self, allocate: Callable[[int, np.dtype[Any]], Any], granularity: int):
+        self.allocate, self.granularity = allocate, granularity
+        self.idle: dict[Any, list[Any]] = defaultdict(list)
+        self.used = self.peak = self.reserved = 0
+
+    def take(self, dtype: np.dtype[Any], count: int) -> Allocation:
+        """Return uninitialised memory for ``count`` elements."""
+        key = dtype, -(-count // self.granularity) * self.granularity
+        try:
+            made = Allocation(self.idle[key].pop(), key, self)
+        except IndexError:
+            made = Allocation(self._new(key), key, self)
+            self.reserved += made.nbytes
+        self.used += made.nbytes
+        self.peak = max(self.peak, self.used)
+        return made
+
+    def _new(self, key: Any) -> Any:
+        dtype, count = key
+        try:
+            return self.allocate(count, dtype)
+        except Exception:  # out of memory, in the provider's words: once more without what lies idle
+            self.clear()
+            return self.allocate(count, dtype)
+
+    def give_back(self, allocation: Allocation) -> None:
+        """Keep the memory of an allocation that nobody uses any more."""
+        self.used -= allocation.nbytes
+        self.idle[allocation.key].append(allocation.array)
+
+    def clear(self) -> None:
+        """Return idle memory to the driver."""
+        self.idle.clear()
+        self.reserved = self.used
+
+
+def contiguous_strides(shape: Shape, item: int) -> Shape:
+    """Row-major strides in bytes."""
+    strides, step = [], item
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+class DeviceArray:
+    """Shape, strides (in bytes, as NumPy's) and dtype over device memory."""
+
+    __slots__ = ("_flat", "allocation", "dtype", "offset", "shape", "strides")
+
+    def __init__(self, allocation: Allocation, dtype: np.dtype[Any], shape: Shape, strides: Shape, offset: int = 0):
+        self.allocation, self.dtype, self.shape, self.strides = allocation, dtype, shape, strides
+        self.offset = offset  # of the first element, in bytes
+        self._flat: Any = None
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, strides={self.strides}, dtype={self.dtype.name})"
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    @property
+    def base(self) -> Allocation:
+        """The memory, shared by all views of it."""
+        return self.allocation
+
+    @property
+    def address(self) -> int:
+        """A number for the place of the first element: the device's address where there is one."""
+        pointer = getattr(self.allocation.array, "device_ctypes_pointer", None)
+        start = pointer.value if pointer is not None else self.allocation.array.__array_interface__["data"][0]
+        return (start or 0) + self.offset
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        rows = contiguous_strides(self.shape, self.itemsize)
+        return self.size == 0 or all(n == 1 or s == r for n, s, r in zip(self.shape, self.strides, rows, strict=True))
+
+    @property
+    def flat(self) -> Any:
+        """The memory from the first element on, as a flat array of the provider's: what kernels take."""
+        if self._flat is None:
+            memory = self.allocation.typed(self.dtype)
+            self._flat = memory[self.offset // self.itemsize :] if self.offset else memory
+        return self._flat
+
+    @property
+    def exact(self) -> Any:
+        """The elements of a contiguous array, and nothing after them, as the provider's array."""
+        return self.flat[: self.size].reshape(self.shape)
+
+    # -- views ----------------------------------------------------------------------------------
+
+    def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> DeviceArray:
+        return DeviceArray(self.allocation, self.dtype, tuple(shape), tuple(strides), self.offset + offset)
+
+    def restrided(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None) -> DeviceArray:
+        """The same memory under another shape; strides and offset in elements of the result's dtype."""
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        item = dtype.itemsize
+        steps = tuple([s * item for s in strides])
+        return DeviceArray(self.allocation, dtype, tuple(shape), steps, self.offset + offset * item)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """The same elements in another shape; ValueError where they are not contiguous."""
+        sizes = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
+        if -1 in sizes:
+            rest = math.prod(n for n in sizes if n != -1)
+            sizes[sizes.index(-1)] = self.size // rest if rest else 0
+        if not self.contiguous or math.prod(sizes) != self.size:
+            raise ValueError(f"cannot reshape device memory of shape {self.shape}, strides {self.strides} into {sizes}")
+        return self._view(sizes, contiguous_strides(tuple(sizes), self.itemsize))
+
+    def ravel(self, order: str = "C") -> DeviceArray:
+        """The elements in one dimension: in order, or with "K" as they lie in memory without gaps."""
+        return self._view((self.size,), (self.itemsize,)) if order == "K" else self.reshape(-1)
+
+    def transpose(self, *axes: Any) -> DeviceArray:
+        """The dimensions in another order, by default reversed."""
+        order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+        order = order or range(self.ndim)[::-1]
+        return self._view([self.shape[d] for d in order], [self.strides[d] for d in order])
+
+    @property
+    def T(self) -> DeviceArray:
+        """The dimensions reversed."""
+        return self.transpose()
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        """A view by integers and slices with positive steps."""
+        index = index if isinstance(index, tuple) else (index,)
+        index += (slice(None),) * (self.ndim - len(index))
+        shape, strides, offset = [], [], 0
+        for which, n, step in zip(index, self.shape, self.strides, strict=True):
+            if isinstance(which, slice):
+                chosen = range(*which.indices(n))
+                shape.append(len(chosen))
+                strides.append(step * chosen.step)
+                offset += step * (chosen.start if len(chosen) else 0)
+            else:
+                offset += step * range(n)[which]
+        return self._view(shape, strides, offset)
+
+    # -- what NumPy may not do with it -----------------------------------------------------------
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        check_one_device(args)
+        raise MissingKernel(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        check_one_device(args)
+        raise MissingKernel(function.__name__)

@@ -1,0 +1,246 @@
+"""Scalar rules and loops to the text of CUDA kernels: `emit`'s counterpart for numba.cuda.
+
+The same rules and words, with two differences. One thread computes every so many-th element, over
+a grid of any size ("grid-stride loop"). And no number may be wider than the kernel's dtype: GPUs for
+games and graphics compute float64 at a thirtieth of their speed, so scalars and literals are typed.
+
+``flat`` kernels take contiguous arrays and the number of elements ``n``. ``strided`` kernels take
+each array from its first element on, and before ``n`` one array on the device, ``geometry``: the number
+of dimensions, the sizes, then the strides of every array in turn. One kernel serves any rank.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import cuda_math
+from .cuda_math import Complex, Integer, Real
+from .emit import Argument, element, fill, retype
+from .rules import Rule
+from .words import WORDS
+
+__all__ = ["DEVICE", "device_words", "elementwise_text", "scalar_names", "self_contained"]
+
+DEVICE = "@cuda.jit(device=True)"
+_REAL_OF = {"complex64": "float32", "complex128": "float64"}
+# Where a word's own replacement for device code goes through integers or float64, or uses bits.
+_BETTER = {"round": "libdevice.rint", "trunc": "libdevice.trunc", "nextafter": "math.nextafter"}
+
+
+def scalar_names(dtype: str) -> str:
+    """Definitions of T, the kernel's dtype, and R, the same or the dtype of its real part."""
+    scalar = {"bool": "bool_"}.get(dtype, dtype)
+    return f"T = np.{scalar}\nR = np.{_REAL_OF.get(dtype, scalar)}\n"
+
+
+class _Device(ast.NodeTransformer):
+    """Rewrites what device code lacks, and notes the functions that must be written before it."""
+
+    def __init__(self, dtype: str):
+        self.dtype, self.needed = dtype, dict[str, None]()
+        self.kind: type = Complex if dtype.startswith("complex") else Real if dtype.startswith("float") else Integer
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if not (isinstance(node.value, ast.Name) and node.value.id in ("np", "libdevice")):
+            return self.generic_visit(node)
+        if node.value.id == "libdevice":  # its names end in f for float32
+            return _name(f"libdevice.{node.attr}{'f' if self.dtype in ('float32', 'complex64') else ''}")
+        if node.attr in ("inf", "nan", "pi"):
+            return _call("R", node)
+        if not hasattr(self.kind, node.attr):
+            return node
+        found = getattr(self.kind, node.attr)
+        if isinstance(found, str):
+            return self.visit(ast.parse(found, mode="eval").body)
+        self.needed[node.attr] = None
+        return _name(f"np_{node.attr}")
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Whole powers multiply: numba.cuda's are float64 for complex64."""
+        self.generic_visit(node)
+        exponent = _whole(node.right) if isinstance(node.op, ast.Pow) else None
+        if exponent is None:
+            return node
+        self.needed[f"power {exponent}"] = None
+        return _call(_power_name(exponent), node.left)
+
+
+def _name(dotted: str) -> ast.expr:
+    return ast.parse(dotted, mode="eval").body
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(_name(name), list(args), [])
+
+
+def _whole(node: ast.expr) -> int | None:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if isinstance(value, int) and abs(value) <= 64 else None
+
+
+def _power_name(exponent: int) -> str:
+    return f"power_{exponent}".replace("-", "minus_")
+
+
+def _power_text(exponent: int) -> str:
+    """x to a whole power, by squaring."""
+    lines, n = ["result = T(1)"] if exponent <= 0 else [], abs(exponent)
+    started = exponent <= 0
+    while n:
+        if n & 1:
+            lines.append("result = result * x" if started else "result = x")
+            started = True
+        n >>= 1
+        lines += ["x = x * x"] * (n > 0)
+    last = "T(1) / result" if exponent < 0 else "result"
+    return f"def {_power_name(exponent)}(x):\n    " + "\n    ".join([*lines, f"return {last}"]) + "\n"
+
+
+@functools.cache
+def _numpy_bodies() -> dict[tuple[str, str], ast.FunctionDef]:
+    """The functions of `cuda_math`, by class and name."""
+    tree = ast.parse(inspect.getsource(cuda_math))
+    blocks = [block for block in tree.body if isinstance(block, ast.ClassDef)]
+    return {(c.name, f.name): f for c in blocks for f in c.body if isinstance(f, ast.FunctionDef)}
+
+
+class _RealLiterals(ast.NodeTransformer):
+    """Reads retyped literals in the real dtype: ``T(0.5)`` becomes ``R(0.5)``."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("R", node.ctx) if node.id == "T" else node
+
+
+def _numpy_text(kind: type, name: str) -> str:
+    body = ast.unparse(_numpy_bodies()[kind.__name__, name])
+    tree = _RealLiterals().visit(ast.parse(retype(body.replace(f"def {name}(", f"def np_{name}(", 1))))
+    return ast.unparse(tree) + "\n"
+
+
+class _Writer:
+    """Collects the definitions that device code needs, each after those that it uses."""
+
+    def __init__(self, dtype: str):
+        self.dtype, self.done = dtype, dict[str, str]()
+
+    def device(self, text: str) -> str:
+        """Return ``text`` for the device, its needs written."""
+        device = _Device(self.dtype)
+        tree = ast.fix_missing_locations(device.visit(ast.parse(text)))
+        for need in device.needed:
+            self._need(need, device.kind)
+        return ast.unparse(tree)
+
+    def _need(self, name: str, kind: type) -> None:
+        key = f"np {name}"
+        if key in self.done:
+            return
+        power = name.startswith("power ")
+        text = _power_text(int(name[6:])) if power else _numpy_text(kind, name)
+        for other in [n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]:
+            if other.startswith("np_"):
+                self._need(other[3:], kind)
+        self.done[key] = f"{DEVICE}\n{text}"
+
+    def word(self, name: str) -> None:
+        """Write a word and the words that it uses."""
+        if name in self.done:
+            return
+        word = WORDS[name]
+        better = _BETTER.get(name) if self.dtype.startswith("float") else None
+        if better:
+            args = ", ".join(word.parameters)
+            source = f"def {name}({args}):\n    return {better}({args})\n"
+        else:
+            source = word.cuda_source(self.dtype)
+            for other in word.cuda_uses(self.dtype):
+                self.word(other)
+        self.done[name] = f"{DEVICE}\n{self.device(retype(source))}\n"
+
+    def text(self) -> str:
+        return "\n".join(self.done.values())
+
+
+def device_words(names: Iterable[str], dtype: str) -> str:
+    """Return definitions of the words ``names`` for the device, and of all that they use."""
+    writer = _Writer(dtype)
+    for name in sorted(names):
+        writer.word(name)
+    return writer.text()
+
+
+def self_contained(text: str, words: Iterable[str], dtype: str) -> str:
+    """Return ``text``, a kernel's definition, after all that it names in dtype ``dtype``."""
+    writer = _Writer(dtype)
+    for name in sorted(words):
+        writer.word(name)
+    body = writer.device(text)
+    return f"{scalar_names(dtype)}\n{writer.text()}\n{body}\n"
+
+
+_FLAT = """\
+def {name}({parameters}, n):
+    {scalars}
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        {loads}
+        {body}
+        {stores}
+"""
+_STRIDED = """\
+def {name}({parameters}, geometry, n):
+    {scalars}
+    ndim = int(geometry[0])
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+        rest = {index}(i)
+        {offsets}
+        for d in range(ndim, 0, -1):
+            size = geometry[d]
+            j = {index}(rest % size)
+            rest = {index}(rest // size)
+            {advance}
+        {loads}
+        {body}
+        {stores}
+"""
+
+
+def elementwise_text(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
+    dtype: str, strided: bool, conjugate: bool, index: str,
+) -> str:  # fmt: skip
+    """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, geometry], n)``.
+
+    ``dtype`` is the compute dtype, ``index`` that of strided kernels' arithmetic on places, "uint32"
+    where it suffices: 64-bit division takes a GPU several times as long.
+    """
+    arrays = [a.name for a in arguments if a.kind == "array"]
+    casts = {a.name: "bool" if a.condition else "T" for a in arguments}
+    scalars = [a.name for a in arguments if a.kind == "scalar"]
+    outputs = [target for _, target in rules]
+    body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
+    place = (lambda a: f"{a}_array[{a}_at]") if strided else (lambda a: f"{a}_array[i]")
+    every = [*arrays, *outputs]
+    pieces = {
+        "scalars": [f"{s} = T({s}_scalar)" for s in scalars] or ["pass"],
+        "loads": [f"{a} = {casts[a]}({place(a)})" for a in arrays] or ["pass"],
+        "body": body,
+        "stores": [f"{place(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
+        "offsets": [f"{a}_at = np.{index}(0)" for a in every],
+        "advance": [f"{a}_at = np.{index}({a}_at + j * geometry[{k + 1} * ndim + d])" for k, a in enumerate(every)],
+    }
+    parameters = ", ".join([*(f"{a}_array" for a in every), *(f"{s}_scalar" for s in scalars)])
+    template = _STRIDED if strided else _FLAT
+    text = fill(template, pieces, name=name, parameters=parameters, index=f"np.{index}")
+    return self_contained(text, words, dtype)
+
+
+def argument_types(arguments: Sequence[Argument], dtype: str) -> list[Any]:
+    """The dtype of every run-time scalar, in order: numbers are converted before the launch."""
+    return [dtype for a in arguments if a.kind == "scalar"]
