@@ -19,7 +19,8 @@ from ..tensor import Tensor, wrap
 from .copy import cast, contiguous
 from .create import fill_array
 from .registry import OPS
-from .structured import Structured, StructuredNode
+from .recorder import StructuredNode
+from .structured import Structured
 
 __all__ = ["KernelPair", "kernel_pair"]
 
@@ -239,7 +240,7 @@ class _PairNode(StructuredNode):
         pair = self.pair
         if pair.tensor_rule is None:
             return self._ended(grads)
-        values = {**self.values(attach=True), "g": grads if pair.op.several else grads[0]}
+        values = {**self.values(), "g": grads if pair.op.several else grads[0]}
         if pair.op.several:
             outs = values.get("out", ())
             values |= {f"g_{o.removeprefix('out_')}": g for o, g in zip(pair.outputs, grads, strict=True)}
@@ -247,7 +248,7 @@ class _PairNode(StructuredNode):
         found = pair.tensor_rule(*[values[p] for p in inspect.signature(pair.tensor_rule).parameters])
         found = found if isinstance(found, (tuple, list)) else (found,)
         by_name = dict(zip(pair._wanted(), found, strict=True))
-        return self._aligned({n: by_name[n] for n in self.wants})
+        return tuple(by_name[n] if n in self.recipe.wants else None for n in pair.op.grads)
 
     def _ended(self, grads: Any) -> tuple[Any, ...]:
         before = grad_state.enabled

@@ -21,69 +21,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
-from ..autograd.node import Node, edge_of, next_sequence_number
 from ..layout import layout_of
 from ..tensor import Tensor, wrap
+from .recorder import OTHER, Recipe, StructuredNode, kind
 from .registry import OPS, public
 
 __all__ = ["Structured", "View", "bind_arguments", "record", "view_of"]
 
 Rule = tuple[Callable[..., Any], tuple[str, ...]]
-_SEVERAL = object()  # stands in a node's notes for a list of saved tensors
-
-
-class StructuredNode(Node):
-    """A recorded structured op; each op has a subclass with its printed name."""
-
-    op: type[Structured]
-    known: dict[str, Any]  # what rules name besides tensors: numbers, layouts, flags
-    names: tuple[str, ...]  # names of the saved tensors, in the order of ``saved``
-    wants: tuple[str, ...]
-    sources: tuple[str, ...]  # which argument each edge belongs to
-
-    def values(self, attach: bool) -> dict[str, Any]:
-        """All that rules may name, outputs put back into the graph if asked."""
-        values: dict[str, Any] = {k: [] if v is _SEVERAL else v for k, v in self.known.items()}
-        outs = []
-        for name, tensor in zip(self.names, self.unpack(), strict=True):
-            if name == "out":
-                outs.append(tensor._attached((self, len(outs))) if attach and tensor._requires_out else tensor)
-            elif self.known.get(name) is _SEVERAL:
-                values[name].append(tensor)
-            else:
-                values[name] = tensor
-        if outs:
-            values["out"] = outs[0] if self.n_outputs == 1 and not self.op.several else tuple(outs)
-        return values
-
-    def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """Use backward kernels where the op has them, its rules otherwise."""
-        op, found = self.op, {}
-        values = {**self.values(attach=False), "g": grads if op.several else grads[0], "wants": self.wants}
-        if op.joint is not None:
-            found = _call(op.joint, values)
-        for name in self.wants:
-            if name not in found:
-                found[name] = _call(op.fast.get(name) or op.grads[name], values)
-        return self._aligned(found)
-
-    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
-        """Apply the rules, which are differentiable ops."""
-        op = self.op
-        values = {**self.values(attach=True), "g": grads if op.several else grads[0]}
-        return self._aligned({name: _call(op.grads[name], values) for name in self.wants})
-
-    def _aligned(self, found: dict[str, Any]) -> tuple[Any, ...]:
-        queues = {k: iter(v) if isinstance(v, (list, tuple)) else iter((v,)) for k, v in found.items()}
-        return tuple(
-            next(queues[s]) if e is not None or s in queues else None
-            for s, e in zip(self.sources, self.edges, strict=True)
-        )
-
-
-def _call(rule: Rule, values: dict[str, Any]) -> Any:
-    function, parameters = rule
-    return function(*[values[p] for p in parameters])
 
 
 class Structured:
@@ -104,6 +49,7 @@ class Structured:
     fast: ClassVar[dict[str, Rule]]
     joint: ClassVar[Rule | None]
     node_type: ClassVar[type[StructuredNode]]
+    recipes: ClassVar[dict[tuple[int, ...], Recipe]]
     apply: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
@@ -122,15 +68,11 @@ class Structured:
         cls.name = own.get("name") or cls.__name__.lower()
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "fresh": cls.fresh, "__doc__": cls.__doc__})
+        cls.recipes = {}
         cls.apply = staticmethod(_function(cls))
         OPS[cls.name] = cls
         for name in (cls.name, *cls.aliases):
             public(cls.apply, name, function_too=cls.function, method_too=cls.method)
-
-    @classmethod
-    def result_layout(cls, *args: Any) -> Any:  # pragma: no cover - documentation of the contract
-        """Structured ops state their shape rule inside forward."""
-        raise NotImplementedError
 
 
 def _rules(cls: type, prefix: str) -> dict[str, Rule]:
@@ -141,7 +83,8 @@ def _rules(cls: type, prefix: str) -> dict[str, Rule]:
 def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
     signature, parameters = op.signature, op.parameters
-    inputs = tuple(op.grads)
+    inputs = tuple(parameters.index(n) for n in op.grads)
+    differentiable = bool(inputs)
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     defaults = tuple(p.default for p in signature.parameters.values())
@@ -158,11 +101,11 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
         if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
             return _push(apply, *_split_keywords(signature, args))
         out = forward(*args)
-        if grad_state.enabled and inputs:
-            given = dict(zip(parameters, args, strict=True))
-            for name in inputs:
-                if _wants_grad(given[name]):
-                    record(op, given, out)
+        if differentiable and grad_state.enabled:
+            for k in inputs:
+                a = args[k]
+                if a._requires_grad if isinstance(a, Tensor) else kind(a) != OTHER and _wants_grad(a):
+                    record(op, args, out)
                     break
         return out
 
@@ -205,6 +148,7 @@ _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}
 
 
 def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """An op's arguments in the order of its parameters, PyTorch's keywords and defaults included."""
     names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
     try:
         bound = signature.bind(*args, **names)
@@ -220,70 +164,13 @@ def _wants_grad(value: Any) -> bool:
     return isinstance(value, Tensor) and value._requires_grad
 
 
-def record(op: type[Structured], given: dict[str, Any], out: Any) -> None:
-    node = op.node_type()
-    outs = list(out) if op.several else [out]
-    wants = tuple(n for n in op.grads if _wants_grad(given[n]))
-    node.wants = wants
-    node.sources, tensors = _sources(op, given)
-    node.edges = tuple(edge_of(t) if t._requires_grad else None for t in tensors)
-    used = {p for n in wants for p in (*op.grads[n][1], *(op.fast[n][1] if n in op.fast else ()))}
-    used |= set(op.joint[1]) if op.joint else set()
-    _save(node, given, outs, used - {"g", "wants"})
-    if len(outs) > 1:
-        node.n_outputs, node.special = len(outs), True
-    node.sequence_number = next_sequence_number()
-    for k, o in enumerate(outs):
-        if o is tensors[0]:
-            o._rebase((node, k))
-        elif o._layout.dtype.category >= 2:
-            o._edge, o._requires_grad = (node, k), True
-
-
-def _sources(op: type[Structured], given: dict[str, Any]) -> tuple[tuple[str, ...], list[Tensor]]:
-    names, tensors = [], []
-    for name in op.grads:
-        value = given[name]
-        for tensor in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(tensor, Tensor):
-                names.append(name)
-                tensors.append(tensor)
-    return tuple(names), tensors
-
-
-def _save(node: StructuredNode, given: dict[str, Any], outs: list[Tensor], used: set[str]) -> None:
-    names, saved, known = [], [], {}
-    for name in sorted(used):
-        if name == "out":
-            names += ["out"] * len(outs)
-            saved += [_alias(o) for o in outs]
-        elif name == "out_layout":
-            known[name] = [o._layout for o in outs]
-        elif name.endswith("_layout"):
-            known[name] = _layouts(given[name.removesuffix("_layout")])
-        elif isinstance(given[name], Tensor):
-            names.append(name)
-            saved.append(given[name])
-        elif isinstance(given[name], (list, tuple)) and any(isinstance(v, Tensor) for v in given[name]):
-            known[name] = _SEVERAL
-            names += [name] * len(given[name])
-            saved += given[name]
-        else:
-            known[name] = given[name]
-    node.names, node.saved, node.known = tuple(names), tuple(saved), known
-    node.versions = tuple([s._counter[0] for s in saved])
-
-
-def _layouts(value: Any) -> Any:
-    return [v._layout for v in value] if isinstance(value, (list, tuple)) else value._layout if value is not None else None
-
-
-def _alias(out: Tensor) -> Tensor:
-    """The output as its own node may hold it: the memory, without the edge."""
-    alias = wrap(out._data, out._layout)
-    alias._counter = out._counter
-    alias._requires_out = out._layout.dtype.category >= 2
-    return alias
+def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
+    """Make the node of an op applied to ``args``, and ``out`` its output."""
+    kinds = tuple(map(kind, args))
+    recipe = op.recipes.get(kinds)
+    if recipe is None:
+        recipe = op.recipes[kinds] = Recipe(op, kinds)
+    recipe.record(args, out)
 
 
 class View(Structured, abstract=True):
