@@ -24,9 +24,11 @@ def kind(value: Any) -> int:
     """Classify an argument: plain value, tensor, tensor that requires grad, list of either."""
     if isinstance(value, Tensor):
         return WANTED if value._requires_grad else TENSOR
-    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
-        return WANTED_LIST if any(isinstance(v, Tensor) and v._requires_grad for v in value) else LIST
-    return OTHER
+    if not isinstance(value, (list, tuple)) or not value or type(value[0]) is int:
+        return OTHER
+    if not any(isinstance(v, Tensor) for v in value):
+        return OTHER
+    return WANTED_LIST if any(isinstance(v, Tensor) and v._requires_grad for v in value) else LIST
 
 
 class StructuredNode(Node):

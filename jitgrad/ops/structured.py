@@ -23,11 +23,12 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..layout import layout_of
 from ..tensor import Tensor, wrap
-from .recorder import OTHER, Recipe, StructuredNode, kind
+from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
 
 __all__ = ["Structured", "View", "bind_arguments", "record", "view_of"]
 
+_WANTED = (WANTED, WANTED_LIST)
 Rule = tuple[Callable[..., Any], tuple[str, ...]]
 
 
@@ -84,28 +85,28 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
     signature, parameters = op.signature, op.parameters
     inputs = tuple(parameters.index(n) for n in op.grads)
-    differentiable = bool(inputs)
+    differentiable, count = bool(inputs), len(parameters)
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     defaults = tuple(p.default for p in signature.parameters.values())
+    required = defaults.count(inspect.Parameter.empty)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or not simple or len(args) > len(parameters):
+        if kwargs or not simple or len(args) > count:
             args = bind_arguments(op, signature, args, kwargs)
-        elif len(args) < len(parameters):
-            rest = defaults[len(args) :]
-            if inspect.Parameter.empty in rest:
-                args = bind_arguments(op, signature, args, kwargs)
-            else:
-                args = args + rest
+        elif len(args) < count:
+            if len(args) < required:
+                bind_arguments(op, signature, args, kwargs)  # says what is missing
+            args = args + defaults[len(args) :]
         if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
             return _push(apply, *_split_keywords(signature, args))
         out = forward(*args)
         if differentiable and grad_state.enabled:
             for k in inputs:
-                a = args[k]
-                if a._requires_grad if isinstance(a, Tensor) else kind(a) != OTHER and _wants_grad(a):
-                    record(op, args, out)
+                if kind(args[k]) in _WANTED:
+                    kinds = tuple([kind(a) for a in args])
+                    recipe = op.recipes.get(kinds) or _recipe(op, kinds)
+                    recipe.record(args, out)
                     break
         return out
 
@@ -158,19 +159,16 @@ def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any
     return tuple(bound.arguments[p] for p in op.parameters)
 
 
-def _wants_grad(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(isinstance(v, Tensor) and v._requires_grad for v in value)
-    return isinstance(value, Tensor) and value._requires_grad
-
-
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make the node of an op applied to ``args``, and ``out`` its output."""
-    kinds = tuple(map(kind, args))
-    recipe = op.recipes.get(kinds)
-    if recipe is None:
-        recipe = op.recipes[kinds] = Recipe(op, kinds)
+    kinds = tuple([kind(a) for a in args])
+    recipe = op.recipes.get(kinds) or _recipe(op, kinds)
     recipe.record(args, out)
+
+
+def _recipe(op: type[Structured], kinds: tuple[int, ...]) -> Recipe:
+    recipe = op.recipes[kinds] = Recipe(op, kinds)
+    return recipe
 
 
 class View(Structured, abstract=True):
