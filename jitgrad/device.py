@@ -29,7 +29,8 @@ class device:
             self.type, self.index = type.type, type.index if index is None else index
             return
         if isinstance(type, int) and not isinstance(type, bool):
-            raise RuntimeError("Cannot access accelerator device when none is available.")
+            self.type, self.index = "cuda", type
+            return _check_accelerator()
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' (position 1) must be str, not {_kind(type)}")
         name, colon, number = type.partition(":")
@@ -59,6 +60,14 @@ class device:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def _check_accelerator() -> None:
+    """A number names a CUDA device; RuntimeError where there are none."""
+    try:
+        resolve(device("cuda"))
+    except AssertionError:
+        raise RuntimeError("Cannot access accelerator device when none is available.") from None
 
 
 # device type -> (function that turns a device into what layouts carry, or raises; function that

@@ -8,7 +8,7 @@ import numpy as np
 
 from .layout import Layout
 
-__all__ = ["empty_for"]
+__all__ = ["empty_for", "register_allocator", "transfer"]
 
 
 def empty_for(layout: Layout) -> Any:
@@ -23,8 +23,19 @@ def empty_for(layout: Layout) -> Any:
 
 
 _allocators: dict[str, Any] = {}
+_transfers: dict[str, Any] = {}
 
 
-def register_allocator(device_type: str, allocate: Any) -> None:
-    """Let ``allocate(layout)`` provide the arrays of a device type."""
-    _allocators[device_type] = allocate
+def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
+    """Let ``allocate(layout)`` provide the arrays of a device type.
+
+    ``transfer(source, target)`` returns, for two layouts of which one is on the device, what has
+    ``write(tensor, array)``: the copy from one to the other.
+    """
+    _allocators[device_type], _transfers[device_type] = allocate, transfer
+
+
+def transfer(source: Layout, target: Layout) -> Any:
+    """What copies between two devices; see ``register_allocator``."""
+    away = source.device if source.device != "cpu" else target.device
+    return _transfers[away.type](source, target)

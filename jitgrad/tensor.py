@@ -233,7 +233,8 @@ def _c_name(tensor: Tensor) -> str:
 
 def address(tensor: Tensor) -> int:
     """Where a tensor's first element lies in memory."""
-    return tensor._data.__array_interface__["data"][0]
+    data = tensor._data
+    return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
 
 
 _new = object.__new__

@@ -255,9 +255,15 @@ class UserKernel(Kernel):
         arrays = [a for a in args if isinstance(a, DeviceArray)]
         n, dtype = max(a.size for a in arrays), arrays[0].dtype
         if n:
-            number = dtype.type if dtype.kind in "fc" else float
-            given = [a.exact if isinstance(a, DeviceArray) else number(a) if isinstance(a, float) else a for a in args]
+            given = [_loop_argument(a, dtype) for a in args]
             self.loop.grid(dtype).blocks(-(-n // THREADS))(*given)
+
+
+def _loop_argument(value: Any, dtype: np.dtype[Any]) -> Any:
+    """What a user's loop gets: the provider's array, or a number no wider than the loop's dtype."""
+    if isinstance(value, DeviceArray):
+        return value.exact.reshape(value.shape) if value.ndim > 1 else value.exact
+    return dtype.type(value) if isinstance(value, float) and dtype.kind in "fc" else value
 
 
 @functools.cache
@@ -295,7 +301,7 @@ def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 def copy_to_device(x: np.ndarray, out: DeviceArray) -> None:
     """Copy a contiguous array into a contiguous array on the device."""
     if x.size:
-        out.exact.copy_to_device(x.reshape(out.shape))
+        out.exact.copy_to_device(x.reshape(-1))
 
 
 def uploaded(array: np.ndarray) -> DeviceArray:
@@ -309,4 +315,4 @@ def uploaded(array: np.ndarray) -> DeviceArray:
 def copy_to_host(x: DeviceArray, out: np.ndarray) -> None:
     """Copy a contiguous array on the device into a contiguous one here; waits for the device."""
     if x.size:
-        x.exact.copy_to_host(out.reshape(x.shape))
+        x.exact.copy_to_host(out.reshape(-1))

@@ -13,32 +13,42 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOOPS", "DeviceArray", "MissingKernel", "Pool", "check_one_device", "run_on_device"]
+__all__ = ["LOOPS", "DeviceArray", "Pool", "check_one_device", "missing_kernel", "name_op",
+           "run_on_device"]  # fmt: skip
 
 Shape = tuple[int, ...]
 
 
-class MissingKernel(NotImplementedError):
-    """An op met tensors on a device that it has no kernel for."""
+_MISSING = (
+    "Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {kernel} has no CUDA kernel. Copy the arguments "
+    "to the CPU with .cpu(), and the result back with .cuda()"
+)
 
-    def __init__(self, op: str):
-        self.op = op
-        super().__init__(
-            f"Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {op} has no CUDA kernel. Copy its "
-            "arguments to the CPU with .cpu(), and the result back with .cuda()"
-        )
+
+def missing_kernel(kernel: str) -> NotImplementedError:
+    """The error of an op that meets tensors on a device for which it has no kernel."""
+    error = NotImplementedError(_MISSING.format(op=kernel, kernel=kernel))
+    error.kernel = kernel  # type: ignore[attr-defined]
+    return error
+
+
+def name_op(error: NotImplementedError, op: str) -> None:
+    """Put the op's name into `missing_kernel`'s text: a kernel does not know which op launched it."""
+    kernel = getattr(error, "kernel", None)
+    if kernel is not None:
+        error.args, error.kernel = (_MISSING.format(op=op, kernel=kernel),), None  # type: ignore[attr-defined]
 
 
 # What runs a hand-written loop on device arrays, by the name of the loop.
 LOOPS: dict[str, Callable[..., None]] = {}
 
 
-def run_on_device(name: str, args: tuple[Any, ...]) -> None:
-    """Run the device's form of the loop ``name``; `MissingKernel` where there is none."""
-    check_one_device(args)
+def run_on_device(name: str, args: tuple[Any, ...], writes: tuple[int, ...]) -> None:
+    """Run the device's form of the loop ``name``; `missing_kernel` where there is none."""
     found = LOOPS.get(name)
     if found is None:
-        raise MissingKernel(name)
+        check_one_device([a for k, a in enumerate(args) if k not in writes])
+        raise missing_kernel(name)
     found(*args)
 
 
@@ -119,6 +129,15 @@ def contiguous_strides(shape: Shape, item: int) -> Shape:
     return tuple(reversed(strides))
 
 
+def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
+    """The index with full slices for what it does not mention."""
+    missing = [slice(None)] * (ndim - sum(i is not None and i is not Ellipsis for i in index))
+    if Ellipsis not in index:
+        return [*index, *missing]
+    at = index.index(Ellipsis)
+    return [*index[:at], *missing, *index[at + 1 :]]
+
+
 class DeviceArray:
     """Shape, strides (in bytes, as NumPy's) and dtype over device memory."""
 
@@ -161,8 +180,7 @@ class DeviceArray:
         start = pointer.value if pointer is not None else self.allocation.array.__array_interface__["data"][0]
         return (start or 0) + self.offset
 
-    @property
-    def contiguous(self) -> bool:
+    def is_c_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
         rows = contiguous_strides(self.shape, self.itemsize)
         return self.size == 0 or all(n == 1 or s == r for n, s, r in zip(self.shape, self.strides, rows, strict=True))
@@ -177,8 +195,8 @@ class DeviceArray:
 
     @property
     def exact(self) -> Any:
-        """The elements of a contiguous array, and nothing after them, as the provider's array."""
-        return self.flat[: self.size].reshape(self.shape)
+        """The elements of a contiguous array, and nothing after them, as a flat array of the provider's."""
+        return self.flat[: self.size]
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -198,7 +216,7 @@ class DeviceArray:
         if -1 in sizes:
             rest = math.prod(n for n in sizes if n != -1)
             sizes[sizes.index(-1)] = self.size // rest if rest else 0
-        if not self.contiguous or math.prod(sizes) != self.size:
+        if not self.is_c_contiguous() or math.prod(sizes) != self.size:
             raise ValueError(f"cannot reshape device memory of shape {self.shape}, strides {self.strides} into {sizes}")
         return self._view(sizes, contiguous_strides(tuple(sizes), self.itemsize))
 
@@ -218,11 +236,16 @@ class DeviceArray:
         return self.transpose()
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        """A view by integers and slices with positive steps."""
-        index = index if isinstance(index, tuple) else (index,)
-        index += (slice(None),) * (self.ndim - len(index))
-        shape, strides, offset = [], [], 0
-        for which, n, step in zip(index, self.shape, self.strides, strict=True):
+        """A view by integers, slices with positive steps, None and one Ellipsis."""
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, dims = 0, iter(zip(self.shape, self.strides, strict=True))
+        for which in _expanded(index if isinstance(index, tuple) else (index,), self.ndim):
+            if which is None:
+                shape.append(1)
+                strides.append(0)
+                continue
+            n, step = next(dims)
             if isinstance(which, slice):
                 chosen = range(*which.indices(n))
                 shape.append(len(chosen))
@@ -241,8 +264,8 @@ class DeviceArray:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         check_one_device(args)
-        raise MissingKernel(ufunc.__name__)
+        raise missing_kernel(ufunc.__name__)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         check_one_device(args)
-        raise MissingKernel(function.__name__)
+        raise missing_kernel(function.__name__)

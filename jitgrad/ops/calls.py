@@ -57,7 +57,8 @@ class Wanted:
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
         # Whether gradients fit their inputs as the kernel writes them: no sum over broadcast dims.
         operands = zip(array_names(call), call.inputs, strict=True)
-        self.direct = all(x.shape == call.shape for n, x in operands if n in self.names)
+        device = call.forward.layouts[0].device
+        self.direct = all(x.shape == call.shape and x.device == device for n, x in operands if n in self.names)
         every = array_names(call)
         self.place = tuple(self.names.index(n) if n in self.names else -1 for n in every)
         self.plans: dict[Layout, Plan] = {}
@@ -189,6 +190,8 @@ class ElementwiseNode(Node):
                     grad = FUNCTIONS["sum_to_size"](grad, layout.shape)
                 if grad._layout.dtype is not layout.dtype:
                     grad = _cast_like(grad, layout)
+                if grad._layout.device != layout.device:  # of a tensor without dimensions
+                    grad = grad.to(layout.device)
             results.append(grad)
         return tuple(results)
 

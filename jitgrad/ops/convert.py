@@ -13,7 +13,7 @@ from .. import dtypes, formatting
 from ..device import device as device_type
 from ..device import move, resolve
 from ..layout import layout_of, normalize_dim
-from ..tensor import Tensor, method, wrap
+from ..tensor import Tensor, address, method, wrap
 from .copy import ToCopy, cast
 from .create import as_dtype
 from .from_data import LegacyType, from_numpy
@@ -207,7 +207,7 @@ def element_size(self: Tensor) -> int:
 @method
 def data_ptr(self: Tensor) -> int:
     """The address of the first element."""
-    return self._data.__array_interface__["data"][0] if self._layout.numel else 0
+    return address(self) if self._layout.numel else 0
 
 
 @method
@@ -362,7 +362,7 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 @method
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """The tensor on a CUDA device; AssertionError where there is none."""
-    where = device_type("cuda", device) if isinstance(device, int) else device or "cuda"
+    where = "cuda" if device is None else device_type(device)
     return _converted(self, None, resolve(where), False)
 
 

@@ -119,6 +119,11 @@ def plan_elementwise(
     ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
     """
     device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
+    if into is not None and into.device != device:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{into.device} and {device}! (in {name.removesuffix('_forward')})"
+        )
     strides = _preserved_strides(inputs, shape)
     outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*inputs, *outs], shape, outs[0])

@@ -32,6 +32,8 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
 
     The offset counts from the array's first element and may be negative. Nothing is checked here.
     """
+    if not isinstance(array, np.ndarray):
+        return array.restrided(shape, strides, offset, dtype)
     dtype = array.dtype if dtype is None else dtype
     item = dtype.itemsize
     if array.size == 0:
@@ -56,7 +58,7 @@ def offset_in(base: Tensor, view: Tensor) -> int:
 
 def empty_laid(layout: Layout) -> Any:
     """An uninitialised array with exactly these strides, gaps included."""
-    if layout.contiguous or is_dense(layout):
+    if layout.contiguous or is_dense(layout) or layout.device != "cpu":
         return empty_for(layout)
     storage = np.empty(extent(layout.shape, layout.strides), layout.numpy_dtype)
     return restrided(storage, layout.shape, layout.strides)

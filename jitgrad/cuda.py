@@ -1,0 +1,137 @@
+"""CUDA devices, under PyTorch's names.
+
+Kernels run on the GPU through Numba's CUDA target: install ``jitgrad[cuda]``. Without a GPU,
+``NUMBA_ENABLE_CUDASIM=1``, set before Python starts, runs them in Numba's simulator. Everything is
+asynchronous on one stream, as in PyTorch; copies to the CPU wait.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import device as devices
+from .kernels import cuda as kernels
+from .layout import Layout
+from .ops.transfer import ToDevice, Transfer
+from .storage import register_allocator
+
+__all__ = [
+    "current_device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats",
+    "set_device", "synchronize",
+]  # fmt: skip
+
+_NO_CUDA = "Torch not compiled with CUDA enabled"
+_opened: dict[int, devices.device] = {}
+
+
+def is_available() -> bool:
+    """Whether there is a GPU that kernels can run on, or the simulator."""
+    return kernels.is_available()
+
+
+def device_count() -> int:
+    """How many GPUs there are."""
+    return kernels.device_count()
+
+
+def init() -> None:
+    """Make CUDA ready; AssertionError where there is none. Nobody needs to call it."""
+    if not kernels.is_available():
+        raise AssertionError(_NO_CUDA)
+    importlib.import_module("jitgrad.kernels.cuda_loops")  # needs the provider
+
+
+def is_initialized() -> bool:
+    """Whether a CUDA device has been used."""
+    return bool(_opened)
+
+
+def current_device() -> int:
+    """The index of the device that "cuda" means: always 0."""
+    init()
+    return 0
+
+
+def set_device(device: Any) -> None:
+    """Choose the device that "cuda" means; only the first can be chosen."""
+    _index(device)
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until everything launched has run."""
+    init()
+    kernels.synchronize()
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of the GPU."""
+    _index(device)
+    if kernels.SIMULATED:
+        return "CUDA simulator"
+    name = kernels.provider().get_current_device().name
+    return name.decode() if isinstance(name, bytes) else name
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes that tensors hold on the device."""
+    return kernels.pool().used if _opened else 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that tensors held since the start, or since `reset_peak_memory_stats`."""
+    return kernels.pool().peak if _opened else 0
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes that are kept, those of freed tensors included."""
+    return kernels.pool().reserved if _opened else 0
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes that were kept."""
+    return max(memory_reserved(), max_memory_allocated())
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Start to measure `max_memory_allocated` anew."""
+    if _opened:
+        kernels.pool().peak = kernels.pool().used
+
+
+def empty_cache() -> None:
+    """Return the memory of freed tensors to the driver."""
+    if _opened:
+        kernels.pool().clear()
+
+
+# -- what the rest of jitgrad asks for --------------------------------------------------------------
+
+
+def _index(device: Any) -> int:
+    """The index that a ``device`` argument means; RuntimeError where there is no such device."""
+    init()
+    wanted = device if isinstance(device, int) or device is None else devices.device(device).index
+    if wanted is not None and wanted >= kernels.device_count():
+        raise RuntimeError("CUDA error: invalid device ordinal")
+    if wanted:
+        raise NotImplementedError(f"jitgrad runs on the first GPU only, not on cuda:{wanted}; set CUDA_VISIBLE_DEVICES")
+    return 0
+
+
+def _open(device: devices.device) -> devices.device:
+    """The device object that layouts carry."""
+    index = _index(device.index)
+    return _opened.setdefault(index, devices.device("cuda", index))
+
+
+def _allocate(layout: Layout) -> Any:
+    return kernels.empty(layout.shape, layout.numpy_dtype, None if layout.contiguous else layout.strides)
+
+
+devices.register_device("cuda", _open, ToDevice.apply)
+register_allocator("cuda", _allocate, Transfer)
