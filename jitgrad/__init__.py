@@ -3,7 +3,7 @@
 ``import jitgrad as torch`` runs PyTorch code: the names here are PyTorch's.
 """
 
-from . import autograd, debug, dtypes, ops, testing
+from . import autograd, cuda, debug, dtypes, ops, testing
 from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import (
     bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,

@@ -32,8 +32,10 @@ def number(op: str, name: str, position: int, value: Any, allowed: bool = True) 
 
 
 def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
-    """All tensors with dimensions must be on one device."""
+    """All tensors must be on one device, but those without dimensions may be on the CPU."""
     devices = list(dict.fromkeys(str(t._layout.device) for t in tensors))
+    if len(devices) > 1:
+        devices = list(dict.fromkeys(str(t._layout.device) for t in tensors if t.ndim or t._layout.device != "cpu"))
     if len(devices) > 1:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "

@@ -11,7 +11,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..kernels.emit import Argument
 from ..kernels.rules import Rule
 from ..layout import Layout, cache, intern
-from ..storage import empty_for
+from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
 from .plan import Plan, plan_elementwise
@@ -34,6 +34,8 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
     key = (source._layout, layout)
     plan = _plans.get(key)
+    if plan is None and source._layout.device != layout.device:
+        plan = _plans[key] = transfer(source._layout, layout)
     if plan is None:
         wide = np.promote_types(source._layout.numpy_dtype, layout.numpy_dtype)
         dtype = wide if wide.kind == "c" else layout.numpy_dtype
