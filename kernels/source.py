@@ -93,6 +93,7 @@ def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
     if not isinstance(tree, ast.FunctionDef):
         raise SourceError(f"{function.__name__}: a loop must be a function defined by def, on lines of its own")
     tree.decorator_list, tree.returns = [], None
+    tree.name = function.__name__  # which whoever makes loops of one text may have set
     for argument in tree.args.args:
         argument.annotation = None
     return tree
