@@ -97,8 +97,8 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether ops on this tensor are recorded."""
-        return self._requires_grad
+        """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
+        return self._requires_grad or (self._view_kind == "no_grad" and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

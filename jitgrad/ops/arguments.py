@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd.grad_mode import state as grad_state
 from ..dtypes import TITLES
 from ..tensor import Tensor
 from .view_errors import check_view_kind
@@ -62,16 +63,19 @@ def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
         )
 
 
-def check_inplace_target(target: Tensor, record: bool) -> None:
-    """A leaf that requires grad must not be written to while recording; nor must expanded memory."""
-    if record and target._view_kind:
+def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) -> None:
+    """A leaf that requires grad must not be written to while recording.
+
+    Nor must memory that repeats, as an expanded tensor's does, unless the op ``repeats`` itself.
+    """
+    if target._view_kind and (record or (grad_state.enabled and target._base._requires_grad)):
         check_view_kind(target)
     if record and target._edge is None and target._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if record and target._base is not None and target._base._edge is None and target._base._requires_grad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     layout = target._layout
-    if any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
+    if not repeats and any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

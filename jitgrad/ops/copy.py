@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd.grad_mode import state as grad_state
 from ..kernels.emit import Argument
 from ..kernels.rules import Rule
 from ..layout import Layout, cache, intern
 from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
-from .arguments import check_inplace_target
 from .plan import Plan, plan_elementwise
 from .registry import public
 from .structured import Structured
@@ -107,34 +105,3 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory: itself if it is, else a copy."""
     return x if x._layout.contiguous else Contiguous.apply(x)
-
-
-class CopyFrom(Structured):
-    """The history of ``target.copy_(source)``: all gradient goes to the source."""
-
-    name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
-
-    def forward(x, source):
-        return x
-
-    def grad_x(g):
-        return g * 0
-
-    def grad_source(g, source_layout):
-        from .registry import FUNCTIONS
-
-        return cast(FUNCTIONS["sum_to_size"](g, source_layout.shape), source_layout.dtype)
-
-
-@public
-def copy_(self: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
-    """Write the values of ``source``, cast and broadcast, into this tensor."""
-    record = grad_state.enabled and (self._requires_grad or source._requires_grad)
-    check_inplace_target(self, record)
-    if source._overlaps(self):
-        source = source.clone()
-    copy_into(self._data, self._layout, source)
-    self._counter[0] += 1
-    if record:
-        CopyFrom.apply(self, source)  # rebases self, its forward's result
-    return self

@@ -7,12 +7,14 @@ All take ``dtype=`` (floating point by default: ``get_default_dtype()``), ``devi
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
+from ..autograd.grad_mode import state as grad_state
 from ..device import resolve
 from ..kernels import fill as kernels
 from ..kernels.launch import launch
@@ -23,7 +25,7 @@ from .copy import copy_into, preserved
 from .registry import public
 from .sizes import check_no_negative, is_int, size_argument
 
-__all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "new"]
+__all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "into_out", "new"]
 
 _PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 _CPP_NAMES = {
@@ -86,14 +88,34 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
         launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
 
 
+def into_out(op: str, result: Tensor, out: Tensor | None) -> Tensor:
+    """Write a result into ``out``, if given, which takes its shape; return the one that has it."""
+    if out is None:
+        return result
+    if grad_state.enabled and (result._requires_grad or out._requires_grad):
+        raise RuntimeError(
+            f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if out.shape != result.shape:
+        if out._layout.numel:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
+                f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
+                "future PyTorch release outputs will not be resized unless they have zero elements. You can "
+                "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                UserWarning, stacklevel=3,
+            )  # fmt: skip
+        out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
+        out._data = empty_for(out._layout)
+    copy_into(out._data, out._layout, result)
+    out._counter[0] += 1
+    return out
+
+
 def finished(op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """The last step of a creation: into ``out``, or flagged."""
-    if out is not None:
-        if out.shape != result.shape:
-            out._data, out._layout = np.empty(result.shape, out.dtype.numpy), intern(out.dtype.numpy, tuple(result.shape))
-        copy_into(out._data, out._layout, result)
-        out._counter[0] += 1
-        result = out
+    result = into_out(op, result, out)
     if requires_grad:
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

@@ -1,4 +1,4 @@
-"""Views that show all elements in another shape or order: view, transpose, expand, squeeze and kin.
+"""Views that show all elements in another shape or order: view, reshape, permute, transpose and kin.
 
 Views share memory and version counter with their base. Their gradient is the inverse rearrangement.
 """
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..layout import broadcast_shapes, cache, intern, normalize_dim, normalize_dims
+from ..layout import cache, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .registry import FUNCTIONS, public
@@ -18,7 +18,7 @@ from .sizes import as_ints, infer_size, is_int, size_argument
 from .strided import restrided, view_strides
 from .structured import Structured, View, view_of
 
-__all__ = ["relaid"]
+__all__ = ["Alias", "Permute", "Reshaped", "Transpose", "relaid", "reshape"]
 
 
 def relaid(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0, kind: str = "") -> Tensor:
@@ -294,156 +294,3 @@ Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  #
 Tensor.mT = property(lambda self: _matrix(self, "mT"), doc="Each matrix transposed.")  # type: ignore[attr-defined]
 Tensor.H = property(_hermitian, doc="The conjugate transpose of a matrix.")  # type: ignore[attr-defined]
 Tensor.mH = property(adjoint, doc="Each matrix transposed and conjugated.")  # type: ignore[attr-defined]
-
-
-# -- dims of size one -------------------------------------------------------------------------------
-
-
-class Expand(View):
-    """The elements repeated along dims of size 1, without copying."""
-
-    name, function, method = "expand_to", False, False
-
-    def forward(x, size):
-        shape, strides = _expanded(x, size)
-        return relaid(x, shape, strides)
-
-    def grad_x(g, x_layout):
-        return FUNCTIONS["sum_to_size"](g, x_layout.shape)
-
-
-def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    layout = x._layout
-    lead = len(size) - layout.ndim
-    if lead < 0:
-        raise RuntimeError(
-            f"expand({x.type()}{{{list(layout.shape)}}}, size={list(size)}): the number of sizes provided "
-            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({layout.ndim})"
-        )
-    shape, strides = [], []
-    for d, n in enumerate(size):
-        own = layout.shape[d - lead] if d >= lead else 1
-        if n == -1 and d < lead:
-            raise RuntimeError(
-                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
-            )
-        n = own if n == -1 else n
-        if n != own and (own != 1 or n < 0):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton "
-                f"dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: {list(layout.shape)}"
-            )
-        shape.append(n)
-        strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
-    return tuple(shape), tuple(strides)
-
-
-def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
-    """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
-    return Expand.apply(self, size_argument("expand", size))
-
-
-def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """Repeat to the shape of ``other`` without copying."""
-    return Expand.apply(self, other._layout.shape)
-
-
-for _function in (expand, expand_as):
-    public(_function, function_too=False)
-
-
-@public
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
-    """Repeat to ``size`` without copying, as broadcasting does."""
-    return Expand.apply(input, size_argument("broadcast_to", (size,)))
-
-
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """All tensors, expanded to the shape that they broadcast to."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    shape = broadcast_shapes(*(t._layout.shape for t in given))
-    return tuple([Expand.apply(t, shape) for t in given])
-
-
-public(broadcast_tensors, method_too=False)
-
-
-class Unsqueeze(View):
-    """A new dim of size 1 at ``dim``."""
-
-    def forward(x, dim):
-        layout = x._layout
-        d = normalize_dim(dim, layout.ndim + 1)
-        step = layout.shape[d] * layout.strides[d] if d < layout.ndim else 1
-        shape = (*layout.shape[:d], 1, *layout.shape[d:])
-        if layout.contiguous:
-            return view_of(x, x._data.reshape(shape), intern(layout.numpy_dtype, shape, None, layout.device))
-        return relaid(x, shape, (*layout.strides[:d], step, *layout.strides[d:]))
-
-    def grad_x(g, dim):
-        return g.squeeze(dim)
-
-
-def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
-    keep = [d for d, n in enumerate(x._layout.shape) if n != 1 or d not in dims]
-    layout = x._layout
-    return relaid(x, [layout.shape[d] for d in keep], [layout.strides[d] for d in keep])
-
-
-class Squeeze(View):
-    """Drop all dims of size 1."""
-
-    name, function, method = "squeeze_all", False, False
-
-    def forward(x):
-        return _squeezed(x, range(x._layout.ndim))
-
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
-
-
-class SqueezeDim(View):
-    """Drop one dim if its size is 1."""
-
-    name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
-
-    def forward(x, dim):
-        return _squeezed(x, normalize_dims(dim, x._layout.ndim))
-
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
-
-
-class SqueezeDims(View):
-    """Drop those of several dims whose size is 1."""
-
-    name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
-
-    def forward(x, dim):
-        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())
-
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
-
-
-@public
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Drop dims of size 1: all, or those of ``dim`` (an int or several) whose size is 1."""
-    if dim is None:
-        return Squeeze.apply(input)
-    return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
-
-
-# -- back to smaller shapes -------------------------------------------------------------------------
-
-
-@public
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
-    wanted, shape = size_argument("sum_to_size", size), input._layout.shape
-    lead = len(shape) - len(wanted)
-    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
-        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
-    dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
-    total = FUNCTIONS["sum"](input, dims, True) if dims else input
-    return reshape(total, wanted) if lead else total

@@ -1,0 +1,394 @@
+"""Reading, writing and adding along one dim at places that an index tensor names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import TITLES, int64
+from ..kernels import indexing as kernels
+from ..kernels.launch import launch
+from ..layout import Layout, intern, normalize_dim
+from ..storage import empty_for
+from ..tensor import Tensor, wrap
+from .copy import cast, contiguous, copy_into
+from .create import convert_number
+from .fill import zeros_like
+from .part import zeros_of
+from .registry import FUNCTIONS, public
+from .structured import Structured
+from .written import Written, through_rows
+
+__all__ = ["IndexSelect", "checked_index", "folded", "number_of", "row_blocks"]
+
+
+def row_blocks(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """A shape as (outer, n, inner) round ``dim``; a tensor without dims counts as a vector."""
+    if not shape:
+        return (1, 1, 1)
+    return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+
+def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
+    """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)``."""
+    plain = contiguous(cast(index.detach(), int64))
+    found = np.zeros(2, np.int64)
+    launch(kernels.first_outside, plain._data.reshape(-1), found, 0, n)
+    if found[0]:
+        raise_for(int(found[1]))
+    return plain
+
+
+def folded(x: Tensor, blocks: tuple[int, int, int]) -> Any:
+    """The values of ``x``, row-major, as an (outer, n, inner) array."""
+    return contiguous(wrap(x._data, x._layout))._data.reshape(blocks)
+
+
+def _new(layout: Layout, shape: tuple[int, ...]) -> Tensor:
+    made = intern(layout.numpy_dtype, shape, None, layout.device)
+    return wrap(empty_for(made), made)
+
+
+def number_of(value: Any, x: Tensor) -> Any:
+    """A number for a kernel that writes it into ``x``."""
+    return convert_number(value, x._layout.dtype)
+
+
+# -- whole slices ---------------------------------------------------------------------------------------
+
+
+def _vector_index(op: str, index: Tensor, n: int) -> Tensor:
+    if index._layout.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(f"{op}(): Expected dtype int32 or int64 for index")
+    if index._layout.ndim > 1:
+        raise IndexError(f"{op}(): Index is supposed to be a vector")
+
+    def refuse(value: int) -> None:
+        if op == "index_select":
+            raise IndexError("index out of range in self")
+        raise RuntimeError(f"index {value} is out of bounds for dimension 0 with size {n}")
+
+    return checked_index(index, n, refuse).reshape(-1)
+
+
+class IndexSelect(Structured):
+    """The slices along ``dim`` that ``index`` names, an int vector; copied."""
+
+    name = "index_select"
+
+    def forward(x, dim, index):
+        shape = x._layout.shape
+        d = normalize_dim(dim, len(shape))
+        blocks = row_blocks(shape, d)
+        places = _vector_index("index_select", index, blocks[1])
+        m = places._layout.numel
+        out = _new(x._layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
+        launch(kernels.take_rows, folded(x, blocks), places._data, out._data.reshape(blocks[0], m, blocks[2]))
+        return out
+
+    def grad_x(g, x_layout, dim, index):
+        return IndexAdd.apply(zeros_of(x_layout), dim, index, g)
+
+
+def _check_source(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    if x._layout.dtype is not source._layout.dtype:
+        raise RuntimeError(
+            f"{op}(): self ({TITLES[x.dtype.name]}) and source ({TITLES[source.dtype.name]}) must have the same "
+            "scalar type"
+        )
+    mine, theirs = x._layout.shape, source._layout.shape
+    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(mine)} source.shape = {list(theirs)}"
+        )
+    if theirs and theirs[dim] != index._layout.numel:
+        raise RuntimeError(
+            f"{op}(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
+            f"({theirs[dim]}), for dim: {dim}"
+        )
+
+
+def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    d = normalize_dim(dim, x._layout.ndim)
+    _check_source(f"{op}_", x, d, index, source)
+    blocks = row_blocks(x._layout.shape, d)
+    places = _vector_index(op, index, blocks[1])
+    rows = folded(source, (blocks[0], places._layout.numel, blocks[2]))
+    through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
+
+
+class IndexAdd(Written):
+    """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
+
+    name = "index_add"
+
+    def write(x, dim, index, source, alpha=1):
+        source = source if alpha == 1 else FUNCTIONS["mul"](wrap(source._data, source._layout), alpha)
+        _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
+
+    def grad_x(g):
+        return g
+
+    def grad_source(g, dim, index, source_layout, alpha):
+        part = IndexSelect.apply(g, dim, index).reshape(source_layout.shape)
+        return part if alpha == 1 else part * alpha
+
+
+class IndexCopy(Written):
+    """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
+
+    name = "index_copy"
+
+    def write(x, dim, index, source):
+        _write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
+
+    def grad_x(g, dim, index):
+        return IndexFill.apply(g, dim, index, 0)
+
+    def grad_source(g, dim, index, source_layout):
+        return IndexSelect.apply(g, dim, index).reshape(source_layout.shape)
+
+
+class IndexFill(Written):
+    """Set the slices along ``dim`` that ``index`` names to a number."""
+
+    name = "index_fill"
+
+    def write(x, dim, index, value):
+        d = normalize_dim(dim, x._layout.ndim)
+        outer, n, inner = row_blocks(x._layout.shape, d)
+        places = _vector_index("index_fill", index, n)
+        rows = _new(x._layout, (outer, places._layout.numel, inner))
+        rows.fill_(value)
+        through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(outer, n, inner)))
+
+    def grad_x(g, dim, index):
+        return IndexFill.apply(g, dim, index, 0)
+
+
+# -- an index for every element -------------------------------------------------------------------------
+
+
+def _element_index(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor | None = None) -> tuple[int, Tensor]:
+    """(dim, checked index) of gather and scatter, whose index has the rank of ``x``."""
+    layout = x._layout
+    d = normalize_dim(dim, layout.ndim)
+    if index._layout.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(f"{op}(): Expected dtype int32/int64 for index")
+    if max(index._layout.ndim, 1) != max(layout.ndim, 1) and index._layout.numel:
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {_who(op)} tensor")
+    _check_sizes(op, layout, d, index._layout, source)
+    n = layout.shape[d] if layout.ndim else 1
+
+    def refuse(value: int) -> None:
+        raise RuntimeError(f"index {value} is out of bounds for dimension {d} with size {n}")
+
+    return d, checked_index(index, n, refuse)
+
+
+def _who(op: str) -> str:
+    return "input" if op == "gather" else "self"
+
+
+def _check_sizes(op: str, x: Layout, dim: int, index: Layout, source: Tensor | None) -> None:
+    outside = [d for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim and n > m]
+    if source is None:
+        if outside:
+            raise RuntimeError(
+                f"Size does not match at dimension {outside[0]} expected index {list(index.shape)} to be no larger "
+                f"than self {list(x.shape)} apart from dimension {dim}"
+            )
+        return
+    if source._layout.dtype is not x.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    shape = source._layout.shape
+    if len(shape) != len(index.shape) and index.numel:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    if outside or any(n > m for n, m in zip(index.shape, shape, strict=False)):
+        raise RuntimeError(
+            f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim} "
+            f"and to be no larger size than src {list(shape)}"
+        )
+
+
+def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
+    """The part of ``x`` that lies beside the index: sizes cut to its own (``whole``: not along dim)."""
+    part = wrap(x._data, x._layout)
+    part._counter = x._counter
+    if not index.ndim or not x._layout.ndim:
+        return part
+    cuts = tuple([slice(None) if whole and d == dim else slice(n) for d, n in enumerate(index.shape)])
+    data = x._data[cuts]
+    strides = x._layout.strides
+    return wrap(data, intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device))
+
+
+def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, *source: Any) -> None:
+    if not index._layout.numel:
+        return
+    part = _beside(x, index._layout, dim, whole=True)
+    blocks = row_blocks(part._layout.shape, dim)
+    outer, m, inner = blocks[0], row_blocks(index._layout.shape, dim)[1], blocks[2]
+    places = index._data.reshape(outer, m, inner)
+    if isinstance(source[0], Tensor):
+        rows = folded(_beside(source[0], index._layout, dim, whole=False), (outer, m, inner))
+        through_rows(part, lambda data: launch(kernel, rows, places, data.reshape(blocks)))
+    else:
+        through_rows(part, lambda data: launch(kernel, places, data.reshape(blocks), source[0]))
+
+
+class Gather(Structured):
+    """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
+
+    def forward(x, dim, index, sparse_grad=False):
+        d, places = _element_index("gather", x, dim, index)
+        out = _new(x._layout, index._layout.shape)
+        if not out._layout.numel:
+            return out
+        part = _beside(x, index._layout, d, whole=True)
+        blocks = row_blocks(part._layout.shape, d)
+        inner = (blocks[0], row_blocks(index._layout.shape, d)[1], blocks[2])
+        launch(kernels.gather, folded(part, blocks), places._data.reshape(inner), out._data.reshape(inner))
+        return out
+
+    def grad_x(g, x_layout, dim, index):
+        return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
+
+
+class ScatterAdd(Written):
+    """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
+
+    name = "scatter_add"
+
+    def write(x, dim, index, src):
+        d, places = _element_index("scatter", x, dim, index, src)
+        _scatter_into(kernels.scatter_add, x, d, places, src)
+
+    def grad_x(g):
+        return g
+
+    def grad_src(g, dim, index, src_layout):
+        return _at_source(g, dim, index, src_layout)
+
+
+def _at_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
+    """The gradient of a source: gathered, with zeros where the index does not reach."""
+    part = Gather.apply(g, dim, index)
+    for d, n in enumerate(index._layout.shape):
+        if n < layout.shape[d]:
+            shape = part._layout.shape
+            rest = FUNCTIONS["zeros"]((*shape[:d], layout.shape[d] - n, *shape[d + 1 :]), dtype=part.dtype)
+            part = FUNCTIONS["cat"]([part, rest], d)
+    return part
+
+
+class Scatter(Written):
+    """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
+
+    name, function, method = "scatter_source", False, False
+
+    def write(x, dim, index, src):
+        d, places = _element_index("scatter", x, dim, index, src)
+        _scatter_into(kernels.scatter, x, d, places, src)
+
+    def grad_x(g, dim, index):
+        return ScatterValue.apply(g, dim, index, 0)
+
+    def grad_src(g, dim, index, src_layout):
+        return _at_source(g, dim, index, src_layout)
+
+
+class ScatterValue(Written):
+    """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
+
+    name, grad_name, function, method = "scatter_value", "ScatterBackward1", False, False
+
+    def write(x, dim, index, value):
+        d, places = _element_index("scatter", x, dim, index)
+        _scatter_into(kernels.scatter_fill, x, d, places, number_of(value, x))
+
+    def grad_x(g, dim, index):
+        return ScatterValue.apply(g, dim, index, 0)
+
+
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+    """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
+    given = value if src is None else src
+    return (Scatter if isinstance(given, Tensor) else ScatterValue).apply(input, dim, index, given)
+
+
+def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+    """In-place version of ``scatter``."""
+    given = value if src is None else src
+    return (Scatter if isinstance(given, Tensor) else ScatterValue).into(self, dim, index, given)
+
+
+public(scatter)
+public(scatter_, function_too=False)
+
+
+@public
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
+    if indices._layout.dtype is not int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {TITLES[indices.dtype.name]}"
+        )
+    if dim is None:
+        return Gather.apply(input.reshape(-1), 0, indices.reshape(-1))
+    d, x = normalize_dim(dim, input._layout.ndim), input._layout.shape
+    if len(x) != indices._layout.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
+        )
+    common = FUNCTIONS["broadcast_shapes"](x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
+    shape = [x[k] if k == d else n for k, n in enumerate(common)]
+    return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n
+                                                                for k, n in enumerate(common)]))  # fmt: skip
+
+
+# -- all elements in a row ------------------------------------------------------------------------------
+
+
+def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
+    if index._layout.dtype is not int64:
+        raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {TITLES[index.dtype.name]}")
+    n = x._layout.numel
+    plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
+    out = zeros_of(intern(np.dtype(np.int64), (index._layout.numel,), None, "cpu"))
+    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1)
+    if found[0]:
+        raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
+    return out
+
+
+class Take(Structured):
+    """The elements at ``index``, counted row by row; of the index's shape."""
+
+    def forward(x, index):
+        places, n = _flat_index("take", x, index), x._layout.numel
+        out = _new(x._layout, index._layout.shape)
+        launch(kernels.take_rows, folded(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
+        return out
+
+    def grad_x(g, x_layout, index):
+        return Put.apply(zeros_of(x_layout), index, g, True)
+
+
+class Put(Written):
+    """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
+
+    def write(x, index, source, accumulate=False):
+        places = _flat_index("put_", x, index)
+        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), folded(source, (1, -1, 1))  # type: ignore
+        through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))
+
+    def grad_x(g, index, accumulate):
+        return g if accumulate else Put.apply(g, index, zeros_like(Take.apply(g, index)))
+
+    def grad_source(g, index, source_layout):
+        return Take.apply(g, index).reshape(source_layout.shape)

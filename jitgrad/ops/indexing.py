@@ -1,0 +1,272 @@
+"""x[...] and x[...] = y: views for ints, slices and None, gathers for index tensors and masks.
+
+Whatever the index tensors, one kernel serves: their dims are brought together and counted as one,
+and the indices are folded into places in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import TITLES, bool_, int64
+from ..kernels import indexing as kernels
+from ..kernels.launch import launch
+from ..layout import Layout, intern
+from ..storage import empty_for
+from ..tensor import Tensor, method, wrap
+from .copy import cast, contiguous
+from .create import convert_number
+from .fill import copy_, fill_, zeros_like
+from .gather import folded
+from .index_keys import apply_key
+from .mask import indices_of, true_places
+from .part import zeros_of
+from .registry import FUNCTIONS, public
+from .structured import Structured
+from .view import Alias
+from .written import Written, through_rows
+
+__all__ = ["Index", "IndexPut", "Pattern"]
+
+
+class Pattern:
+    """Which dims of a tensor are indexed, and the shapes that follow: ``order`` brings them together."""
+
+    __slots__ = ("blocks", "order", "result", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
+        first, count = dims[0], len(dims)
+        together = tuple(dims) == tuple(range(first, first + count))
+        rest = [d for d in range(len(shape)) if d not in dims]
+        order = [*rest[:first], *dims, *rest[first:]] if together else [*dims, *rest]
+        start = first if together else 0
+        self.order = None if order == list(range(len(shape))) else tuple(order)
+        self.shape = moved = tuple([shape[d] for d in order])
+        self.blocks = (math.prod(moved[:start]), math.prod(moved[start : start + count]),
+                       math.prod(moved[start + count :]))  # fmt: skip
+        self.result = (*moved[:start], *found, *moved[start + count :])
+
+    def rows(self, x: Tensor) -> Any:
+        """The values of ``x`` as (outer, n, inner), n the indexed dims."""
+        plain = wrap(x._data, x._layout)
+        return folded(plain if self.order is None else plain.permute(self.order), self.blocks)
+
+    def back(self, moved: Tensor) -> Tensor:
+        """Undo ``order``."""
+        order = self.order
+        return moved if order is None else moved.permute(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _new(layout: Layout, shape: Sequence[int]) -> Tensor:
+    made = intern(layout.numpy_dtype, tuple(shape), None, layout.device)
+    return wrap(empty_for(made), made)
+
+
+class Index(Structured):
+    """The elements at ``places`` of a pattern's dims."""
+
+    name, function, method = "index", False, False
+
+    def forward(x, places, pattern):
+        outer, _, inner = pattern.blocks
+        out = _new(x._layout, pattern.result)
+        launch(kernels.take_rows, pattern.rows(x), places._data, out._data.reshape(outer, places._layout.numel, inner))
+        return out
+
+    def grad_x(g, x_layout, places, pattern):
+        return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
+
+
+class IndexPut(Written):
+    """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""
+
+    name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False
+
+    def write(x, places, values, pattern, accumulate):
+        outer, _, inner = pattern.blocks
+        source = folded(wrap(values._data, values._layout).expand(pattern.result), (outer, places._layout.numel, inner))
+        kernel = kernels.add_rows if accumulate else kernels.put_rows
+        through_rows(x, lambda data: launch(kernel, source, places._data, data.reshape(pattern.blocks)), pattern.order)
+
+    def grad_x(g, places, pattern, accumulate):
+        if accumulate:
+            return g
+        return IndexPut.apply(g, places, zeros_like(Index.apply(g, places, pattern)), pattern, False)
+
+    def grad_values(g, places, pattern, values_layout):
+        return FUNCTIONS["sum_to_size"](Index.apply(g, places, pattern), values_layout.shape)
+
+
+
+# -- from index tensors to places ---------------------------------------------------------------------
+
+
+def _by_dim(x: Tensor, indices: Sequence[Tensor | None]) -> list[tuple[int, Tensor]]:
+    """(dim, int64 index) of each indexed dim; masks become the indices of their true elements."""
+    found: list[tuple[int, Tensor]] = []
+    for dim, index in enumerate(indices):
+        if index is None:
+            continue
+        if index._layout.dtype.name not in ("bool", "uint8"):
+            found.append((dim, index))
+            continue
+        _check_mask_shape(x, dim, index)
+        found += [(dim + k, column) for k, column in enumerate(indices_of(index).unbind(1))]
+    return found
+
+
+def _check_mask_shape(x: Tensor, dim: int, mask: Tensor) -> None:
+    for k, n in enumerate(mask._layout.shape):
+        if x._layout.shape[dim + k] != n:
+            raise IndexError(
+                f"The shape of the mask {list(mask._layout.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(x._layout.shape)} at index {dim + k}"
+            )
+
+
+def _common_shape(indices: Sequence[Tensor]) -> tuple[int, ...]:
+    shapes = [i._layout.shape for i in indices]
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            + ", ".join(str(list(s)) for s in shapes)
+        ) from None
+
+
+def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
+    """(places, pattern) of index tensors, checked; negative indices count from the end."""
+    shape = x._layout.shape
+    only = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer
+        dim, mask = only[0]
+        _check_mask_shape(x, dim, mask)
+        places = true_places(mask)
+        return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
+    named = _by_dim(x, indices)
+    found = _common_shape([i for _, i in named])
+    places = zeros_of(intern(np.dtype(np.int64), (math.prod(found),), None, "cpu"))
+    stride = 1
+    for order in range(len(named) - 1, -1, -1):
+        dim, index = named[order]
+        _fold(places, cast(index.detach(), int64).expand(found), shape[dim], stride, order)
+        stride *= shape[dim]
+    return places, Pattern(shape, [d for d, _ in named], found)
+
+
+def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int) -> None:
+    bad = np.zeros(2, np.int64)
+    launch(kernels.fold_index, contiguous(index)._data.reshape(-1), places._data, bad, n, stride)
+    if bad[0] and n == 0:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    if bad[0]:
+        raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+@method
+def __getitem__(self: Tensor, key: Any) -> Tensor:
+    result, indices = apply_key(self, key)
+    if indices:
+        return Index.apply(result, *resolve(result, indices))
+    return Alias.apply(self) if result is self else result
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+@method
+def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
+        raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
+    result, indices = apply_key(self, key)
+    if not indices:
+        _assign(result, value)
+        return
+    if not isinstance(value, Tensor):
+        value = FUNCTIONS["full"]((), convert_number(value, result.dtype), dtype=result.dtype)
+    _put(result, indices, value, False)
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _assign(target: Tensor, value: Any) -> None:
+    """target[...] = value: leading dims of size 1 too many are dropped."""
+    if not isinstance(value, Tensor) or not value._layout.ndim:
+        fill_(target, value)
+        return
+    shape = value._layout.shape
+    extra = max(len(shape) - len(target._layout.shape), 0)
+    if shape != target._layout.shape:
+        lead = next((k for k, n in enumerate(shape[:extra]) if n != 1), extra)
+        value = (value.reshape(shape[lead:]) if lead else value).expand(target._layout.shape)
+    copy_(target, value)
+
+
+def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
+    """``index_put_``, with the value's shape and dtype checked."""
+    places, pattern = resolve(x, indices)
+    if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
+        values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
+    _check_values(x, values, pattern)
+    shape, want = values._layout.shape, len(pattern.result)
+    if len(shape) > want:
+        values = values.reshape(shape[len(shape) - want :])
+    return IndexPut.into(x, places, values, pattern, accumulate)
+
+
+def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
+    if values._layout.dtype is not x._layout.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{TITLES[x.dtype.name]} for the destination and {TITLES[values.dtype.name]} for the source."
+        )
+    shape = values._layout.shape
+    lead, kept = shape[: max(len(shape) - len(pattern.result), 0)], shape[-len(pattern.result) or len(shape) :]
+    into = pattern.result[len(pattern.result) - len(kept) :]
+    if any(n != 1 for n in lead) or any(n not in (1, m) for n, m in zip(kept, into, strict=True)):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
+            f"{list(pattern.result)}"
+        )
+
+
+def _index_list(op: str, x: Tensor, indices: Any) -> list[Tensor | None]:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"{op}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+    if all(i is None for i in indices):
+        raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
+    if len(indices) > x._layout.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim} (got {len(indices)})")
+    return list(indices)
+
+
+def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
+    return _put(self, _index_list("index_put_", self, indices), values, accumulate)
+
+
+@public
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with the elements that a tuple of index tensors names set, or added to."""
+    places, pattern = resolve(input, _index_list("index_put", input, indices))
+    _check_values(input, values, pattern)
+    return IndexPut.apply(input, places, values, pattern, accumulate)
+
+
+public(index_put_, function_too=False)
+
+
+@method
+def __delitem__(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")

@@ -1,0 +1,91 @@
+"""Ops that write into their first input: ``x.index_add_(...)`` and, on a copy, ``x.index_add(...)``.
+
+    class IndexAdd(Written):
+        \"""Add rows of ``source`` to the rows of ``x`` that ``index`` names.\"""
+        def write(x, dim, index, source): ...      # launches kernels that write into x, of any layout
+        def grad_x(g): ...
+        def grad_source(g, dim, index): ...
+
+One declaration gives both forms and one node for both. Rules must not name ``x``: it is overwritten.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..autograd.grad_mode import state as grad_state
+from ..layout import intern
+from ..tensor import Tensor, wrap
+from .arguments import check_inplace_target
+from .copy import copy_into, in_layout, preserved
+from .registry import public
+from .structured import Structured, bind_arguments, record
+
+__all__ = ["Written", "through_rows"]
+
+
+class Written(Structured, abstract=True):
+    """Base of ops that write into their first input; ``write`` and rules are a complete declaration."""
+
+    repeats: ClassVar[bool] = False  # whether memory that repeats (an expanded tensor) may be written
+    write: ClassVar[Callable[..., None]]
+    into: ClassVar[Callable[..., Tensor]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        write = cls.__dict__["write"]
+
+        def forward(x: Tensor, *args: Any) -> Tensor:
+            out = in_layout(x, preserved(x._layout))
+            write(out, *args)
+            return out
+
+        forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
+        cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
+        super().__init_subclass__(**kwargs)
+        cls.into = staticmethod(_writer(cls))
+        if cls.method:
+            public(cls.into, f"{cls.name}_", function_too=False)
+
+
+def _writer(op: type[Written]) -> Callable[..., Tensor]:
+    """The in-place form of an op."""
+
+    def into(*args: Any, **kwargs: Any) -> Tensor:
+        args = bind_arguments(op, op.signature, args, kwargs)
+        x, given = args[0], args[1:]
+        wanted = grad_state.enabled and any(isinstance(a, Tensor) and a._requires_grad for a in args)
+        recorded = wanted and x._layout.dtype.category >= 2
+        check_inplace_target(x, recorded, op.repeats)
+        apart = [a.detach().clone() if isinstance(a, Tensor) and a._overlaps(x) else a for a in given]
+        op.write(x, *apart)
+        x._counter[0] += 1
+        if recorded:
+            record(op, args, x)
+        return x
+
+    into.__name__ = into.__qualname__ = f"{op.name}_"
+    into.__doc__ = f"In-place version of ``{op.name}``."
+    return into
+
+
+def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:
+    """Call ``write`` with the memory of ``x`` in row-major order (of the dims in ``order``).
+
+    Where it is not in that order, with a copy that is put back.
+    """
+    view = x if order is None else wrap(x._data.transpose(order), _transposed(x, order))
+    if view._layout.contiguous:
+        write(view._data)
+        return
+    layout = intern(x._layout.numpy_dtype, view._layout.shape, None, x._layout.device)
+    rows = in_layout(view, layout)
+    write(rows._data)
+    copy_into(view._data, view._layout, rows)
+
+
+def _transposed(x: Tensor, order: tuple[int, ...]) -> Any:
+    shape, strides = x._layout.shape, x._layout.strides
+    return intern(x._layout.numpy_dtype, tuple([shape[d] for d in order]), tuple([strides[d] for d in order]),
+                  x._layout.device)  # fmt: skip
