@@ -9,6 +9,7 @@ from ..ops.activation import (
     celu, elu, gelu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6, selu,
     silu, softplus, softshrink, softsign, tanhshrink, threshold,
 )  # fmt: skip
+from ..ops.products import linear
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 
@@ -19,19 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 tanh, sigmoid = FUNCTIONS["tanh"], FUNCTIONS["sigmoid"]
-_matmul, _addmm, _addmv = FUNCTIONS["matmul"], FUNCTIONS["addmm"], FUNCTIONS["addmv"]
-
-
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias: input (*, in), weight (out, in) or (in), bias (out) -> (*, out)."""
-    if weight.ndim == 2 and bias is not None:
-        if input.ndim == 2:
-            return _addmm(bias, input, weight.t())
-        if input.is_contiguous():
-            rows = _addmm(bias, input.view(-1, input.shape[-1]), weight.t())
-            return rows.view(*input.shape[:-1], weight.shape[0])
-    out = _matmul(input, weight.t() if weight.ndim == 2 else weight)
-    return out if bias is None else out + bias
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
