@@ -28,7 +28,7 @@ class Size(tuple[int, ...]):
         item = tuple.__getitem__(self, index)
         return Size(item) if isinstance(index, slice) else item
 
-    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+    def __add__(self, other: Any) -> Size:
         return Size(tuple(self) + tuple(other))
 
 

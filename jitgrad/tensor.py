@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .autograd.grad_mode import state as grad_state
 from .dtypes import TITLES
@@ -35,7 +35,7 @@ class Tensor:
     _requires_grad = False
     _edge: Any = None  # (node, output number) of the op that made it
     _grad: Tensor | None = None
-    _base: Tensor | None = None  # the tensor whose memory this is a view of
+    _base: Any = None  # the tensor whose memory a view shows  # the tensor whose memory this is a view of
     _views: list[Any] | None = None  # weak references to the views of this memory
     _view_kind = ""  # "multi": one of several outputs; "no_grad": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
@@ -44,6 +44,28 @@ class Tensor:
     _plain: Any = None  # a dual tensor's value as a plain tensor
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
+
+    if TYPE_CHECKING:  # ops become methods when their files are imported
+        def __getattr__(self, name: str) -> Any: ...
+
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __pow__: Any
+        __neg__: Any
+        __matmul__: Any
+        __getitem__: Any
+        __setitem__: Any
+        __len__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -73,6 +95,10 @@ class Tensor:
     def data(self) -> Tensor:
         """The same values outside the graph, with a version counter of their own."""
         return wrap(self._data, self._layout)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data, self._layout = value._data, value._layout
 
     @property
     def _version(self) -> int:

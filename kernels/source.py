@@ -52,7 +52,7 @@ class LoopSource:
         for name in _free_names(tree):
             if name in self._helpers or name == self.name:
                 continue
-            value = scope.get(name)
+            value: Any = scope.get(name)
             if name in WORDS and not inspect.isfunction(value):
                 self.words.add(name)
             elif _is_constant(value):

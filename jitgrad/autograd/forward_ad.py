@@ -161,8 +161,8 @@ def _twice(apply: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if not outs:
                 return None
             dummies = [FUNCTIONS["zeros_like"](o, requires_grad=True) for o in outs]
-            back = grad(outs, leaves, dummies, create_graph=True, materialize_grads=True)
-            found = grad(back, dummies, tangents, materialize_grads=True)
+            back: Any = grad(outs, leaves, dummies, create_graph=True, materialize_grads=True)
+            found = grad(list(back), dummies, tangents, materialize_grads=True)
     finally:
         state.dual_level = level
     if not several:

@@ -45,7 +45,7 @@ class Node:
     fresh = True
     # Whether the engine must look closer: several outputs, hooks, retained gradients, or a leaf.
     special = False
-    tensor_hooks: dict[int, list[Callable[..., Any]]] | None = None
+    tensor_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
     retained: dict[int, Any] | None = None
     pre_hooks: dict[int, Callable[..., Any]] | None = None
     post_hooks: dict[int, Callable[..., Any]] | None = None

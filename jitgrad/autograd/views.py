@@ -170,8 +170,8 @@ class StaleView(Tensor):
             raise RuntimeError(self._stale)
         return None
 
-    _edge = property(_refuse)  # type: ignore[assignment]
-    _requires_grad = property(lambda self: bool(self._refuse()))  # type: ignore[assignment]
+    _edge = property(_refuse)
+    _requires_grad = property(lambda self: bool(self._refuse()))
 
 
 StaleView.__name__ = StaleView.__qualname__ = "Tensor"

@@ -53,7 +53,7 @@ class Wanted:
         self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
         self.saves = [n for n in (*array_names(call), "out") if n in used]
-        self.record = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
+        self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
         # Whether gradients fit their inputs as the kernel writes them: no sum over broadcast dims.
         operands = zip(array_names(call), call.inputs, strict=True)
@@ -97,7 +97,7 @@ def make(node_type, wanted):
 
 
 @functools.cache
-def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Node]]:
+def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
     """Return a maker of ``record(out, *operands)``, which makes the node of a result.
 
     Written out as text, like a namedtuple's methods: it runs for every recorded op.
@@ -111,7 +111,7 @@ def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[...
     scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
     scope["next_sequence_number"] = next_sequence_number
     exec(text, scope)
-    return scope["make"]  # type: ignore[no-any-return]
+    return scope["make"]
 
 
 def _alias(out: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class ElementwiseNode(Node):
         call = self.wanted.call
         return call.inputs[array_names(call).index(name)]
 
-    def _shaped(self, grads: list[Any]) -> tuple[Any, ...]:
+    def _shaped(self, grads: Any) -> tuple[Any, ...]:
         """Sum gradients to their inputs' shapes and put them in the order of the edges."""
         found = dict(zip(self.wanted.names, grads, strict=True))
         results = []

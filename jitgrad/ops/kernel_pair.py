@@ -62,6 +62,8 @@ def kernel_pair(
 class _Undifferentiable(Node):
     """Stands behind gradients that were computed by a loop without a rule."""
 
+    origin = ""
+
     def vjp(self, *grads: Any) -> Any:
         raise RuntimeError(
             f"trying to differentiate twice a function that was marked with @once_differentiable: the backward of "
@@ -118,7 +120,7 @@ class KernelPair:
             for name in self._wanted():
                 body[f"grad_{name}"] = _with_parameters(self._missing, ["g", *needed, *layouts])
             body["kernels"] = _with_parameters(self._backward, ["g", *needed, *layouts])
-        op = type(title, (Structured,), body)
+        op: type[Structured] = type(title, (Structured,), body)
         op.node_type = type(op.grad_name, (_PairNode,), {"op": op, "pair": self})
         OPS.pop(self.name, None)
         return op
@@ -258,7 +260,7 @@ class _PairNode(StructuredNode):
         finally:
             grad_state.enabled = before
         node = _Undifferentiable()
-        node.origin = self.pair.name  # type: ignore[attr-defined]
+        node.origin = self.pair.name
         node.edges = tuple(edge_of(g) for g in grads if g is not None)
         node.sequence_number = next_sequence_number()
         for r in results:
