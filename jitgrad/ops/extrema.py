@@ -19,7 +19,7 @@ from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
 
-__all__ = ["chosen_rule"]
+__all__ = ["chosen_rule", "shared_rule"]
 
 
 def _check(op: str, x: Layout, dim: Any) -> None:
@@ -82,7 +82,7 @@ def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor
     return folded.tensor(out, layout)
 
 
-def _shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+def shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """Equal elements share the gradient."""
     value = as_before(out.detach(), x._layout, dim, keepdim)
     x = x.detach()
@@ -124,7 +124,7 @@ class Max(Structured):
         return _extreme(x, fold(x._layout, None), True)[2]
 
     def grad_x(g, out, x):
-        return _shared_rule(g, out, x, None, False)
+        return shared_rule(g, out, x, None, False)
 
     def kernel_x(g, out, x):
         return _shared_kernel(g, out, x, None)
@@ -141,7 +141,7 @@ class Min(Structured):
         return _extreme(x, fold(x._layout, None), False)[2]
 
     def grad_x(g, out, x):
-        return _shared_rule(g, out, x, None, False)
+        return shared_rule(g, out, x, None, False)
 
     def kernel_x(g, out, x):
         return _shared_kernel(g, out, x, None)
@@ -194,7 +194,7 @@ class Amax(Structured):
         return _extreme(x, fold(x._layout, dim, keepdim), True)[2]
 
     def grad_x(g, out, x, dim, keepdim):
-        return _shared_rule(g, out, x, dim, keepdim)
+        return shared_rule(g, out, x, dim, keepdim)
 
     def kernel_x(g, out, x, dim):
         return _shared_kernel(g, out, x, dim)
@@ -213,7 +213,7 @@ class Amin(Structured):
         return _extreme(x, fold(x._layout, dim, keepdim), False)[2]
 
     def grad_x(g, out, x, dim, keepdim):
-        return _shared_rule(g, out, x, dim, keepdim)
+        return shared_rule(g, out, x, dim, keepdim)
 
     def kernel_x(g, out, x, dim):
         return _shared_kernel(g, out, x, dim)
@@ -230,7 +230,7 @@ class Aminmax(Structured):
         return return_types.aminmax(_extreme(x, folded, False)[2], _extreme(x, folded, True)[2])
 
     def grad_x(g, out, x, dim, keepdim):
-        parts = [_shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
+        parts = [shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
     @staticmethod

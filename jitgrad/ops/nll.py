@@ -80,7 +80,8 @@ def _rule(
     if weight is not None:
         share = share * weight.reshape(classes.shape)
     if reduction == "mean":
-        share = share / share.sum()
+        total = share.sum()
+        share = share / FUNCTIONS["where"](total == 0, 1, total)  # nothing counts: no gradient
     return -share * (g.unsqueeze(dim) if reduction == "none" else g)
 
 

@@ -165,6 +165,13 @@ class NanSum(Structured):
         return cast(FUNCTIONS["where"](x.isnan(), 0, g), x._layout.dtype)
 
 
+@public
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean over ``dim`` of what is not NaN; NaN where there is nothing else."""
+    total = NanSum.apply(input, dim, keepdim, dtype)
+    return total / sum(~plain(input).isnan(), dim, keepdim)
+
+
 # -- products ---------------------------------------------------------------------------------------
 
 

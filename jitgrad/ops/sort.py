@@ -1,0 +1,227 @@
+"""Sorting, and what is chosen by rank: topk, kthvalue, median."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import return_types
+from ..dtypes import TITLES
+from ..kernels import sort as kernels
+from ..kernels.launch import Kernel, launch
+from ..layout import Layout, intern, normalize_dim
+from ..tensor import Tensor, wrap
+from .copy import contiguous
+from .extrema import chosen_rule, shared_rule
+from .fold import FULL, plain
+from .registry import FUNCTIONS, public
+from .sampling import draw
+from .structured import Structured
+
+__all__: list[str] = []
+
+
+def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bool) -> tuple[Tensor, Tensor]:
+    """Run a kernel of (rows, n) arrays along ``dim``; results are row-major with ``width`` there."""
+    layout = x._layout
+    d = normalize_dim(dim, layout.ndim)
+    moved = plain(x).transpose(d, -1) if layout.ndim else plain(x)
+    n = moved._layout.shape[-1] if layout.ndim else 1
+    width = n if width is None else width
+    shape = (*moved._layout.shape[:-1], width) if layout.ndim else ()
+    values, index = np.empty(shape, layout.numpy_dtype), np.empty(shape, np.int64)
+    if values.size:
+        source = contiguous(moved)._data.reshape(-1, n)
+        launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), flag)
+    results = [wrap(a, intern(a.dtype, shape)) for a in (values, index)]
+    if layout.ndim > 1 and d != layout.ndim - 1:
+        results = [plain(contiguous(r.transpose(d, -1))) for r in results]
+    return results[0], results[1]
+
+
+def _scattered(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
+    """Each gradient goes back to where its element came from."""
+    zeros = FUNCTIONS["zeros"](layout.shape, dtype=g.dtype)
+    return FUNCTIONS["scatter"](zeros, dim, index, g)
+
+
+def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
+    if x._layout.dtype.is_complex:
+        raise RuntimeError("Sort does not support complex dtypes on CPU")
+    return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(3, 4), 1), {}
+    yield (draw(3, 4), 0, True), {}
+    yield (draw(4, 3).t(), 0), {}
+
+
+class Sort(Structured):
+    """Sorted elements and their indices."""
+
+    name, function, method, several, samples = "_sort", False, False, True, staticmethod(_samples)
+
+    def forward(x, dim=-1, descending=False):
+        return _sorted(x, dim, descending)
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+
+class StableSort(Structured):
+    """Sorted elements and their indices, asked to be stable, as they always are."""
+
+    name, grad_name, function, method, several = "_stable_sort", "SortBackward1", False, False, True
+
+    def forward(x, dim=-1, descending=False):
+        return _sorted(x, dim, descending)
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+    samples = staticmethod(_samples)
+
+
+@public
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
+    """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
+    op = Sort if stable is None else StableSort
+    return op.apply(input, dim, descending)
+
+
+@public
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Indices (int64) that sort along ``dim``. Equal elements keep their order; NaN is largest."""
+    return _sorted(input, dim, descending).indices
+
+
+@public
+def msort(input: Tensor) -> Tensor:
+    """The elements in order along the first dim."""
+    return Sort.apply(input, 0, False).values
+
+
+class Topk(Structured):
+    """(values, indices) of the ``k`` largest, or smallest, elements along ``dim``, in order.
+
+    RuntimeError unless ``dim`` has that many.
+    """
+
+    several = True
+
+    def forward(x, k, dim=-1, largest=True, sorted=True):
+        if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
+            kind = "complex" if x._layout.dtype.is_complex else "bool"
+            raise RuntimeError(f"topk does not support {kind} dtypes on CPU")
+        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        if not 0 <= k <= n:
+            raise RuntimeError("selected index k out of range")
+        return return_types.topk(*_along_last(kernels.select, x, dim, int(k), bool(largest)))
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 6), 2), {}
+        yield (draw(3, 9), 2, 1, False), {}
+        yield (draw(4, 3).t(), 1, 0), {}
+
+
+def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Value and index of the element that stands at ``rank`` (from 0) in sorted order."""
+    values, index = _along_last(kernels.sort, x, dim, None, False)
+    if not x._layout.ndim:
+        return values, index
+    parts = [t.narrow(dim, rank, 1) for t in (values, index)]
+    parts = [plain(contiguous(p if keepdim else p.squeeze(dim))) for p in parts]
+    return parts[0], parts[1]
+
+
+class Kthvalue(Structured):
+    """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
+
+    several = True
+
+    def forward(x, k, dim=-1, keepdim=False):
+        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        if not 1 <= k <= n:
+            raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
+        return return_types.kthvalue(*_at_rank(x, k - 1, dim, keepdim))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 2), {}
+        yield (draw(3, 4), 3, 0, True), {}
+
+
+def _check_median(name: str, x: Layout) -> None:
+    if x.dtype.is_complex or x.numpy_dtype == np.bool_:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
+
+
+class Median(Structured):
+    """The lower of the two middle elements; NaN if there is one."""
+
+    name, function, method = "median_all", False, False
+
+    def forward(x):
+        _check_median("median_cpu", x._layout)
+        flat = plain(x).reshape(-1)
+        if not flat._layout.numel:
+            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
+        values, _ = _along_last(kernels.sort, flat, 0, None, False)
+        last = values.select(0, flat._layout.numel - 1)
+        middle = values.select(0, (flat._layout.numel - 1) // 2)
+        if x._layout.dtype.is_floating_point:
+            middle = FUNCTIONS["where"](last.isnan(), last, middle)
+        return plain(contiguous(middle.clone()))
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 5),), {}
+
+
+class MedianDim(Structured):
+    """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
+
+    name, grad_name, function, method, several = "median_dim", "MedianBackward1", False, False, True
+
+    def forward(x, dim, keepdim=False):
+        _check_median("median_out", x._layout)
+        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        if not n:
+            raise IndexError(f"median(): Expected reduction dim {dim % x.ndim} to have non-zero size.")
+        values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
+        if x._layout.dtype.is_floating_point:
+            top = FUNCTIONS["max"](plain(x), dim, keepdim)
+            broken = top.values.isnan()
+            values = FUNCTIONS["where"](broken, top.values, values)
+            index = FUNCTIONS["where"](broken, top.indices, index)
+        return return_types.median(values, index)
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 1), {}
+        yield (draw(3, 4), 0, True), {}
+
+
+@public
+def median(input: Tensor, dim: Any = FULL, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements of all; with ``dim`` (values, indices) along it.
+
+    NaN wins.
+    """
+    return Median.apply(input) if dim is FULL else MedianDim.apply(input, dim, keepdim)
