@@ -50,6 +50,7 @@ class Elementwise:
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
+    numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
 
     inputs: ClassVar[tuple[str, ...]]
     scalars: ClassVar[dict[str, Any]]

@@ -132,7 +132,7 @@ class Rsub(Elementwise):
 class RsubNumber(Rsub):
     """Difference from a number: ``y - alpha * x``."""
 
-    grad_name = "RsubBackward1"
+    grad_name, numbers_only = "RsubBackward1", True
 
 
 class Mul(Elementwise):

@@ -212,7 +212,7 @@ class Clamp(Elementwise):
 class ClampNumbers(Clamp):
     """``x`` kept between two numbers."""
 
-    grad_name = "ClampBackward1"
+    grad_name, numbers_only = "ClampBackward1", True
 
 
 class ClampMin(Elementwise):
@@ -235,7 +235,7 @@ class ClampMin(Elementwise):
 class ClampMinNumber(ClampMin):
     """``x``, but at least the number ``low``."""
 
-    grad_name = "ClampMinBackward0"
+    grad_name, numbers_only = "ClampMinBackward0", True
     refuses = Clamp.refuses
 
 
@@ -249,7 +249,7 @@ class ClampLow(ClampMin):
 class ClampLowNumber(ClampMin):
     """``clamp`` with a number as its only bound, the lower one."""
 
-    grad_name = "ClampBackward1"
+    grad_name, numbers_only = "ClampBackward1", True
     refuses = Clamp.refuses
 
 
@@ -273,7 +273,7 @@ class ClampMax(Elementwise):
 class ClampMaxNumber(ClampMax):
     """``x``, but at most the number ``high``."""
 
-    grad_name = "ClampMaxBackward0"
+    grad_name, numbers_only = "ClampMaxBackward0", True
     refuses = Clamp.refuses
 
 
@@ -287,5 +287,5 @@ class ClampHigh(ClampMax):
 class ClampHighNumber(ClampMax):
     """``clamp`` with a number as its only bound, the upper one."""
 
-    grad_name = "ClampBackward1"
+    grad_name, numbers_only = "ClampBackward1", True
     refuses = Clamp.refuses

@@ -80,7 +80,7 @@ class Remainder(Elementwise):
 class RemainderNumber(Remainder):
     """Remainder of the division by a number, with the number's sign."""
 
-    grad_name = "RemainderBackward0"
+    grad_name, numbers_only = "RemainderBackward0", True
 
 
 class Fmod(Elementwise):
@@ -103,7 +103,7 @@ class Fmod(Elementwise):
 class FmodNumber(Fmod):
     """Remainder of the division by a number, with the sign of ``x``."""
 
-    grad_name = "FmodBackward0"
+    grad_name, numbers_only = "FmodBackward0", True
 
 
 class Reciprocal(Elementwise):

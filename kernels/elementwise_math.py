@@ -156,7 +156,7 @@ class XlogyLeft(Xlogy):
 class XlogyRight(Xlogy):
     """x * log(y) with a number y."""
 
-    grad_name = "XlogyBackward2"
+    grad_name, numbers_only = "XlogyBackward2", True
 
 
 class Sin(Elementwise):
@@ -369,4 +369,4 @@ class Copysign(Elementwise):
 class CopysignNumber(Copysign):
     """The size of ``x`` with the sign of a number."""
 
-    grad_name = "CopysignBackward1"
+    grad_name, numbers_only = "CopysignBackward1", True

@@ -58,7 +58,7 @@ class PowNumber(Elementwise):
     """``x`` to the power of a number; small whole exponents multiply."""
 
     kind, reference, function, method = "same", power_of, False, False
-    grad_name, error_name = "PowBackward0", "pow"
+    grad_name, error_name, numbers_only = "PowBackward0", "pow", True
     domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
     literals = {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)}
 

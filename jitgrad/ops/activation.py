@@ -21,7 +21,7 @@ __all__ = [
 
 def _activate(name: str, input: Tensor, *numbers: Any, inplace: bool = False) -> Tensor:
     operation = OPERATIONS[name]
-    return operation(input, *numbers, into=input._layout) if inplace else operation(input, *numbers)
+    return operation(input, *numbers, into=input._layout) if inplace else operation.function(input, *numbers)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -13,7 +13,7 @@ from ..dtypes import TITLES
 from ..tensor import Tensor
 from .view_errors import check_view_kind
 
-__all__ = ["NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_result_cast", "number"]
+__all__ = ["NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_kernel", "check_result_cast", "number"]
 
 NUMBERS = (bool, int, float, complex, np.generic)
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")
@@ -45,14 +45,20 @@ def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
 
 
 def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:
-    """The op must be defined for this category of results, and for each operand's category."""
-    category = _CATEGORY_NAMES[common.category]
-    if category not in op.accepts.split():
-        kind, text = op.refuses.get(category, (NotImplementedError, ""))
-        raise kind(text or f'"{op.error_name}" not implemented for \'{TITLES[common.name]}\'')
-    if "any bool" in op.refuses and 0 in operands:
-        kind, text = op.refuses["any bool"]
-        raise kind(text)
+    """The op's own refusals: of a category of results, or of any boolean operand."""
+    keys = [_CATEGORY_NAMES[common.category]]
+    if 0 in operands:
+        keys.append("any bool")
+    for key in keys:
+        if key in op.refuses:
+            kind, text = op.refuses[key]
+            raise kind(text)
+
+
+def check_kernel(op: Any, common: dtypes.dtype) -> None:
+    """There must be a kernel for this category."""
+    if _CATEGORY_NAMES[common.category] not in op.accepts.split():
+        raise NotImplementedError(f'"{op.error_name}" not implemented for \'{TITLES[common.name]}\'')
 
 
 def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..autograd.grad_mode import state as grad_state
-from ..dtypes import category_of
 from ..autograd.node import Node, edge_of, next_sequence_number
+from ..dtypes import category_of, complex128, float64
 from ..kernels.any_zero import any_zero
 from ..kernels.launch import launch
 from ..tensor import Tensor, method
-from .arguments import NUMBERS
+from .arguments import NUMBERS, check_result_cast
 from .copy import contiguous
 from .publish import OPERATIONS
 from .registry import FUNCTIONS, public
@@ -34,17 +34,34 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
     """Publish ``function(input, ..., into=None)`` as function, method and in-place method."""
 
     def publish(function: Function) -> Function:
-        @functools.wraps(function)
+        def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
+            return function(*args, **named) if out is None else into_out(name, function(*args, **named), out)
+
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
             return function(self, *args, **named, into=self._layout)
 
-        public(function, name)
+        for made, made_name in ((public_function, name), (in_place, f"{name}_")):
+            made.__name__ = made.__qualname__ = made_name
+            made.__doc__, made.__wrapped__ = function.__doc__, function  # type: ignore[attr-defined]
+        public(public_function, name)
         if inplace:
-            in_place.__name__ = in_place.__qualname__ = f"{name}_"
             setattr(Tensor, f"{name}_", in_place)
         return function
 
     return publish
+
+
+def into_out(name: str, result: Tensor, out: Tensor) -> Tensor:
+    """Write a result into the tensor given as ``out``."""
+    if grad_state.enabled and (result._requires_grad or out._requires_grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    check_result_cast(result.dtype, out.dtype)
+    if out.shape != result.shape:
+        raise RuntimeError(f"{name}(): out has shape {list(out.shape)}, the result {list(result.shape)}")
+    return out.copy_(result)
 
 
 def apply(name: str, *operands: Any, into: Any = None) -> Tensor:
@@ -65,8 +82,7 @@ def by_operands(name: str, both: str, right: str = "", left: str = "", check: Fu
             chosen = right or both
         return apply(chosen, input, other, into=into)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = OPERATIONS[both].op.__doc__
+    _name(function, name, OPERATIONS[both].op.__doc__)
     return published(name)(function)
 
 
@@ -80,22 +96,29 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
 
 
 def _scaled(name: str, plain: str, scaled: str) -> None:
-    fast = table(plain)
+    fast, fast_in_place, general = table(plain), OPERATIONS[plain].inplace, OPERATIONS[scaled]
 
-    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None, into: Any = None) -> Tensor:
-        operation = OPERATIONS[plain]
-        if alpha == 1 and into is None:
-            return fast(input, other) if out is None else fast(input, other, out=out)
+    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
         if alpha == 1:
-            return operation(input, other, into=into)
+            return fast(input, other) if out is None else fast(input, other, out=out)
         _check_alpha(alpha, input, other)
-        if into is None:
-            return OPERATIONS[scaled].general(input, other, alpha, out=out)
-        return OPERATIONS[scaled](input, other, alpha, into=into)
+        return general.general(input, other, alpha, out=out)
 
+    def in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+        if alpha == 1:
+            return fast_in_place(self, other)
+        _check_alpha(alpha, self, other)
+        return general(self, other, alpha, into=self._layout)
+
+    _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
+    _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    public(function)
+    setattr(Tensor, f"{name}_", in_place)
+
+
+def _name(function: Function, name: str, doc: str | None) -> None:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{OPERATIONS[scaled].op.__doc__}\n\nShapes broadcast; dtypes promote."
-    published(name)(function)
+    function.__doc__ = doc
 
 
 _scaled("add", "add", "add_scaled")
@@ -106,7 +129,7 @@ _scaled("subtract", "sub", "sub_scaled")
 @public
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``."""
-    return OPERATIONS["rsub" if isinstance(other, Tensor) else "rsub_number"](input, other, alpha)
+    return apply("rsub" if isinstance(other, Tensor) else "rsub_number", input, other, alpha)
 
 
 # -- quotients and remainders ---------------------------------------------------------------------
@@ -132,27 +155,36 @@ by_operands("fmod", "fmod", "fmod_number", check=_refuse_zero)
 
 
 def _div(name: str) -> None:
-    fast = table("div")
+    fast, fast_in_place = table("div"), OPERATIONS["div"].inplace
 
-    def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None, into: Any = None) -> Tensor:
+    def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
         if rounding_mode is None:
-            if into is None:
-                return fast(input, other) if out is None else fast(input, other, out=out)
-            return OPERATIONS["div"](input, other, into=into)
-        if rounding_mode not in ("floor", "trunc"):
-            raise RuntimeError(
-                f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-            )
-        _refuse_zero(input, other)
-        return apply(f"div_{rounding_mode}", input, other, into=into)
+            return fast(input, other) if out is None else fast(input, other, out=out)
+        return OPERATIONS[_rounded(rounding_mode, input, other)].general(input, other, out=out)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        "``input / other``, in floating point also for integers.\n\n"
-        'With ``rounding_mode="trunc"`` or ``"floor"`` the quotient is rounded towards zero or down,\n'
-        "integers stay integers, and the gradient is zero."
-    )
-    published(name)(function)
+    def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        if rounding_mode is None:
+            return fast_in_place(self, other)
+        return OPERATIONS[_rounded(rounding_mode, self, other)](self, other, into=self._layout)
+
+    _name(function, name, _DIV)
+    _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    public(function)
+    setattr(Tensor, f"{name}_", in_place)
+
+
+_DIV = """``input / other``, in floating point also for integers.
+
+With ``rounding_mode="trunc"`` or ``"floor"`` the quotient is rounded towards zero or down, integers
+stay integers, and the gradient is zero.
+"""
+
+
+def _rounded(mode: str, input: Any, other: Any) -> str:
+    if mode not in ("floor", "trunc"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    _refuse_zero(input, other)
+    return f"div_{mode}"
 
 
 _div("div")
@@ -211,7 +243,18 @@ def power(input: Any, exponent: Any, *, into: Any = None) -> Tensor:
     if isinstance(exponent, Tensor):
         return apply("pow" if isinstance(input, Tensor) else "number_pow", input, exponent, into=into)
     _refuse_negative_power(input, exponent)
+    if isinstance(exponent, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
+        return apply("bitwise_or", input, not exponent, into=into)  # x ** True is x, x ** False is true
     return apply("pow_number", input, exponent, into=into)
+
+
+@public
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """``input`` to the power ``exponent`` in double precision."""
+    operands = [input, exponent]
+    is_complex = any(o._layout.dtype.is_complex if isinstance(o, Tensor) else category_of(o) == 3 for o in operands)
+    wide = complex128 if is_complex else float64
+    return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
 
 
 @published("square")

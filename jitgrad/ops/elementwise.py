@@ -11,9 +11,9 @@ from ..autograd.grad_mode import state as grad_state
 from ..autograd.node import edge_of, next_sequence_number
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
-from ..layout import broadcast_shapes, cache
+from ..layout import Layout, broadcast_shapes, cache
 from ..tensor import Tensor
-from .arguments import check_category, check_devices, check_inplace_target, check_result_cast, number
+from .arguments import check_category, check_devices, check_inplace_target, check_kernel, check_result_cast, number
 from .calls import Call, ElementwiseNode
 from .plan import plan_elementwise
 
@@ -27,7 +27,8 @@ class ElementwiseOp:
         self.op = op
         self.calls: dict[Any, Call] = cache()
         self.writes: dict[Any, Call] = cache()
-        self.function: Any = self.general  # the fast road, set by publish
+        self.function: Any = self.general  # the fast roads, set by publish
+        self.inplace: Any = None
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
@@ -153,12 +154,11 @@ class ElementwiseOp:
         if not tensors:
             number(op.name, op.inputs[0], 0, operands[0], allowed=False)
         check_devices(op.name, tensors)
-        dtype, out_dtype = self._dtypes(operands, tensors)
+        dtype, out_dtype = self._dtypes(operands, into)
         arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)
         shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
         if into is not None:
-            check_result_cast(out_dtype, into.dtype)
             if shape != into.shape:
                 raise RuntimeError(
                     f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(shape)}"
@@ -183,7 +183,7 @@ class ElementwiseOp:
                 arguments.append(Argument(name, "scalar"))
         return tuple(arguments)
 
-    def _dtypes(self, operands: tuple[Any, ...], tensors: list[Tensor]) -> tuple[dtypes.dtype, dtypes.dtype]:
+    def _dtypes(self, operands: tuple[Any, ...], into: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
         """Return (compute dtype, result dtype)."""
         op = self.op
         promoting = [(n, v) for n, v in zip(op.inputs, operands, strict=False) if n not in op.conditions]
@@ -193,11 +193,12 @@ class ElementwiseOp:
             [x.dtype for x in layouts if x.ndim], [x.dtype for x in layouts if not x.ndim], numbers
         )
         check_category(op, common, [x.dtype.category for x in layouts] + numbers)
-        if op.kind == "float" and common.category < 2:
-            common = dtypes.get_default_dtype()
-        if op.kind == "bool":
-            return common, dtypes.bool_
-        return common, common.to_real() if op.kind == "real" else common
+        compute = dtypes.get_default_dtype() if op.kind == "float" and common.category < 2 else common
+        result = {"bool": dtypes.bool_, "real": compute.to_real()}.get(op.kind, compute)
+        if into is not None:
+            check_result_cast(result, into.dtype)
+        check_kernel(op, common)
+        return compute, result
 
 
 def _push(operation: Any, operands: tuple[Any, ...]) -> Any:

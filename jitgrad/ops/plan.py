@@ -16,7 +16,7 @@ import numpy as np
 from ..kernels import cuda, threads
 from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
-from ..kernels.launch import launch, observers
+from ..kernels.launch import Kernel, launch, observers
 from ..kernels.rules import Rule
 from ..layout import Layout, broadcast_strides, collapse, intern
 from ..storage import empty_for
@@ -135,9 +135,15 @@ def plan_elementwise(
         parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
     )  # fmt: skip
+    if outs[0].numel == 0:
+        kernel = Kernel(name, _nothing, ())
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
     guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
     return Plan(kernel, counts, tuple(outs), form, tail, guests)
+
+
+def _nothing(*args: Any) -> None:
+    """What a kernel does on empty tensors: it is not even compiled."""
 
 
 def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> tuple[str, tuple[Any, ...], bool]:

@@ -29,10 +29,11 @@ _CASTS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": compl
 def _publish(op: type[Elementwise]) -> None:
     operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
     function = _function(operation)
+    operation.inplace = _inplace(operation, f"{op.name}_")
     for name in (op.name, *op.aliases):
         public(function, name, function_too=op.function, method_too=op.method)
         if op.method:
-            setattr(Tensor, f"{name}_", _inplace(operation, f"{name}_"))
+            setattr(Tensor, f"{name}_", operation.inplace)
     for name in op.operators:
         setattr(Tensor, name, function if len(op.inputs) == 1 else _binary(operation, operator=True))
 
@@ -40,7 +41,10 @@ def _publish(op: type[Elementwise]) -> None:
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
     op = operation.op
     roads = {("x",): _unary, ("x", "y"): _binary}
-    function = operation.function = roads.get((*op.inputs, *op.scalars), _general)(operation)
+    road = roads.get((*op.inputs, *op.scalars), _general)
+    if op.numbers_only or (len(op.inputs) == 1 and op.scalars):
+        road = _numbered
+    function = operation.function = road(operation)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.__doc__
     return function
@@ -125,9 +129,76 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
     return binary
 
 
+def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    """The road of one tensor and numbers: exponents, bounds, slopes."""
+    calls: dict[Any, tuple[Call, type, tuple[Any, ...]]] = cache()
+    get, op = calls.get, operation.op
+    names = (*op.inputs, *op.scalars)[1:]
+
+    def first(key: Any, x: Tensor, numbers: tuple[Any, ...]) -> Tensor:
+        result = operation(x, *numbers)
+        planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), None)
+        if (call := operation.calls.get(planned)) is not None:
+            cast = _CASTS[call.dtype.kind]
+            calls[key] = call, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
+        return result
+
+    def numbered(input: Any, *numbers: Any, out: Tensor | None = None, **named: Any) -> Tensor:
+        if named or out is not None or not isinstance(input, Tensor):
+            return operation.general(input, *numbers, out=out, **named)
+        # The value of a number that may be a literal decides the kernel, of others only the type.
+        key = (input._layout, *map(type, numbers), *(numbers if op.literals else ()))
+        known = get(key)
+        if known is None:
+            return first(key, input, numbers)
+        call, cast, rest = known
+        values = [cast(n) for n in numbers]
+        values += rest
+        literal = op.literals and call.arguments[1].kind == "literal"
+        result = call.compute(input) if literal else call.compute(input, *values)
+        if input._requires_grad and op.grads and grad_state.enabled:
+            wanted = call.wants.get((True,)) or call.want((True,))
+            node = wanted.record(result, input)
+            if wanted.scalar_names:
+                node.scalars = dict(zip(names, values))
+        return result
+
+    return numbered
+
+
 def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
+    """The in-place method; its fast road is that of values outside the graph, as in an optimizer."""
+    calls: dict[Any, Call] = cache()
+    get = calls.get
+
+    def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
+        layout = self._layout
+        result = operation(self, *operands, **named, into=layout)
+        if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
+            other = operands[0]
+            tensor = isinstance(other, Tensor)
+            second = other._layout if tensor else operation._number_key(1, other)
+            if (call := operation.calls.get((layout, second, layout))) is not None:
+                calls[layout, second if tensor else type(other)] = call
+        return result
+
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
-        return operation(self, *operands, **named, into=self._layout)
+        if named or len(operands) != 1:
+            return general(self, *operands, **named)
+        other = operands[0]
+        if isinstance(other, Tensor):
+            call = get((self._layout, other._layout))
+            recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
+            if call is None or recorded or other._counter is self._counter:
+                return general(self, other)
+            call.forward.write(self, other, self._data)
+        else:
+            call = get((self._layout, type(other)))
+            if call is None or (self._requires_grad and grad_state.enabled):
+                return general(self, other)
+            call.forward.write(self, _CASTS[call.dtype.kind](other), self._data)
+        self._counter[0] += 1
+        return self
 
     inplace.__name__ = inplace.__qualname__ = name
     inplace.__doc__ = f"In-place version of ``{operation.op.name}``."
