@@ -3,7 +3,9 @@
 ``import jitgrad as torch`` runs PyTorch code: the names here are PyTorch's.
 """
 
-from . import autograd, cuda, debug, dtypes, ops, testing
+from typing import Any
+
+from . import autograd, cuda, debug, dtypes, nn, ops, optim, random, testing, utils
 from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .dtypes import (
     bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
@@ -14,6 +16,8 @@ from .kernels.threads import get_num_threads, set_num_threads
 from .layout import Size
 from .ops.kernel_pair import kernel_pair
 from .ops.registry import FUNCTIONS
+from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .serialization import load, save
 from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -28,7 +32,7 @@ newaxis = None
 globals().update(FUNCTIONS)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Ops that were declared after the import are found here."""
     try:
         return FUNCTIONS[name]

@@ -38,6 +38,11 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
     item = dtype.itemsize
     if array.size == 0:
         return np.empty(tuple(shape), dtype)
+    if offset >= 0 and array.flags.c_contiguous:
+        try:
+            return np.ndarray(shape, dtype, array, offset * item, [s * item for s in strides])
+        except (TypeError, ValueError):  # the view reaches beyond this array, into its owner's memory
+            pass
     pointer = array.__array_interface__["data"][0] + offset * item
     return np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
 

@@ -33,7 +33,9 @@ class Written(Structured, abstract=True):
     write: ClassVar[Callable[..., None]]
     into: ClassVar[Callable[..., Tensor]]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        if abstract:
+            return
         write = cls.__dict__["write"]
 
         def forward(x: Tensor, *args: Any) -> Tensor:

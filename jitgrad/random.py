@@ -1,0 +1,139 @@
+"""Random state: generators, seeds, and the context in which both are put back.
+
+The numbers are those of PyTorch's CPU generator for the same seed; see ``jitgrad.kernels.random``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .device import device as device_type
+from .device import resolve
+from .kernels import random as kernels
+from .kernels.launch import launch
+from .layout import layout_of
+from .tensor import Tensor, wrap
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+_FIRST_SEED = 67280421310721  # what PyTorch's default generator starts from
+
+
+class Generator:
+    """A source of random numbers with a state of its own.
+
+    ``Generator().manual_seed(0)`` is passed as ``generator=`` to whatever draws.
+    """
+
+    def __init__(self, device: Any = "cpu"):
+        if resolve(device) != "cpu":
+            raise RuntimeError(f"Device type {device} is not supported for torch.Generator() api.")
+        self.state = np.zeros(kernels.STATE_WORDS, np.uint32)
+        self.lock = threading.Lock()
+        self.manual_seed(_FIRST_SEED)
+
+    @property
+    def device(self) -> device_type:
+        """Where the generator's numbers go."""
+        return device_type("cpu")
+
+    def manual_seed(self, seed: Any) -> Generator:
+        """Start afresh from ``seed``: an int that fits 64 bits, negative ones modulo 2^64."""
+        value = int(seed)
+        if not -(1 << 63) <= value < 1 << 64:
+            raise ValueError("Overflow when unpacking long long")
+        with self.lock:
+            launch(kernels.seed, self.state, value - (1 << 64) if value >= 1 << 63 else value)
+        return self
+
+    def seed(self) -> int:
+        """Start afresh from a number that nobody can foresee; return it."""
+        value = secrets.randbits(53)
+        self.manual_seed(value)
+        return value
+
+    def initial_seed(self) -> int:
+        """The seed that the generator last started from."""
+        return int(self.state[628:630].view(np.uint64)[0])
+
+    def get_state(self) -> Tensor:
+        """The state as 5056 bytes, uint8, in PyTorch's layout."""
+        with self.lock:
+            packed = kernels.pack_state(self.state)
+        return wrap(packed, layout_of(packed))
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Take over a state that ``get_state`` gave, here or in PyTorch.
+
+        TypeError for other dtypes than uint8, RuntimeError for another size.
+        """
+        if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        with self.lock:
+            kernels.unpack_state(new_state.numpy(), self.state)  # type: ignore[attr-defined]
+        return self
+
+    def clone_state(self) -> Generator:
+        """A new generator in the same state."""
+        return Generator().set_state(self.get_state())
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.get_state(),)
+
+
+def _restored(state: Tensor) -> Generator:
+    return Generator().set_state(state)
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: Any) -> Generator:
+    """Start the default generator afresh from ``seed``; return it."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Start the default generator from a number that nobody can foresee; return it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator last started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state: 5056 bytes, uint8."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Give the default generator a state that ``get_rng_state`` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+    """Put the default generator back to its present state at the end."""
+    state = get_rng_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            set_rng_state(state)
