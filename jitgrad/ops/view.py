@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..layout import cache, intern, normalize_dim
+from ..layout import Layout, cache, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .registry import FUNCTIONS, public
@@ -34,13 +34,14 @@ def relaid(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int 
 _SHAPES: dict[Any, Any] = cache()
 
 
-def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """(shape without -1, strides of the view or None where it needs a copy)."""
+def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...] | None, Layout]:
+    """(shape without -1, strides of the view or None where it needs a copy, row-major layout)."""
     key = (x._layout, shape)
     found = _SHAPES.get(key)
     if found is None:
         full = infer_size(shape, x._layout.numel)
-        found = _SHAPES[key] = (full, view_strides(x._layout, full))
+        layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
+        found = _SHAPES[key] = (full, view_strides(x._layout, full), layout)
     return found
 
 
@@ -50,14 +51,13 @@ class Reshaped(View):
     name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
 
     def forward(x, shape):
-        full, strides = _strides_as(x, shape)
+        full, strides, layout = _strides_as(x, shape)
         if strides is None:
             raise RuntimeError(
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans "
                 "across two contiguous subspaces). Use .reshape(...) instead."
             )
         if x._layout.contiguous:
-            layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
             return view_of(x, x._data.reshape(full), layout)
         return relaid(x, full, strides)
 
@@ -84,7 +84,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     One size may be -1. RuntimeError where the numbers of elements differ.
     """
     wanted = size_argument("reshape", shape, "shape")
-    full, strides = _strides_as(input, wanted)
+    full, strides, _ = _strides_as(input, wanted)
     if strides is not None:
         return Reshaped.apply(input, full)
     return UnsafeView.apply(contiguous(input), full)
@@ -166,7 +166,7 @@ class Permute(View):
     name, function, method = "permute_dims", False, False
 
     def forward(x, dims):
-        return view_of(x, x._data.transpose(dims))
+        return view_of(x, x._data.transpose(dims), key=dims)
 
     def grad_x(g, dims):
         return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
@@ -180,7 +180,7 @@ class Transpose(View):
     def forward(x, dim0, dim1):
         n = x._layout.ndim
         a, b = normalize_dim(dim0, n), normalize_dim(dim1, n)
-        return view_of(x, x._data.swapaxes(a, b) if n else x._data)
+        return view_of(x, x._data.swapaxes(a, b) if n else x._data, key=("swap", a, b))
 
     def grad_x(g, dim0, dim1):
         return Transpose.apply(g, dim0, dim1)
@@ -194,7 +194,7 @@ class T(View):
     def forward(x):
         if x._layout.ndim > 2:
             raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x._layout.ndim}D")
-        return view_of(x, x._data.T)
+        return view_of(x, x._data.T, key="t")
 
     def grad_x(g):
         return T.apply(g)
