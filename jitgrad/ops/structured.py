@@ -21,7 +21,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
-from ..layout import layout_of
+from ..layout import cache, layout_of
+from ..kernels.device_array import name_op
 from ..tensor import Tensor, wrap
 from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
@@ -50,7 +51,7 @@ class Structured:
     fast: ClassVar[dict[str, Rule]]
     joint: ClassVar[Rule | None]
     node_type: ClassVar[type[StructuredNode]]
-    recipes: ClassVar[dict[tuple[int, ...], Recipe]]
+    recipes: ClassVar[dict[tuple[int, ...], Recipe | Any]]  # False where nothing is recorded
     apply: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
@@ -85,7 +86,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
     signature, parameters = op.signature, op.parameters
     inputs = tuple(parameters.index(n) for n in op.grads)
-    differentiable, count = bool(inputs), len(parameters)
+    differentiable, count, recipes = bool(inputs), len(parameters), op.recipes
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     defaults = tuple(p.default for p in signature.parameters.values())
@@ -100,14 +101,19 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             args = args + defaults[len(args) :]
         if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
             return _push(apply, *_split_keywords(signature, args))
-        out = forward(*args)
+        try:
+            out = forward(*args)
+        except NotImplementedError as error:
+            name_op(error, op.name)
+            raise
         if differentiable and grad_state.enabled:
-            for k in inputs:
-                if kind(args[k]) in _WANTED:
-                    kinds = tuple([kind(a) for a in args])
-                    recipe = op.recipes.get(kinds) or _recipe(op, kinds)
-                    recipe.record(args, out)
-                    break
+            kinds = tuple([kind(a) for a in args])
+            recipe = recipes.get(kinds)
+            if recipe is None:
+                wanted = any(kinds[k] in _WANTED for k in inputs)
+                recipe = recipes[kinds] = Recipe(op, kinds) if wanted else False
+            if recipe:
+                recipe.record(args, out)
         return out
 
     apply.__name__ = apply.__qualname__ = op.name
@@ -162,13 +168,10 @@ def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make the node of an op applied to ``args``, and ``out`` its output."""
     kinds = tuple([kind(a) for a in args])
-    recipe = op.recipes.get(kinds) or _recipe(op, kinds)
+    recipe = op.recipes.get(kinds)
+    if not recipe:
+        recipe = op.recipes[kinds] = Recipe(op, kinds)
     recipe.record(args, out)
-
-
-def _recipe(op: type[Structured], kinds: tuple[int, ...]) -> Recipe:
-    recipe = op.recipes[kinds] = Recipe(op, kinds)
-    return recipe
 
 
 class View(Structured, abstract=True):
@@ -179,29 +182,37 @@ class View(Structured, abstract=True):
         super().__init_subclass__(**kwargs)
 
 
-def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "") -> Tensor:
+_layouts: dict[Any, Any] = cache()
+
+
+def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: Any = None) -> Tensor:
     """Wrap ``data``, a view of ``base``'s array: same memory, same version counter.
 
+    Pass the view's layout if it is known, or a ``key`` that decides it together with the base's.
     The base keeps a weak reference, so that a write in place can give its views a new history.
     """
-    result = wrap(data, layout_of(data, base._layout.device) if layout is None else layout)
-    result._counter = base._counter
-    root = base._base
-    if root is None:
-        root = base
+    if layout is None:
+        layout = _layouts.get((base._layout, key)) if key is not None else None
+        if layout is None:
+            layout = layout_of(data, base._layout.device)
+            if key is not None:
+                _layouts[base._layout, key] = layout
+    result = object.__new__(Tensor)
+    result._data, result._layout, result._counter = data, layout, base._counter
+    root = base if base._base is None else base._base
     result._base = root
     if kind or not grad_state.enabled:
         result._view_kind = kind or "no_grad"
-    if result._layout.dtype.category >= 2:
-        _note(root, result)
+    if layout.dtype.category >= 2:
+        if root._views is None:
+            root._views = [weakref.ref(result)]
+        else:
+            _note(root, result)
     return result
 
 
 def _note(root: Tensor, view: Tensor) -> None:
     views = root._views
-    if views is None:
-        root._views = [weakref.ref(view)]
-        return
     count = len(views)
     if count >= 32 and count & (count - 1) == 0:  # now and then, forget those that died
         root._views = views = [v for v in views if v() is not None]
