@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import html
 import os
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .drawing import Arrow, Box, Picture
 from .kernels.launch import Kernel, observers
 
 __all__ = ["Entry", "Tape", "dial", "tape"]
@@ -103,17 +102,21 @@ class Tape:
                     last_writer[_memory(a)] = number
         return found
 
-    def dot(self) -> str:
-        """The launches and what flows between them, in Graphviz's language."""
-        lines = ["digraph tape {", "  rankdir=TB; node [shape=box, style=filled, fillcolor=lightgrey, fontsize=10];"]
-        for number, entry in enumerate(self.entries):
-            lines.append(f'  n{number} [label="{entry.kernel.name}\\n{entry.describe(written=True)}"];')
-        lines += [f"  n{a} -> n{b};" for a, b in self.edges()]
-        return "\n".join([*lines, "}"])
+    def picture(self) -> Picture:
+        """The launches and what flows between them, ready to be shown."""
+        boxes = [
+            Box(f"n{number}", tuple(filter(None, (entry.kernel.name, entry.describe(written=True)))))
+            for number, entry in enumerate(self.entries)
+        ]
+        return Picture(boxes, [Arrow(f"n{a}", f"n{b}") for a, b in self.edges()], name="tape")
 
-    def svg(self) -> str | None:
-        """The graph as SVG text, drawn by Graphviz; None where its ``dot`` is not installed."""
-        return draw_dot(self.dot())
+    def dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return self.picture().dot
+
+    def svg(self) -> str:
+        """The graph as SVG text."""
+        return self.picture().svg()
 
     def _repr_html_(self) -> str:
         cells = "".join(
@@ -121,7 +124,7 @@ class Tape:
             for row in self.rows()
         )
         head = "<tr><th>kernel</th><th>reads</th><th>writes</th><th>&micro;s</th></tr>"
-        return f"<table>{head}{cells}</table>{self.svg() or ''}"
+        return f"<table>{head}{cells}</table>{self.picture()._repr_svg_() or ''}"
 
 
 def _memory(array: Any) -> int:
@@ -129,14 +132,6 @@ def _memory(array: Any) -> int:
     while getattr(array, "base", None) is not None:
         array = array.base
     return id(array)
-
-
-def draw_dot(text: str) -> str | None:
-    """Return Graphviz's SVG of ``text``, or None where ``dot`` is not installed."""
-    if shutil.which("dot") is None:
-        return None
-    done = subprocess.run(["dot", "-Tsvg"], input=text, capture_output=True, text=True, check=False)
-    return done.stdout[done.stdout.find("<svg") :] if done.returncode == 0 else None
 
 
 @contextmanager

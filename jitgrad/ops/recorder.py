@@ -55,13 +55,13 @@ class StructuredNode(Node):
 
 
 class Recipe:
-    """The functions of one op for one pattern of arguments."""
+    """The functions of one op for one pattern of arguments, and the names of what its nodes keep."""
 
-    __slots__ = ("record", "values", "vjp", "vjp_recorded", "wants")
+    __slots__ = ("known", "record", "saved", "values", "vjp", "vjp_recorded", "wants")
 
     def __init__(self, op: Any, kinds: tuple[int, ...]):
         text = _Text(op, kinds)
-        self.wants = text.wants
+        self.wants, self.saved, self.known = text.wants, text.saved, text.known
         scope: dict[str, Any] = {
             "recipe": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
             "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,

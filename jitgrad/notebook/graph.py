@@ -1,0 +1,247 @@
+"""The recorded graph behind tensors, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..autograd.node import AccumulateGrad, Node, edge_of
+from ..drawing import Arrow, Box, Picture
+from ..formatting import PrintOptions, format_array
+from ..layout import Layout
+from ..tensor import Tensor
+
+__all__ = ["draw"]
+
+_SHOWN = PrintOptions(threshold=24, edgeitems=2, linewidth=44)
+Place = tuple[int, int]  # the id of a node, and which of its outputs
+
+
+def draw(*outputs: Any, names: Any = None, saved: bool = False, values: bool = False, grads: bool = False) -> Picture:
+    """Draw the graph that computed ``outputs``, from the leaves above to the outputs below.
+
+    Light blue: leaves that ``backward`` gives a ``.grad``. Grey: functions (``grad_fn``), with the
+    shape of what they made where it is known. Green: the outputs. Orange: what functions saved.
+
+    Args:
+        outputs: tensors, or sequences of them.
+        names: how to call tensors: {name: tensor}, or a module, whose parameters are then named. A
+            named tensor that an op made gets a box of its own (pale green) after that op.
+        saved: also draw saved tensors, with dashed lines to the functions that will need them.
+        values: print the values of the tensors drawn; large ones are summarised.
+        grads: print their ``.grad``; tensors with ``retain_grad()`` then get a box too.
+
+    Returns a `Picture`: a notebook shows it, ``.svg()``, ``.dot`` and ``.mermaid`` are its texts.
+    Raises TypeError if an output is not a tensor. Computes nothing on the tensors.
+
+    >>> import jitgrad
+    >>> x = jitgrad.ones(2, requires_grad=True)
+    >>> draw((x * 3).sum(), names={"x": x})
+    <picture of 5 boxes and 4 arrows>
+    """
+    return _Drawing(list(_tensors(outputs)), _named(names), saved, values, grads).picture()
+
+
+def _tensors(outputs: Iterable[Any]) -> Iterator[Tensor]:
+    for output in outputs:
+        if isinstance(output, Tensor):
+            yield output
+        elif isinstance(output, (tuple, list)):
+            yield from _tensors(output)
+        else:
+            raise TypeError(f"draw(): expected Tensors, but got {type(output).__name__}")
+
+
+def _named(names: Any) -> dict[str, Tensor]:
+    if names is None:
+        return {}
+    if hasattr(names, "named_parameters"):
+        return dict(names.named_parameters())
+    if isinstance(names, Mapping) and all(isinstance(t, Tensor) for t in names.values()):
+        return dict(names)
+    raise TypeError("draw(): names must be a dict from str to Tensor, or a module")
+
+
+class _Drawing:
+    """Boxes and arrows in the making."""
+
+    def __init__(self, roots: list[Tensor], named: dict[str, Tensor], saved: bool, values: bool, grads: bool):
+        self.saved, self.values, self.grads = saved, values, grads
+        self.names = {id(t): name for name, t in named.items()}
+        self.boxes: dict[int, Box] = {}  # by the id of the node or tensor that it stands for
+        self.arrows: list[Arrow] = []
+        self.roots = roots
+        self.nodes = _reachable([edge[0] for edge in map(edge_of, roots) if edge is not None])
+        self.layouts = _layouts(self.nodes, roots)
+        self.made = self._made(named.values())
+
+    def _made(self, named: Iterable[Tensor]) -> dict[Place, Tensor]:
+        """Results that get a box of their own, by the function output that they are."""
+        known = [*(t for n in self.nodes for t in _retained(n) if self.grads), *named, *self.roots]
+        here = {id(n) for n in self.nodes}
+        return {_place(t._edge): t for t in known if t._edge is not None and id(t._edge[0]) in here}
+
+    def picture(self) -> Picture:
+        for node in self.nodes:
+            self._function(node)
+        for (node, _), tensor in self.made.items():
+            self._tensor(tensor, "output" if any(tensor is r for r in self.roots) else "tensor")
+            self._arrow(self.boxes[node].key, self.boxes[id(tensor)].key, tensor._edge)
+        for root in self.roots:
+            if id(root) not in self.boxes:  # a leaf, or a second output at the same place
+                self._tensor(root, "leaf" if root._requires_grad else "output")
+        for node in self.nodes:
+            for edge in node.edges:
+                if edge is not None:
+                    self._arrow(self._source(edge), self.boxes[id(node)].key, edge)
+        if self.saved:
+            for node in self.nodes:
+                self._saved(node)
+        return Picture(list(self.boxes.values()), list(self.arrows))
+
+    # -- boxes --------------------------------------------------------------------------------
+
+    def _box(self, thing: Any, lines: list[str], kind: str) -> Box:
+        self.boxes[id(thing)] = box = Box(f"n{len(self.boxes)}", tuple(lines), kind)
+        return box
+
+    def _function(self, node: Node) -> None:
+        lines, layout = [node.name()], self.layouts.get((id(node), 0))
+        if layout is not None and not isinstance(node, AccumulateGrad):
+            lines.append(_shape(layout))
+        if self.saved and node.saved is None and _names_of_saved(node):
+            lines.append("saved: freed")
+        box = self._box(node, lines, "function")
+        if isinstance(node, AccumulateGrad):
+            leaf = node.variable
+            source = self._box((node,), ["leaf", "no longer held"], "leaf") if leaf is None else self._tensor(leaf, "leaf")
+            self.arrows.append(Arrow(source.key, box.key))
+
+    def _tensor(self, tensor: Tensor, kind: str, title: str = "") -> Box:
+        if id(tensor) in self.boxes:
+            return self.boxes[id(tensor)]
+        lines = [self.names.get(id(tensor)) or title or kind, _shape(tensor._layout)]
+        if self.values:
+            lines += _numbers(tensor)
+        if self.grads and kind != "saved" and tensor._requires_grad:
+            lines += _grad(tensor)
+        return self._box(tensor, lines, kind)
+
+    def _saved(self, node: Node) -> None:
+        for name, tensor in _saved_tensors(node):
+            shown = self.made.get(_place(tensor._edge), tensor) if tensor._edge is not None else tensor
+            box = self._tensor(shown, "saved", f"saved {name}")
+            arrow = Arrow(box.key, self.boxes[id(node)].key, dashed=True)
+            if arrow not in self.arrows:
+                self.arrows.append(arrow)
+
+    # -- arrows -------------------------------------------------------------------------------
+
+    def _source(self, edge: Any) -> str:
+        """Where an edge's values come from: a tensor's box if it has one, else its function's."""
+        tensor = self.made.get(_place(edge))
+        return self.boxes[id(edge[0] if tensor is None else tensor)].key
+
+    def _arrow(self, start: str, end: str, edge: Any) -> None:
+        node, number = edge
+        several = node.n_outputs > 1 and start == self.boxes[id(node)].key
+        self.arrows.append(Arrow(start, end, f"output {number}" if several else ""))
+
+
+def _place(edge: Any) -> Place:
+    return id(edge[0]), edge[1]
+
+
+def _reachable(roots: list[Node]) -> list[Node]:
+    """All nodes that gradients from ``roots`` reach, each before those that only it leads to."""
+    found: dict[int, Node] = {}
+    pending = list(reversed(roots))
+    while pending:
+        node = pending.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            pending += [edge[0] for edge in reversed(node.edges) if edge is not None]
+    return list(found.values())
+
+
+def _retained(node: Node) -> Iterator[Tensor]:
+    for reference in (node.retained or {}).values():
+        tensor = reference()
+        if tensor is not None:
+            yield tensor
+
+
+# -- what nodes know ----------------------------------------------------------------------------------
+
+
+def _saved_tensors(node: Node) -> list[tuple[str, Tensor]]:
+    """(argument name, tensor) of what a node saved; a list of tensors shares one name."""
+    names, saved = _names_of_saved(node), node.saved or ()
+    if saved and len(names) < len(saved):  # by far the most often there is one list, alone
+        names = [*names[:-1], *[names[-1]] * (len(saved) - len(names) + 1)] if len(names) == 1 else ["list"] * len(saved)
+    return list(zip(names, saved, strict=False))
+
+
+def _names_of_saved(node: Node) -> list[str]:
+    """The argument names of a node's saved tensors; ops keep them with their plans."""
+    plan = getattr(node, "wanted", None)
+    if plan is not None:
+        return list(plan.saves)
+    return list(getattr(getattr(node, "recipe", None), "saved", ()))
+
+
+def _layouts(nodes: list[Node], roots: list[Tensor]) -> dict[Place, Layout | tuple[int, ...]]:
+    """The layouts of what functions made, as far as roots, makers and readers tell."""
+    found: dict[Place, Any] = {_place(t._edge): t._layout for t in roots if t._edge is not None}
+    for node in nodes:
+        if hasattr(node, "wanted"):
+            found.setdefault((id(node), 0), node.wanted.call.shape)
+        for edge, layout in _inputs(node):
+            if edge is not None and isinstance(layout, Layout):
+                found.setdefault(_place(edge), layout)
+        for name, tensor in _saved_tensors(node):
+            if name == "out" and node.n_outputs == 1:
+                found.setdefault((id(node), 0), tensor._layout)
+        for tensor in _retained(node):
+            found.setdefault(_place(tensor._edge), tensor._layout)
+    return found
+
+
+def _inputs(node: Node) -> list[tuple[Any, Any]]:
+    """(edge, layout) of a node's inputs, where it remembers them."""
+    if hasattr(node, "wanted"):
+        return list(zip(node.edges, node.wanted.call.inputs, strict=False))
+    recipe = getattr(node, "recipe", None)
+    edges = [edge for edge in node.edges if edge is not None]
+    if recipe is None or len(edges) != len(recipe.wants):
+        return []
+    known = {n: t._layout for n, t in _saved_tensors(node)}
+    known |= {n.removesuffix("_layout"): v for n, v in zip(recipe.known, node.known, strict=True) if n.endswith("_layout")}
+    return [(edge, known.get(name)) for edge, name in zip(edges, recipe.wants, strict=True)]
+
+
+# -- text ---------------------------------------------------------------------------------------------
+
+
+def _shape(layout: Layout | tuple[int, ...]) -> str:
+    if not isinstance(layout, Layout):
+        return str(tuple(layout))
+    dtype = "" if layout.dtype.name == "float32" else f" {layout.dtype.name}"
+    return f"{tuple(layout.shape)}{dtype}"
+
+
+def _numbers(tensor: Tensor) -> list[str]:
+    array = tensor._data if tensor._layout.device == "cpu" else tensor.detach().cpu()._data  # type: ignore[attr-defined]
+    return _even(format_array(array, _SHOWN).split("\n"))
+
+
+def _grad(tensor: Tensor) -> list[str]:
+    grad = tensor._grad
+    first, *rest = ["None"] if grad is None else _numbers(grad)
+    return _even([f"grad {first}", *(f"     {line}" for line in rest)])
+
+
+def _even(lines: list[str]) -> list[str]:
+    """Lines of one length: centred, their columns then stay in line."""
+    width = max(map(len, lines))
+    return [line.ljust(width) for line in lines]
