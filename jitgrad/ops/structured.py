@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
-from ..layout import cache, layout_of
 from ..kernels.device_array import name_op
+from ..layout import cache, layout_of
 from ..tensor import Tensor, wrap
 from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
