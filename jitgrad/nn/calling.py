@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..hooks import RemovableHandle, add_hook
+from ..ops.part import zeros_of
 from ..ops.structured import Structured, view_of
 from ..tensor import Tensor
 from .registration import Owner
@@ -108,7 +109,10 @@ class Caller(Owner):
 
 
 class BackwardHookFunction(Structured):
-    """The same tensors, seen together by backward: gradients of all arrive at one node."""
+    """The same tensors, seen together by backward: gradients of all arrive at one node.
+
+    Where none arrives, zeros go on, as from PyTorch's node of this name.
+    """
 
     name, grad_name, function, method = "backward_hook_function", "BackwardHookFunctionBackward", False, False
     several, fresh = True, False
@@ -116,8 +120,8 @@ class BackwardHookFunction(Structured):
     def forward(tensors: list) -> tuple[Tensor, ...]:  # type: ignore[misc]
         return tuple(view_of(t, t._data, t._layout) for t in tensors)
 
-    def grad_tensors(g):  # type: ignore[misc]
-        return g
+    def grad_tensors(g, tensors_layout):  # type: ignore[misc]
+        return [zeros_of(layout) if grad is None else grad for grad, layout in zip(g, tensors_layout, strict=True)]
 
 
 class _BackwardWatch:
@@ -217,7 +221,7 @@ def _through_one_node(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]
     if not (is_grad_enabled() and any(args[k].requires_grad for k in places)):
         return args, None, None
     linked = BackwardHookFunction.apply([args[k] for k in places])
-    replaced = dict(zip(places, linked, strict=True))
+    replaced = {k: new for k, new in zip(places, linked, strict=True) if args[k].requires_grad}
     node = next(t.grad_fn for t in linked if t.grad_fn is not None)
     return tuple(replaced.get(k, a) for k, a in enumerate(args)), places, node
 

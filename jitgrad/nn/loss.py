@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..ops.loss import reduction_name
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module
@@ -22,23 +22,14 @@ __all__ = [
 ]
 
 
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that PyTorch's two old arguments meant, or the new one if they are not given."""
-    if size_average is None and reduce is None:
-        return reduction
-    old = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{old}' instead.", stacklevel=4
-    )
-    return old
-
-
 class _Loss(Module):
     """A loss of ``input`` and ``target``; ``reduction`` is "mean", "sum" or "none"."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
-        self.reduction = reduction_of(size_average, reduce, reduction)
+        if size_average is not None or reduce is not None:
+            reduction = reduction_name(reduction, size_average, reduce)
+        self.reduction = reduction
 
 
 class _WeightedLoss(_Loss):

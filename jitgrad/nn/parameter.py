@@ -26,8 +26,9 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         self = _sharing(cls, data)
-        self._requires_grad = False
-        self.requires_grad = requires_grad
+        if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        self._requires_grad = bool(requires_grad)
         return self
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
