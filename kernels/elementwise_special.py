@@ -8,6 +8,7 @@ import numpy as np
 
 from .declaration import Elementwise
 from .words import *  # noqa: F403  (the vocabulary)
+from .words_polygamma import polygamma
 
 _vectorize = np.vectorize
 
@@ -44,6 +45,50 @@ class Lgamma(Elementwise):
 
     def forward(x):
         return lgamma(x)
+
+    def grad_x(g, x):
+        return g * digamma(x)
+
+
+class Digamma(Elementwise):
+    """Derivative of ``lgamma``."""
+
+    reference, accepts, error_name, domain = digamma, "bool int float", "digamma", (0.3, 6)
+
+    def forward(x):
+        return digamma(x)
+
+    def grad_x(g, x):
+        return g * polygamma(1, x)
+
+
+class Polygamma(Elementwise):
+    """The ``n``-th derivative of ``digamma``."""
+
+    accepts, domain, function, method = "bool int float", (0.3, 6), False, False
+    error_name = "polygamma"
+
+    @staticmethod
+    def reference(x, n=1):
+        return polygamma(n, x)
+
+    def forward(x, n=1):
+        return polygamma(n, x)
+
+    def grad_x(g, x, n):
+        return g * polygamma(n + 1, x)
+
+
+class Erfinv(Elementwise):
+    """Inverse of ``erf``; infinite at -1 and 1, NaN beyond."""
+
+    reference, accepts, error_name, domain = erfinv, "bool int float", "erfinv_vml_cpu", (-0.9, 0.9)
+
+    def forward(x):
+        return erfinv(x)
+
+    def grad_x(g, out):
+        return g * (0.886226925452758 * exp(out * out))
 
 
 class Deg2rad(Elementwise):
@@ -112,8 +157,8 @@ class Logit(Elementwise):
         return log(x / (1 - x))
 
     def grad_x(g, x):
-        nan = sqrt(-1.0)  # abs is for a negative zero
-        return where((x < 0) | (x > 1), nan, g / abs(x * (1 - x)))
+        nan = sqrt(-1.0)
+        return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
 
 
 class LogitEps(Elementwise):
@@ -132,7 +177,7 @@ class LogitEps(Elementwise):
         return log(z / (1 - z))
 
     def grad_x(g, x, eps):
-        return where((x < eps) | (x > 1 - eps), 0, g / abs(x * (1 - x)))
+        return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
 
 
 class NanToNum(Elementwise):

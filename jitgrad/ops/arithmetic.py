@@ -257,6 +257,22 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
 
 
+@public
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return FUNCTIONS["digamma"](input) if n == 0 else apply("polygamma", input, int(n))
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    return polygamma(n, self)
+
+
+_polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
+method(_polygamma_method)
+
+
 @published("square")
 def square(input: Tensor, *, into: Any = None) -> Tensor:
     """``input ** 2``."""

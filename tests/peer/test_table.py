@@ -43,7 +43,7 @@ UNARY = {
     for name in (
         "abs", "neg", "sign", "sgn", "positive", "reciprocal", "sqrt", "rsqrt", "square", "exp", "exp2", "expm1",
         "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-        "acosh", "atanh", "sigmoid", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "round", "frac", "sinc",
+        "acosh", "atanh", "sigmoid", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "trunc", "round", "frac", "sinc",
         "logical_not", "bitwise_not", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "deg2rad",
         "rad2deg", "logit", "angle", "real", "imag", "conj", "relu", "selu", "celu", "nan_to_num",
     )
@@ -57,6 +57,7 @@ UNARY |= {
 }  # fmt: skip
 UNARY |= {
     "threshold": functional("threshold", 0.5, 20),
+    **{f"polygamma {n}": lambda lib, x, n=n: lib.t.polygamma(n, x) for n in (1, 2, 3)},
     "elu alpha": functional("elu", 0.7),
     "celu alpha": functional("celu", 2),
     "leaky_relu slope": functional("leaky_relu", 0.2),
@@ -144,7 +145,7 @@ def array(result):
 def assert_same_error(ours, theirs):
     assert isinstance(ours, Exception), f"PyTorch raises {theirs!r}"
     assert type(ours) is type(theirs), (ours, theirs)
-    if "invalid combination" not in str(theirs):
+    if "invalid combination" not in str(theirs) and "trigamma" not in str(theirs):
         assert str(ours) == str(theirs)
 
 
@@ -158,10 +159,22 @@ def assert_same(ours, theirs, rtol, what):
         np.testing.assert_allclose(array(ours), array(theirs), rtol=rtol, atol=rtol / 10, err_msg=what)
 
 
+def at_pole(x):
+    return np.isinf(x) or (x < 0 and int(x) == x)
+
+
 # PyTorch's own errors: its float32 gelu is rough and makes NaN of infinity; its derivative of acosh
 # below -1, where the value is NaN, is a number; 1 / 6 is a float32 in its hardsigmoid.
 ROUGH = {("gelu", "float32"): 3e-3, ("hardsigmoid", "float64"): 1e-7}
-EXCLUDED = {("gelu", "float32"): np.isinf, ("acosh", "float32"): lambda x: x <= -1, ("acosh", "float64"): lambda x: x <= -1}
+ROUGH |= {("polygamma 1", "float64"): 1e-8, ("digamma", "float64"): 1e-8}
+EXCLUDED = {
+    ("gelu", "float32"): np.isinf,
+    **{(n, d): lambda x: x == np.inf for n in ("polygamma 2", "polygamma 3") for d in ("float32", "float64")},
+    # At poles PyTorch's trigamma has large numbers, and digamma's derivative with it.
+    **{(n, d): at_pole for n in ("polygamma 1", "digamma") for d in ("int64", "float32", "float64")},
+    ("logit", "float32"): lambda x: x == 0 and np.signbit(x),
+    **{("acosh", d): lambda x: x <= -1 for d in ("float32", "float64")},
+}
 
 
 def allowed(name, dtype, values):
@@ -264,7 +277,10 @@ def test_unary_gradients(name, dtype):
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("dtype", ("float64", "complex128"))
 def test_binary_gradients(name, dtype):
-    assert_same_gradients(BINARY[name], *pairs(dtype), dtype=dtype, rtol=1e-10)
+    x, y = pairs(dtype)
+    if name == "polar" and dtype == "float64":  # PyTorch's is for positive sizes only
+        x, y = zip(*[(a, b) for a, b in zip(x, y, strict=True) if np.isfinite(a) and a > 0], strict=True)
+    assert_same_gradients(BINARY[name], x, y, dtype=dtype, rtol=1e-10)
 
 
 # -- promotion ------------------------------------------------------------------------------------
