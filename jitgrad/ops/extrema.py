@@ -11,15 +11,17 @@ from .. import dtypes, return_types
 from ..dtypes import TITLES
 from ..kernels import extrema as kernels
 from ..kernels.launch import launch
-from ..layout import Layout, normalize_dim
-from ..tensor import Tensor
+from ..layout import Layout, intern, normalize_dim
+from ..tensor import Tensor, wrap
 from .copy import cast
-from .fold import FULL, Fold, as_before, fold, plain, reduce_chunks
+from .fold import FULL, Fold, as_before, fold, plain
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
 
 __all__ = ["chosen_rule", "shared_rule"]
+
+EXTREMES = (kernels.extreme_rows, kernels.extreme_columns)
 
 
 def _check(op: str, x: Layout, dim: Any) -> None:
@@ -41,26 +43,27 @@ def _check(op: str, x: Layout, dim: Any) -> None:
             raise IndexError(f"{op}(): Expected reduction dim {d} to have non-zero size.")
 
 
-def _ordered(array: Any) -> Any:
-    return array.view(np.uint8) if array.dtype == np.bool_ else array
+def _orderable(x: Tensor) -> Tensor:
+    """Bools as bytes: kernels compare numbers."""
+    layout = x._layout
+    if layout.numpy_dtype != np.bool_:
+        return x
+    return wrap(x._data.view(np.uint8), intern(np.dtype(np.uint8), layout.shape, layout.strides, layout.device))
 
 
-def _extreme(x: Tensor, folded: Fold, largest: bool) -> tuple[Any, Any, Tensor]:
-    """(what was read, the extrema, the same as a tensor)."""
-    blocks = _ordered(folded.read(x))
-    array, out = folded.empty(x._layout.numpy_dtype)
-    reduce_chunks(kernels.extreme_rows, kernels.extreme_columns, blocks, _ordered(array), largest)
-    return blocks, array, out
+def _extreme(x: Tensor, folded: Fold, largest: bool) -> Tensor:
+    """The extrema, in the dtype of ``x``."""
+    out = folded.reduce(EXTREMES, _orderable(x), _orderable(x)._layout.numpy_dtype, largest)
+    if x._layout.numpy_dtype != np.bool_:
+        return out
+    return wrap(out._data.view(np.bool_), intern(np.dtype(np.bool_), out._layout.shape, None, out._layout.device))
 
 
 def _located(x: Tensor, folded: Fold, largest: bool) -> tuple[Tensor, Tensor]:
     """Extrema along one dim (or all), and their places."""
-    blocks, array, out = _extreme(x, folded, largest)
-    places, index = folded.empty(np.dtype(np.int64))
-    if blocks.shape[2] == 1:
-        launch(kernels.locate_rows, blocks.reshape(blocks.shape[:2]), _ordered(array).reshape(-1), places.reshape(-1))
-    else:
-        launch(kernels.locate_columns, blocks, _ordered(array), places)
+    out, index = _extreme(x, folded, largest), folded.empty(np.dtype(np.int64))
+    kernel = kernels.locate_rows if folded.flat else kernels.locate_columns
+    launch(kernel, folded.read(_orderable(x)), folded.written(_orderable(out)), folded.written(index))
     return out, index
 
 
@@ -76,9 +79,8 @@ def chosen_rule(g: Tensor, index: Tensor, layout: Layout, dim: int, keepdim: boo
 
 def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
     folded = fold(layout, dim)
-    flat = (folded.blocks[0], folded.blocks[2])
-    out = np.empty(folded.blocks, layout.numpy_dtype)
-    launch(kernels.place, g.contiguous()._data.reshape(flat), index._data.reshape(flat), out)
+    out, flat = np.empty(folded.blocks, layout.numpy_dtype), folded.blocks[::2]
+    launch(kernels.place, folded.written(g).reshape(flat), folded.written(index).reshape(flat), out)
     return folded.tensor(out, layout)
 
 
@@ -93,10 +95,9 @@ def shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> T
 
 def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
     folded = fold(x._layout, dim)
-    flat = (folded.blocks[0], folded.blocks[2])
-    blocks = folded.read(x)
+    blocks, flat = folded.read(x).reshape(folded.blocks), folded.blocks[::2]
     result = np.empty_like(blocks)
-    launch(kernels.share, blocks, out._data.reshape(flat), g.contiguous()._data.reshape(flat), result)
+    launch(kernels.share, blocks, folded.written(out).reshape(flat), folded.written(g).reshape(flat), result)
     return folded.tensor(result, x._layout)
 
 
@@ -121,7 +122,7 @@ class Max(Structured):
 
     def forward(x):
         _check("max", x._layout, None)
-        return _extreme(x, fold(x._layout, None), True)[2]
+        return _extreme(x, fold(x._layout, None), True)
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -138,7 +139,7 @@ class Min(Structured):
 
     def forward(x):
         _check("min", x._layout, None)
-        return _extreme(x, fold(x._layout, None), False)[2]
+        return _extreme(x, fold(x._layout, None), False)
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -191,7 +192,7 @@ class Amax(Structured):
 
     def forward(x, dim=(), keepdim=False):
         _check("amax", x._layout, dim)
-        return _extreme(x, fold(x._layout, dim, keepdim), True)[2]
+        return _extreme(x, fold(x._layout, dim, keepdim), True)
 
     def grad_x(g, out, x, dim, keepdim):
         return shared_rule(g, out, x, dim, keepdim)
@@ -210,7 +211,7 @@ class Amin(Structured):
 
     def forward(x, dim=(), keepdim=False):
         _check("amin", x._layout, dim)
-        return _extreme(x, fold(x._layout, dim, keepdim), False)[2]
+        return _extreme(x, fold(x._layout, dim, keepdim), False)
 
     def grad_x(g, out, x, dim, keepdim):
         return shared_rule(g, out, x, dim, keepdim)
@@ -227,7 +228,7 @@ class Aminmax(Structured):
     def forward(x, dim=None, keepdim=False):
         _check("aminmax", x._layout, dim)
         folded = fold(x._layout, dim, keepdim)
-        return return_types.aminmax(_extreme(x, folded, False)[2], _extreme(x, folded, True)[2])
+        return return_types.aminmax(_extreme(x, folded, False), _extreme(x, folded, True))
 
     def grad_x(g, out, x, dim, keepdim):
         parts = [shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]

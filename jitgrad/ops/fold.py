@@ -15,11 +15,11 @@ from ..kernels.launch import Kernel, launch
 from ..layout import CAPACITY, Layout, intern, layout_of, normalize_dims
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .copy import cast, in_layout
+from .copy import cast, contiguous, in_layout
 from .plan import is_dense
 
 __all__ = [
-    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "reduce_chunks", "spread",
+    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "spread",
 ]  # fmt: skip
 
 
@@ -37,47 +37,74 @@ class Fold:
     """The blocks (outer, n, inner) of a layout, reduced over ``dims``.
 
     ``order`` lists the dims as they are read; where memory does not lie in that order, the tensor
-    is copied first. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
+    is copied first. Where inner is 1 the blocks are ``flat``, (outer, n), and kernels for rows take
+    them. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
     """
 
-    __slots__ = ("blocks", "device", "dims", "n", "ones", "order", "ready", "results", "shape")
+    __slots__ = (
+        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "results", "shape", "source",
+        "target",
+    )  # fmt: skip
 
     def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
         self.dims, self.device = dims, layout.device
         self.order, self.ready = _read_order(layout, dims)
+        self.natural = self.ready and self.order == tuple(range(layout.ndim))
         sizes = [layout.shape[d] for d in self.order]
         reduced = [k for k, d in enumerate(self.order) if d in dims]
         first, last = (reduced[0], reduced[-1] + 1) if reduced else (len(sizes), len(sizes))
         self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
-        self.n = self.blocks[1]
+        outer, self.n, inner = self.blocks
+        self.flat = inner == 1
+        self.source, self.target = ((outer, self.n), (outer,)) if self.flat else (self.blocks, (outer, inner))
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         self.results: dict[Any, Layout] = {}
 
     def read(self, x: Tensor) -> Any:
-        """The tensor's values as a contiguous (outer, n, inner) array."""
-        if not self.ready:
-            return self._copied(x).reshape(self.blocks)
-        return x._data.transpose(self.order).reshape(self.blocks)
+        """The values of a tensor of this layout as a contiguous array of shape ``source``."""
+        if self.natural:
+            return x._data.reshape(self.source)
+        data = x._data.transpose(self.order) if self.ready else self._copied(x)
+        return data.reshape(self.source)
 
     def _copied(self, x: Tensor) -> Any:
         data = x._data.transpose(self.order)
-        layout = intern(x._layout.numpy_dtype, data.shape, _element_strides(data), x._layout.device)
+        strides = tuple(s // data.itemsize for s in data.strides)
+        layout = intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device)
         return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
 
     def tensor(self, blocks: Any, layout: Layout) -> Tensor:
-        """The tensor of ``layout``'s shape whose elements lie in an (outer, n, inner) array."""
-        data = blocks.reshape([layout.shape[d] for d in self.order])
-        data = data.transpose(np.argsort(self.order)) if layout.ndim else data
+        """The tensor of ``layout``'s shape whose elements lie in an array of shape ``source``."""
+        if self.natural:
+            return wrap(blocks.reshape(layout.shape), intern(blocks.dtype, layout.shape, None, layout.device))
+        data = blocks.reshape([layout.shape[d] for d in self.order]).transpose(np.argsort(self.order))
         return wrap(data, layout_of(data, layout.device))
 
-    def empty(self, dtype: np.dtype[Any]) -> tuple[Any, Tensor]:
-        """A new result, as an (outer, inner) array and as a tensor."""
+    def empty(self, dtype: np.dtype[Any]) -> Tensor:
+        """A new result; as an array of shape ``target`` it is ``written(result)``."""
         layout = self.results.get(dtype)
         if layout is None:
             layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
-        data = empty_for(layout)
-        return data.reshape(self.blocks[0], self.blocks[2]), wrap(data, layout)
+        return wrap(empty_for(layout), layout)
+
+    def written(self, result: Tensor) -> Any:
+        """The memory of a result, or of a gradient in its shape, as an array of shape ``target``."""
+        return contiguous(result)._data.reshape(self.target)
+
+    def reduce(self, kernels: tuple[Kernel, Kernel], x: Tensor, dtype: np.dtype[Any], *options: Any) -> Tensor:
+        """Launch the kernel for (rows, columns) on ``x``, into a new result.
+
+        One long reduction is cut into chunks, so that several threads have rows to do: the kernels
+        must allow being applied in stages.
+        """
+        out = self.empty(dtype)
+        source, target = self.read(x), out._data.reshape(self.target)
+        if self.n < CHUNKS or x._layout.numel < CHUNKED or self.blocks[0] >= threads.get_num_threads():
+            launch(kernels[not self.flat], source, target, *options)
+        else:
+            _reduce_chunks(kernels[not self.flat], source, target, options)
+        return out
 
 
 def _product(sizes: Any) -> int:
@@ -85,10 +112,6 @@ def _product(sizes: Any) -> int:
     for n in sizes:
         result *= n
     return result
-
-
-def _element_strides(data: Any) -> tuple[int, ...]:
-    return tuple(s // data.itemsize for s in data.strides)
 
 
 def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
@@ -169,30 +192,15 @@ def _invalid(op: str, dim: Any, kind: str) -> str:
     return f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n{_OVERLOADS[kind]}"
 
 
-CHUNKS, CHUNK_SIZE = 16, 1 << 14
+CHUNKS, CHUNKED = 16, 1 << 18
 
 
-def reduce_chunks(rows: Kernel, columns: Kernel, x: Any, out: Any, *options: Any) -> None:
-    """Reduce (outer, n, inner) into (outer, inner) by kernels that may be applied in stages.
-
-    One long reduction is cut into chunks along n, so that several threads have rows to do.
-    """
-    outer, n, inner = x.shape
-    small = outer >= threads.get_num_threads() or x.size < CHUNKS * CHUNK_SIZE or n < CHUNKS
-    if small or type(x) is not np.ndarray:  # a device's kernels cut long reductions themselves
-        return _reduce(rows, columns, x, out, options)
-    size = n // CHUNKS
-    partial = np.empty((outer, CHUNKS + (n % CHUNKS > 0), inner), out.dtype)
+def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
+    outer, n, rest = source.shape[0], source.shape[1], source.shape[2:]
+    size, left = divmod(n, CHUNKS)
+    partial = np.empty((outer, CHUNKS + (left > 0), *rest), target.dtype)
     for k in range(outer):
-        whole = x[k, : size * CHUNKS].reshape(CHUNKS, size, inner)
-        _reduce(rows, columns, whole, partial[k, :CHUNKS], options)
-        if n % CHUNKS:
-            _reduce(rows, columns, x[k : k + 1, size * CHUNKS :], partial[k, CHUNKS:], options)
-    return _reduce(rows, columns, partial, out, options)
-
-
-def _reduce(rows: Kernel, columns: Kernel, x: Any, out: Any, options: tuple[Any, ...]) -> None:
-    if x.shape[2] == 1:
-        launch(rows, x.reshape(x.shape[:2]), out.reshape(-1), *options)
-    else:
-        launch(columns, x, out, *options)
+        launch(kernel, source[k, : n - left].reshape(CHUNKS, size, *rest), partial[k, :CHUNKS], *options)
+        if left:
+            launch(kernel, source[k : k + 1, n - left :], partial[k, CHUNKS:], *options)
+    launch(kernel, partial, target, *options)

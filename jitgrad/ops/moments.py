@@ -17,7 +17,7 @@ from ..kernels.reduction import divide
 from ..layout import Layout
 from ..tensor import Tensor
 from .copy import cast
-from .fold import FULL, Fold, as_before, fold, plain, reduce_chunks, spread
+from .fold import FULL, Fold, as_before, fold, plain, spread
 from .reduction import mean_values, sum_values
 from .registry import FUNCTIONS, public
 from .sampling import draw
@@ -40,12 +40,9 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
             stacklevel=5,
         )
     mean = mean_values(x, folded, None)
-    array, out = folded.empty(layout.dtype.to_real().numpy)
-    blocks, center = folded.read(x), mean._data.reshape(folded.blocks[0], folded.blocks[2])
-    if blocks.shape[2] == 1:
-        launch(kernels.squares_rows, blocks.reshape(blocks.shape[:2]), center.reshape(-1), array.reshape(-1))
-    else:
-        launch(kernels.squares_columns, blocks, center, array)
+    out = folded.empty(layout.dtype.to_real().numpy)
+    kernel, array = kernels.squares_rows if folded.flat else kernels.squares_columns, folded.written(out)
+    launch(kernel, folded.read(x), folded.written(mean), array)
     launch(divide, array.reshape(-1), max(folded.n - correction, 0))
     return out, mean
 
@@ -70,15 +67,10 @@ def _var_rule(g: Tensor, x: Tensor, dim: Any, correction: float, keepdim: bool) 
 def _var_kernel(g: Tensor, x: Tensor, dim: Any, correction: float) -> Tensor:
     layout = x._layout
     folded = fold(layout, dim)
-    flat = (folded.blocks[0], folded.blocks[2])
-    blocks, center = folded.read(x), mean_values(x, folded, None)._data.reshape(flat)
-    out, g_data = np.empty(folded.blocks, layout.numpy_dtype), g.contiguous()._data.reshape(flat)
+    mean, out = mean_values(x, folded, None), np.empty(folded.source, layout.numpy_dtype)
+    kernel = kernels.deviations_rows if folded.flat else kernels.deviations_columns
     scale = _slope(layout, dim, correction)
-    if blocks.shape[2] == 1:
-        rows = blocks.reshape(blocks.shape[:2]), center.reshape(-1), g_data.reshape(-1), out.reshape(blocks.shape[:2])
-        launch(kernels.deviations_rows, *rows, scale)
-    else:
-        launch(kernels.deviations_columns, blocks, center, g_data, out, scale)
+    launch(kernel, folded.read(x), folded.written(mean), folded.written(g), out, scale)
     return folded.tensor(out, layout)
 
 
@@ -216,9 +208,7 @@ public(std_mean, method_too=False)
 
 def _norm_values(x: Tensor, order: float, folded: Fold) -> Tensor:
     if order == 2:
-        array, out = folded.empty(x._layout.dtype.to_real().numpy)
-        reduce_chunks(kernels.norm_rows, kernels.norm_columns, folded.read(x), array)
-        return out
+        return folded.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
     size = plain(x).abs()
     dims, keepdim = folded.dims, len(folded.shape) == len(folded.ones)
     if math.isinf(order):

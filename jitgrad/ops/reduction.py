@@ -14,12 +14,15 @@ from ..kernels.launch import launch
 from ..layout import Layout, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import cast
-from .fold import FULL, Fold, as_before, check_dims, check_one_dim, check_tensor, fold, plain, reduce_chunks, spread
+from .fold import FULL, Fold, as_before, check_dims, check_one_dim, check_tensor, fold, plain, spread
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
 
 __all__ = ["mean_values", "sum_values"]
+
+SUMS = (kernels.sum_rows, kernels.sum_columns)
+PRODUCTS = (kernels.prod_rows, kernels.prod_columns)
 
 
 def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
@@ -34,12 +37,12 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
 
 def sum_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
     """The sums of ``x`` outside the graph."""
+    if dtype is None and x._layout.dtype.category >= 2:
+        return folded.reduce(SUMS, x, x._layout.numpy_dtype)
     dtype = accumulated(x, dtype)
     if dtype.category >= 2:
         x = plain(x, dtype)
-    array, out = folded.empty(dtype.numpy)
-    reduce_chunks(kernels.sum_rows, kernels.sum_columns, folded.read(x), array)
-    return out
+    return folded.reduce(SUMS, x, dtype.numpy)
 
 
 def mean_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
@@ -178,10 +181,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 def _prod_values(x: Tensor, dim: int | None, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
     dtype = accumulated(x, dtype)
     x = plain(x, dtype)
-    folded = fold(x._layout, dim, keepdim)
-    array, out = folded.empty(dtype.numpy)
-    reduce_chunks(kernels.prod_rows, kernels.prod_columns, folded.read(x), array)
-    return out
+    return fold(x._layout, dim, keepdim).reduce(PRODUCTS, x, dtype.numpy)
 
 
 def _prod_gradient(g: Tensor, x: Tensor, dim: int | None) -> Tensor:
@@ -189,10 +189,9 @@ def _prod_gradient(g: Tensor, x: Tensor, dim: int | None) -> Tensor:
     source = x._layout
     x = plain(x, g._layout.dtype)
     folded = fold(source, dim)
-    blocks = folded.read(x)
+    blocks = folded.read(x).reshape(folded.blocks)
     out = np.empty_like(blocks)
-    g = g.contiguous()
-    launch(kernels.prod_others, blocks, g._data.reshape(folded.blocks[0], folded.blocks[2]), out)
+    launch(kernels.prod_others, blocks, folded.written(g).reshape(folded.blocks[::2]), out)
     return plain(folded.tensor(out, source), source.dtype)
 
 

@@ -32,7 +32,7 @@ def blocks_of(layout: Layout, dim: int) -> tuple[int, ...]:
         folded = fold(intern(layout.numpy_dtype, layout.shape), normalize_dim(dim, layout.ndim))
         if len(_blocks) > 1 << 12:
             _blocks.clear()
-        found = _blocks[key] = folded.blocks if folded.blocks[2] > 1 else folded.blocks[:2]
+        found = _blocks[key] = folded.source
     return found
 
 
@@ -146,12 +146,9 @@ class Logsumexp(Structured):
         if layout.dtype.category < 2:
             x = plain(x, dtypes.get_default_dtype())
         folded = fold(x._layout, dim, keepdim)
-        array, out = folded.empty(x._layout.numpy_dtype)
-        blocks = folded.read(x)
-        if blocks.shape[2] == 1:
-            launch(kernels.logsumexp_rows, blocks.reshape(blocks.shape[:2]), array.reshape(-1))
-        else:
-            launch(kernels.logsumexp_columns, blocks, array)
+        out = folded.empty(x._layout.numpy_dtype)
+        kernel = kernels.logsumexp_rows if folded.flat else kernels.logsumexp_columns
+        launch(kernel, folded.read(x), folded.written(out))
         return out
 
     def grad_x(g, out, x, dim, keepdim):

@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import TITLES
 from ..kernels import extrema as kernels
 from ..tensor import Tensor
-from .fold import fold, plain, reduce_chunks
+from .fold import fold, plain
 from .registry import FUNCTIONS, public
 
 __all__: list[str] = []
@@ -18,9 +18,7 @@ __all__: list[str] = []
 def _any_values(x: Tensor, dim: Any, keepdim: bool, every: bool) -> Tensor:
     folded = fold(x._layout, dim, keepdim)
     kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
-    array, out = folded.empty(np.dtype(np.uint8 if kept else np.bool_))
-    reduce_chunks(kernels.any_rows, kernels.any_columns, folded.read(x), array, every)
-    return out
+    return folded.reduce((kernels.any_rows, kernels.any_columns), x, np.dtype(np.uint8 if kept else np.bool_), every)
 
 
 @public
