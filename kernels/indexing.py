@@ -152,11 +152,11 @@ def true_places(x, out):
 
 @loop
 def unravel(places, out, shape):
-    """Flat places as rows of indices: out (m, dims)."""
+    """Flat places as indices, a row for each dim: out (dims, m)."""
     for k in range(places.size):
         rest = places[k]
         for d in range(shape.size - 1, -1, -1):
-            out[k, d] = rest % shape[d]
+            out[d, k] = rest % shape[d]
             rest //= shape[d]
 
 

@@ -75,6 +75,10 @@ class Node:
         """The same, written in differentiable ops (``create_graph=True``)."""
         return self.vjp(*grads)
 
+    def is_output(self, saved: Tensor) -> bool:
+        """Whether a saved tensor is this node's own result."""
+        return False
+
     def release(self) -> None:
         """Drop what was saved; a second backward then raises."""
         self.saved = None
@@ -86,20 +90,21 @@ class Node:
             raise RuntimeError(FREED)
         for tensor, version in zip(saved, self.versions, strict=True):
             if tensor._counter[0] != version:
-                raise RuntimeError(modified(tensor, version))
+                raise RuntimeError(modified(tensor, version, self))
         return saved
 
 
-def modified(tensor: Tensor, version: int) -> str:
+def modified(tensor: Tensor, version: int, node: Node) -> str:
+    """The words for a saved tensor that was written to; ``node`` saved it, perhaps as its own output."""
     title = tensor.type().replace("jitgrad.", "torch.")
     shape = ", ".join(map(str, tensor.shape))
-    edge = tensor._edge or getattr(tensor, "_origin", None)
-    source = f", which is output {edge[1]} of {edge[0].name()}," if edge else ""
+    edge = tensor._edge or ((node, 0) if node.is_output(tensor) else None)
+    source = f", which is output {edge[1]} of {edge[0].name().split('Backward')[0]}," if edge else ""
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{title} [{shape}]]{source} is at version {tensor._counter[0]}; expected version {version} "
         "instead. Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with torch.autograd.set_detect_anomaly(True)."
+        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )
 
 

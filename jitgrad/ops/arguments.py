@@ -76,10 +76,13 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
     """
     if target._view_kind and (record or (grad_state.enabled and target._base._requires_grad)):
         check_view_kind(target)
-    if record and target._edge is None and target._requires_grad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    if record and target._base is not None and target._base._edge is None and target._base._requires_grad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if record and target._requires_grad:
+        if target._base is not None and target._base._edge is None:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        if target._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     layout = target._layout
     if not repeats and any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
         raise RuntimeError(

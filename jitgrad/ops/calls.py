@@ -139,7 +139,7 @@ class ElementwiseNode(Node):
             raise RuntimeError(FREED)
         for tensor, version in zip(saved, self.versions):  # noqa: B905  (hot; same length by construction)
             if tensor._counter[0] != version:
-                raise RuntimeError(modified(tensor, version))
+                raise RuntimeError(modified(tensor, version, self))
         if wanted.passed:
             return self._shaped([g] * len(wanted.names))
         plan = wanted.plans.get(g._layout)
@@ -155,6 +155,11 @@ class ElementwiseNode(Node):
             return [results if k == 0 else None for k in wanted.place]
         return results if len(wanted.names) == len(wanted.place) else [results[k] if k >= 0 else None
                                                                         for k in wanted.place]  # fmt: skip
+
+    def is_output(self, saved: Any) -> bool:
+        """Whether a saved tensor is this op's result."""
+        names = zip(self.wanted.saves, self.saved or (), strict=False)
+        return any(name == "out" and tensor is saved for name, tensor in names)
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
         """Apply the same rules to tensors: differentiable to any order."""

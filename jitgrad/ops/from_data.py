@@ -193,7 +193,7 @@ def _copied(value: Any, dtype: dtypes.dtype | None, device: Any) -> Tensor:
     if isinstance(value, np.ndarray):
         _check_array(value)
         with np.errstate(over="ignore", invalid="ignore"):
-            array = np.array(value, dtype.numpy if dtype else value.dtype, order="C")
+            array = np.array(value, dtype.numpy if dtype else value.dtype, order="K")
     else:
         array = array_of(value, dtype)
     result = wrap(array, layout_of(array))

@@ -41,10 +41,10 @@ def true_places(x: Tensor) -> Tensor:
 def indices_of(x: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
     places = true_places(x)
-    out = _int64(places._layout.numel, x._layout.ndim)
+    columns = _int64(x._layout.ndim, places._layout.numel)
     if x._layout.ndim:
-        launch(kernels.unravel, places._data, out._data, np.array(x._layout.shape, np.int64))
-    return out
+        launch(kernels.unravel, places._data, columns._data, np.array(x._layout.shape, np.int64))
+    return columns.t().detach()
 
 
 @public

@@ -16,7 +16,7 @@ from ..layout import Layout, collapse, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import contiguous, copy_into
 from .create import fill_array
-from .registry import FUNCTIONS, public
+from .registry import public
 from .strided import dense_layout, extent, offset_in, restrided
 from .structured import Structured, View, view_of
 from .view import relaid
@@ -302,7 +302,7 @@ def imag(input: Tensor) -> Tensor:
 
 def _part_property(function: Any) -> property:
     def write(self: Tensor, value: Any) -> None:
-        FUNCTIONS["copy_"](function(self), value if isinstance(value, Tensor) else FUNCTIONS["tensor"](value))
+        function(self).copy_(value)
 
     return property(function, write, doc=function.__doc__)
 

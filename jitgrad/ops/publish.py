@@ -189,12 +189,12 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
         if isinstance(other, Tensor):
             call = get((self._layout, other._layout))
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
-            if call is None or recorded or other._counter is self._counter:
+            if call is None or recorded or other._counter is self._counter or self._view_kind:
                 return general(self, other)
             call.forward.write(self, other, self._data)
         else:
             call = get((self._layout, type(other)))
-            if call is None or (self._requires_grad and grad_state.enabled):
+            if call is None or (self._requires_grad and grad_state.enabled) or self._view_kind:
                 return general(self, other)
             call.forward.write(self, _CASTS[call.dtype.kind](other), self._data)
         self._counter[0] += 1

@@ -90,7 +90,7 @@ class Rot90(Structured):
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
         a, b = _distinct(dims, x._layout.ndim)
         flipped = Flip.forward(x, ((), (b,), (a, b), (a,))[k % 4])
-        return contiguous(flipped.transpose(a, b)).detach() if k % 2 else flipped
+        return flipped.transpose(a, b).detach() if k % 2 else flipped
 
     def grad_x(g, k, dims):
         return Rot90.apply(g, -k, dims)

@@ -49,6 +49,11 @@ class StructuredNode(Node):
         """Apply the rules, which are differentiable ops."""
         return self.recipe.vjp_recorded(self, *grads)
 
+    def is_output(self, saved: Tensor) -> bool:
+        """Whether a saved tensor is this op's only result."""
+        names = zip(self.recipe.saved, self.saved or (), strict=False)
+        return any(name == "out" and tensor is saved for name, tensor in names)
+
     def values(self) -> dict[str, Any]:
         """What rules may name, by name, outputs as part of the graph."""
         return self.recipe.values(self)

@@ -252,7 +252,9 @@ public(movedim, "moveaxis")
 
 
 def _matrix(x: Tensor, name: str) -> Tensor:
-    if x._layout.ndim < 2:
+    if x._layout.ndim == 0:
+        return x
+    if x._layout.ndim == 1:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got {x._layout.ndim}-D tensor."
         )
