@@ -43,9 +43,18 @@ class Generator:
     def __init__(self, device: Any = "cpu"):
         if resolve(device) != "cpu":
             raise RuntimeError(f"Device type {device} is not supported for torch.Generator() api.")
-        self.state = np.zeros(kernels.STATE_WORDS, np.uint32)
-        self.lock = threading.Lock()
-        self.manual_seed(_FIRST_SEED)
+        self._state: np.ndarray[Any, Any] | None = None
+        self.lock = threading.RLock()
+
+    @property
+    def state(self) -> np.ndarray[Any, Any]:
+        """The words that kernels draw from, seeded when first asked for: an import starts no kernel."""
+        if self._state is None:
+            with self.lock:
+                first = np.zeros(kernels.STATE_WORDS, np.uint32)
+                kernels.seed.call(first, _FIRST_SEED)  # not by launch: tapes hold what the user asked for
+                self._state = first
+        return self._state
 
     @property
     def device(self) -> device_type:

@@ -84,11 +84,18 @@ class Loop(Kernel):
     def __init__(self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None):
         self.source = LoopSource(function)
         parameters = self.source.parameters
-        super().__init__(function.__name__, self._dispatch, self.source.writes)
+        self.name, self.call = function.__name__, self._dispatch  # ``writes`` is left to __getattr__
         self.fastmath = REASSOCIATE if reassoc else CONTRACT
         self.split = tuple(parameters.index(s) for s in split)
         self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
         self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes that are not there yet: ``writes`` is read off the text when first asked for."""
+        if name != "writes":
+            raise AttributeError(f"a loop kernel has no attribute {name!r}")
+        self.writes = self.source.writes
+        return self.writes
 
     def text(self, dtype: str) -> str:
         """The self-contained source for compute dtype ``dtype``."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Set
+from functools import cached_property
 from typing import Any
 
 from .emit import INLINE, retype
@@ -27,24 +29,43 @@ class SourceError(TypeError):
 
 
 class LoopSource:
-    """Syntax tree of a loop, the words it calls, and the text of everything else that it names."""
+    """Syntax tree of a loop, the words it calls, and the text of everything else that it names.
+
+    It is parsed when first asked for: a process runs few of all loops.
+    """
 
     def __init__(self, function: Callable[..., Any], also: Set[str] = frozenset(), inline: str = INLINE):
         """``also``: further names that the text may use; ``inline``: what decorates helper functions."""
         self.known, self.inline = _KNOWN | also, inline
-        function = getattr(function, "py_func", function)  # an @njit function's Python original
-        self.name = function.__name__
-        self.tree = _tree(function)
-        self.parameters = list(inspect.signature(function).parameters)
-        self.words: set[str] = set()
+        self.function = getattr(function, "py_func", function)  # an @njit function's Python original
+        self.name = self.function.__name__
+        self.parameters = list(inspect.signature(self.function).parameters)
+        self._lines = _lines(self.function)  # now: the file may be another by the time they are parsed
         self._helpers: dict[str, str] = {}
-        self._resolve(function, self.tree)
+        self._words: set[str] = set()
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The loop's definition, everything that it names resolved."""
+        tree = _tree(self.function, self._lines)
+        self._resolve(self.function, tree)
+        return tree
+
+    @property
+    def words(self) -> set[str]:
+        """The words that the loop and its helpers call."""
+        return self._words if self.tree else set()
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Positions of the parameters that the loop stores into."""
         stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
-        self.writes = tuple(k for k, p in enumerate(self.parameters) if p in stored)
+        return tuple(k for k, p in enumerate(self.parameters) if p in stored)
 
     def text(self) -> str:
         """Constants, helper functions and the loop; words are the emitter's to add."""
-        return "\n".join([*self._helpers.values(), retype(ast.unparse(self.tree))]) + "\n"
+        loop = retype(ast.unparse(self.tree))
+        return "\n".join([*self._helpers.values(), loop]) + "\n"
 
     def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> None:
         closure = inspect.getclosurevars(function)
@@ -54,22 +75,22 @@ class LoopSource:
                 continue
             value: Any = scope.get(name)
             if name in WORDS and not inspect.isfunction(value):
-                self.words.add(name)
+                self._words.add(name)
             elif _is_constant(value):
                 self._helpers[name] = f"{name} = {value!r}"
             elif inspect.isfunction(getattr(value, "py_func", value)):
                 self._inline(name, getattr(value, "py_func", value))
             elif name not in self.known:
-                self._unknown(function, name, value)
+                self._unknown(function, tree, name, value)
 
     def _inline(self, name: str, helper: Callable[..., Any]) -> None:
-        tree = _tree(helper)
+        tree = _tree(helper, _lines(helper))
         tree.name = name
         self._resolve(helper, tree)
         self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
 
-    def _unknown(self, function: Callable[..., Any], name: str, value: Any) -> None:
-        line = next(n.lineno for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == name)
+    def _unknown(self, function: Callable[..., Any], tree: ast.FunctionDef, name: str, value: Any) -> None:
+        line = next(n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
         line += function.__code__.co_firstlineno - 1
         what = f"a {type(value).__name__}" if value is not None else "not defined"
         raise SourceError(
@@ -82,13 +103,17 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS) or (isinstance(value, tuple) and all(map(_is_constant, value)))
 
 
-def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
-    try:
-        source = inspect.getsource(function)
-    except OSError:
+def _lines(function: Callable[..., Any]) -> list[str]:
+    linecache.checkcache(function.__code__.co_filename)  # a reloaded module has another text
+    return linecache.getlines(function.__code__.co_filename, function.__globals__)
+
+
+def _tree(function: Callable[..., Any], lines: list[str]) -> ast.FunctionDef:
+    if not lines:
         raise SourceError(
             f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
-        ) from None
+        )
+    source = "".join(inspect.getblock(lines[function.__code__.co_firstlineno - 1 :]))
     tree = ast.parse(textwrap.dedent(source)).body[0]
     if not isinstance(tree, ast.FunctionDef):
         raise SourceError(f"{function.__name__}: a loop must be a function defined by def, on lines of its own")

@@ -71,6 +71,13 @@ class _Undifferentiable(Node):
         )
 
 
+def _checked(function: Callable[..., None]) -> Loop:
+    """The loop as a kernel, parsed at once: what is wrong with a user's loop shows where it is declared."""
+    kernel: Loop = make_loop(function)
+    kernel.source.tree  # noqa: B018
+    return kernel
+
+
 class KernelPair:
     """A callable op made by ``kernel_pair``."""
 
@@ -78,7 +85,7 @@ class KernelPair:
         self.name, self.shape, self.dtype, self.cuda = name, shape, dtype, cuda
         self.__doc__ = forward.__doc__ or f"User-defined op {name}."
         self.__name__ = name
-        self.forward_kernel: Loop = make_loop(forward)
+        self.forward_kernel: Loop = _checked(forward)
         parameters = self.forward_kernel.source.parameters
         self.outputs = [p for p in parameters if p.startswith("out")]
         self.inputs = [p for p in parameters if not p.startswith("out")]
@@ -97,7 +104,7 @@ class KernelPair:
 
     def backward(self, function: Callable[..., None]) -> KernelPair:
         """Set the backward loop; usable as a decorator."""
-        self.backward_kernel = make_loop(function)
+        self.backward_kernel = _checked(function)
         self.op = self._declare()
         return self
 
