@@ -54,10 +54,9 @@ def logsumexp_rows(x, out):
             out[r] = -np.inf
             continue
         top = row_largest(row)
-        base = top if abs(top) != np.inf else T(0)
         for i in range(row.size):
-            total += _exp_falling(row[i] - base)
-        out[r] = base + log(total)
+            total += _exp_falling(row[i] - top)
+        out[r] = top if abs(top) == np.inf else top + log(total)
 
 
 @loop(reassoc=True, split=("g", "y", "out"))
@@ -137,14 +136,12 @@ def logsumexp_columns(x, out):
             out[o] = -np.inf
             continue
         column_tops(x[o], top, total)
-        for j in range(inner):
-            top[j] = top[j] if abs(top[j]) != np.inf else T(0)
         for i in range(n):
             row = x[o, i]
             for j in range(inner):
                 total[j] += _exp_falling(row[j] - top[j])
         for j in range(inner):
-            out[o, j] = top[j] + log(total[j])
+            out[o, j] = top[j] if abs(top[j]) == np.inf else top[j] + log(total[j])
 
 
 @loop(split=("g", "y", "out"))
