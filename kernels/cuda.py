@@ -77,8 +77,18 @@ def synchronize() -> None:
 
 
 def _rounded(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of Python's ``math`` whose result has its argument's dtype."""
-    return lambda *args: np.result_type(*args).type(function(*args))
+    """A function of Python's ``math`` whose result has its argument's dtype, and that never raises."""
+
+    def rounded(*args: Any) -> Any:
+        kind = np.result_type(*args).type
+        try:
+            return kind(function(*args))
+        except ValueError:
+            return kind(math.nan)
+        except OverflowError:
+            return kind(math.inf)
+
+    return rounded
 
 
 def _simulated_math() -> Any:
@@ -87,9 +97,8 @@ def _simulated_math() -> Any:
         "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
         "atanh": "arctanh", "pow": "power",
     }  # fmt: skip
-    known = {n: getattr(np, names.get(n, n)) for n in dir(math) if hasattr(np, names.get(n, n))}
-    known |= {n: _rounded(getattr(math, n)) for n in ("erf", "erfc")}
-    known |= {"lgamma": _rounded(lambda x: math.inf if x <= 0 and x == int(x) else math.lgamma(x))}
+    known = {n: getattr(np, names.get(n, n), None) or _rounded(f) for n, f in vars(math).items() if callable(f)}
+    known["lgamma"] = _rounded(lambda x: math.inf if x <= 0 and x == int(x) else math.lgamma(x))
     return types.SimpleNamespace(**known)
 
 

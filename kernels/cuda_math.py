@@ -27,6 +27,7 @@ class Real:
     floor = "math.floor"
     fmod = "math.fmod"
     log = "math.log"
+    power = "math.pow"
     rint = "libdevice.rint"
     sin = "math.sin"
     sqrt = "math.sqrt"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,11 @@ class DeviceArray:
     def itemsize(self) -> int:
         """Bytes an element."""
         return self.dtype.itemsize
+
+    @property
+    def flags(self) -> Any:
+        """Has ``c_contiguous``, as NumPy's flags."""
+        return SimpleNamespace(c_contiguous=self.is_c_contiguous())
 
     @property
     def base(self) -> Allocation:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -58,6 +59,17 @@ class _Device(ast.NodeTransformer):
             return self.visit(ast.parse(found, mode="eval").body)
         self.needed[node.attr] = None
         return _name(f"np_{node.attr}")
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """float64 constants travel as bits, safe from being read as T; here they become numbers again."""
+        text = ast.unparse(node)
+        if text.endswith(".view(np.float64)") and text.startswith("np.int64("):
+            try:
+                bits = int(text[len("np.int64(") : -len(").view(np.float64)")])
+            except ValueError:
+                return self.generic_visit(node)
+            return _call("np.float64", ast.Constant(struct.unpack("<d", struct.pack("<q", bits))[0]))
+        return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Whole powers multiply: numba.cuda's are float64 for complex64."""
@@ -185,25 +197,26 @@ def self_contained(text: str, words: Iterable[str], dtype: str) -> str:
     return f"{scalar_names(dtype)}\n{writer.text()}\n{body}\n"
 
 
+# Names that end in an underscore are the template's: rules do not use them.
 _FLAT = """\
-def {name}({parameters}, n):
+def {name}({parameters}, n_):
     {scalars}
-    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+    for i_ in range(cuda.grid(1), n_, cuda.gridsize(1)):
         {loads}
         {body}
         {stores}
 """
 _STRIDED = """\
-def {name}({parameters}, geometry, n):
+def {name}({parameters}, geometry_, n_):
     {scalars}
-    ndim = int(geometry[0])
-    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
-        rest = {index}(i)
+    ndim_ = int(geometry_[0])
+    for i_ in range(cuda.grid(1), n_, cuda.gridsize(1)):
+        rest_ = {index}(i_)
         {offsets}
-        for d in range(ndim, 0, -1):
-            size = geometry[d]
-            j = {index}(rest % size)
-            rest = {index}(rest // size)
+        for d_ in range(ndim_, 0, -1):
+            size_ = geometry_[d_]
+            j_ = {index}(rest_ % size_)
+            rest_ = {index}(rest_ // size_)
             {advance}
         {loads}
         {body}
@@ -225,7 +238,7 @@ def elementwise_text(
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
-    place = (lambda a: f"{a}_array[{a}_at]") if strided else (lambda a: f"{a}_array[i]")
+    place = (lambda a: f"{a}_array[{a}_at]") if strided else (lambda a: f"{a}_array[i_]")
     every = [*arrays, *outputs]
     pieces = {
         "scalars": [f"{s} = T({s}_scalar)" for s in scalars] or ["pass"],
@@ -233,14 +246,9 @@ def elementwise_text(
         "body": body,
         "stores": [f"{place(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
         "offsets": [f"{a}_at = np.{index}(0)" for a in every],
-        "advance": [f"{a}_at = np.{index}({a}_at + j * geometry[{k + 1} * ndim + d])" for k, a in enumerate(every)],
+        "advance": [f"{a}_at = np.{index}({a}_at + j_ * geometry_[{k + 1} * ndim_ + d_])" for k, a in enumerate(every)],
     }
     parameters = ", ".join([*(f"{a}_array" for a in every), *(f"{s}_scalar" for s in scalars)])
     template = _STRIDED if strided else _FLAT
     text = fill(template, pieces, name=name, parameters=parameters, index=f"np.{index}")
     return self_contained(text, words, dtype)
-
-
-def argument_types(arguments: Sequence[Argument], dtype: str) -> list[Any]:
-    """The dtype of every run-time scalar, in order: numbers are converted before the launch."""
-    return [dtype for a in arguments if a.kind == "scalar"]
