@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import html
+import linecache
 import os
 import sys
 import threading
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .drawing import Arrow, Box, Picture
-from .kernels.launch import Kernel, observers
+from .kernels.launch import Kernel, Loop, observers
 
 __all__ = ["Entry", "Tape", "dial", "tape"]
 
@@ -34,6 +35,15 @@ class Entry:
     def arrays(self) -> list[tuple[int, Any]]:
         """(position, array) of every array argument."""
         return [(k, a) for k, a in enumerate(self.args) if hasattr(a, "dtype") and hasattr(a, "ndim")]
+
+    @property
+    def text(self) -> str:
+        """The source that was compiled for this launch; empty for a routine of a library."""
+        kernel = self.kernel
+        run = kernel.variant(self.args[kernel.dtype_from].dtype) if isinstance(kernel, Loop) else kernel.call
+        parts = [run, *(cell.cell_contents for cell in getattr(run, "__closure__", None) or ())]  # of a parallel one
+        names = [part.py_func.__code__.co_filename for part in parts if hasattr(part, "py_func")]
+        return "".join(linecache.getlines(names[0])) if names else ""
 
     def describe(self, written: bool) -> str:
         """Shapes and dtypes of the arrays that the kernel writes, or of those that it reads."""

@@ -218,9 +218,7 @@ def _curve(path: list[Point]) -> str:
     data = [f"M{_short(path[0][0])} {_short(path[0][1])}"]
     for k in range(1, len(path)):
         (x0, y0), (x1, y1) = path[k - 1], path[k]
-        if k % 2 == 0:
-            data.append(f"V{_short(y1)}")
-        elif abs(x0 - x1) < 0.05:
+        if k % 2 == 0 or abs(x0 - x1) < 0.05:
             data.append(f"V{_short(y1)}")
         else:
             middle = _short((y0 + y1) / 2)

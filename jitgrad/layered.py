@@ -50,21 +50,21 @@ def arrange(sizes: Sequence[Point], arrows: Sequence[tuple[int, int]]) -> Arrang
 def _depths(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
     """The layer of each box: as low as what it leads to allows; an end right below its makers."""
     makers: list[list[int]] = [[] for _ in range(count)]
-    unseen, heights, done = [0] * count, [0] * count, 0
+    unseen, heights, seen = [0] * count, [0] * count, 0
     for a, b in arrows:
         makers[b].append(a)
         unseen[a] += 1
     ends = [n for n in range(count) if not unseen[n]]
     ready = list(ends)
     while ready:
-        b, done = ready.pop(), done + 1
+        b, seen = ready.pop(), seen + 1
         for a in makers[b]:
             heights[a] = max(heights[a], heights[b] + 1)
             unseen[a] -= 1
             if not unseen[a]:
                 ready.append(a)
-    if done < count:
-        raise ValueError(f"arrows lead in a circle among {count - done} of {count} boxes")
+    if seen < count:
+        raise ValueError(f"arrows lead in a circle: of {count} boxes only {seen} come before an end")
     highest = max(heights, default=0)
     depths = [highest - height for height in heights]
     for n in ends:

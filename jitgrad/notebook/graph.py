@@ -84,9 +84,9 @@ class _Drawing:
     def picture(self) -> Picture:
         for node in self.nodes:
             self._function(node)
-        for (node, _), tensor in self.made.items():
-            self._tensor(tensor, "output" if any(tensor is r for r in self.roots) else "tensor")
-            self._arrow(self.boxes[node].key, self.boxes[id(tensor)].key, tensor._edge)
+        for (maker, _), tensor in self.made.items():
+            box = self._tensor(tensor, "output" if any(tensor is r for r in self.roots) else "tensor")
+            self._arrow(self.boxes[maker].key, box.key, tensor._edge)
         for root in self.roots:
             if id(root) not in self.boxes:  # a leaf, or a second output at the same place
                 self._tensor(root, "leaf" if root._requires_grad else "output")
@@ -101,21 +101,25 @@ class _Drawing:
 
     # -- boxes --------------------------------------------------------------------------------
 
-    def _box(self, thing: Any, lines: list[str], kind: str) -> Box:
-        self.boxes[id(thing)] = box = Box(f"n{len(self.boxes)}", tuple(lines), kind)
+    def _box(self, number: int, lines: list[str], kind: str) -> Box:
+        self.boxes[number] = box = Box(f"n{len(self.boxes)}", tuple(lines), kind)
         return box
 
     def _function(self, node: Node) -> None:
-        lines, layout = [node.name()], self.layouts.get((id(node), 0))
+        lines, layout = [type(node).__name__], self.layouts.get((id(node), 0))
         if layout is not None and not isinstance(node, AccumulateGrad):
             lines.append(_shape(layout))
         if self.saved and node.saved is None and _names_of_saved(node):
             lines.append("saved: freed")
-        box = self._box(node, lines, "function")
+        box = self._box(id(node), lines, "function")
         if isinstance(node, AccumulateGrad):
-            leaf = node.variable
-            source = self._box((node,), ["leaf", "no longer held"], "leaf") if leaf is None else self._tensor(leaf, "leaf")
-            self.arrows.append(Arrow(source.key, box.key))
+            self.arrows.append(Arrow(self._leaf(node).key, box.key))
+
+    def _leaf(self, node: AccumulateGrad) -> Box:
+        leaf = node.variable
+        if leaf is None:
+            return self._box(-id(node), ["leaf", "no longer held"], "leaf")
+        return self._tensor(leaf, "leaf")
 
     def _tensor(self, tensor: Tensor, kind: str, title: str = "") -> Box:
         if id(tensor) in self.boxes:
@@ -125,7 +129,7 @@ class _Drawing:
             lines += _numbers(tensor)
         if self.grads and kind != "saved" and tensor._requires_grad:
             lines += _grad(tensor)
-        return self._box(tensor, lines, kind)
+        return self._box(id(tensor), lines, kind)
 
     def _saved(self, node: Node) -> None:
         for name, tensor in _saved_tensors(node):
@@ -175,10 +179,10 @@ def _retained(node: Node) -> Iterator[Tensor]:
 
 
 def _saved_tensors(node: Node) -> list[tuple[str, Tensor]]:
-    """(argument name, tensor) of what a node saved; a list of tensors shares one name."""
+    """(argument name, tensor) of what a node saved; which of several names a list has is not known."""
     names, saved = _names_of_saved(node), node.saved or ()
-    if saved and len(names) < len(saved):  # by far the most often there is one list, alone
-        names = [*names[:-1], *[names[-1]] * (len(saved) - len(names) + 1)] if len(names) == 1 else ["list"] * len(saved)
+    if len(names) < len(saved):
+        names = (names if len(names) == 1 else ["tensor"]) * len(saved)
     return list(zip(names, saved, strict=False))
 
 
@@ -211,12 +215,13 @@ def _inputs(node: Node) -> list[tuple[Any, Any]]:
     """(edge, layout) of a node's inputs, where it remembers them."""
     if hasattr(node, "wanted"):
         return list(zip(node.edges, node.wanted.call.inputs, strict=False))
-    recipe = getattr(node, "recipe", None)
     edges = [edge for edge in node.edges if edge is not None]
+    recipe: Any = getattr(node, "recipe", None)
     if recipe is None or len(edges) != len(recipe.wants):
         return []
-    known = {n: t._layout for n, t in _saved_tensors(node)}
-    known |= {n.removesuffix("_layout"): v for n, v in zip(recipe.known, node.known, strict=True) if n.endswith("_layout")}
+    notes = zip(recipe.known, getattr(node, "known", ()), strict=True)
+    known = {n.removesuffix("_layout"): v for n, v in notes if n.endswith("_layout")}
+    known |= {n: t._layout for n, t in _saved_tensors(node)}
     return [(edge, known.get(name)) for edge, name in zip(edges, recipe.wants, strict=True)]
 
 
@@ -231,7 +236,7 @@ def _shape(layout: Layout | tuple[int, ...]) -> str:
 
 
 def _numbers(tensor: Tensor) -> list[str]:
-    array = tensor._data if tensor._layout.device == "cpu" else tensor.detach().cpu()._data  # type: ignore[attr-defined]
+    array = tensor._data if tensor._layout.device == "cpu" else tensor.detach().cpu()._data
     return _even(format_array(array, _SHOWN).split("\n"))
 
 

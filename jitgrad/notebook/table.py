@@ -18,7 +18,7 @@ class Row(NamedTuple):
     layer: str
     parameters: str  # name and shape of each
     output: str  # shape of what it returned, if inputs were given
-    count: int
+    size: int
 
 
 class Summary:
@@ -36,33 +36,22 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th style='text-align:{_side(c)}'>{cell}</th>" for c, cell in self._columns(self._head()))
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:{_side(c)}'>{html.escape(t)}</td>" for c, t in self._columns(self._cells(r)))
-            + "</tr>"
-            for r in self.rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self.totals())}</p>"
+        head, body = _html_row("th", self._head()), "".join(_html_row("td", self._cells(row)) for row in self.rows)
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{html.escape(self.totals())}</p>"
 
     def totals(self) -> str:
         """Parameters, those that training changes, and the memory that all of them take."""
-        size = f"{self.size / 2**20:.1f} MiB" if self.size >= 2**20 else f"{self.size / 2**10:.1f} KiB"
-        return f"{self.total:,} parameters, {self.trainable:,} trainable, {size}"
+        return f"{self.total:,} parameters, {self.trainable:,} trainable, {_bytes(self.size)}"
 
     def _head(self) -> list[str]:
         return ["name", "layer", "parameters", *(["output"] if self._with_outputs() else []), "count"]
 
     def _cells(self, row: Row) -> list[str]:
         output = [row.output] if self._with_outputs() else []
-        return [row.path, row.layer, row.parameters, *output, f"{row.count:,}"]
+        return [row.path, row.layer, row.parameters, *output, f"{row.size:,}"]
 
     def _with_outputs(self) -> bool:
         return any(row.output for row in self.rows)
-
-    def _columns(self, cells: list[str]) -> list[tuple[int, str]]:
-        """(number, text) of each cell, the last numbered -1."""
-        return [(k if k + 1 < len(cells) else -1, cell) for k, cell in enumerate(cells)]
 
 
 def summary(module: Any, *inputs: Any) -> Summary:
@@ -74,12 +63,12 @@ def summary(module: Any, *inputs: Any) -> Summary:
 
     >>> from jitgrad import nn
     >>> print(summary(nn.Sequential(nn.Linear(4, 2), nn.ReLU())))
-    name  layer                                         parameters             count
-    ----  --------------------------------------------  ---------------------  -----
-          Sequential                                                               0
+    name  layer                                             parameters                count
+    ----  ------------------------------------------------  ------------------------  -----
+          Sequential                                                                      0
     0     Linear(in_features=4, out_features=2, bias=True)  weight (2, 4), bias (2,)     10
-    1     ReLU()                                                                   0
-    10 parameters, 10 trainable, 0.0 KiB
+    1     ReLU()                                                                          0
+    10 parameters, 10 trainable, 40 bytes
     """
     shapes = _output_shapes(module, inputs) if inputs else {}
     rows = [_row(path, layer, shapes.get(id(layer), "")) for path, layer in module.named_modules()]
@@ -122,8 +111,18 @@ def _described(output: Any) -> str:
     return type(output).__name__
 
 
-def _side(column: int) -> str:
-    return "right" if column == -1 else "left"
+def _bytes(size: int) -> str:
+    for unit, name in ((2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def _html_row(tag: str, cells: list[str]) -> str:
+    """Texts to the left, the number at the end to the right."""
+    sides = ["left"] * (len(cells) - 1) + ["right"]
+    parts = [f"<{tag} style='text-align:{s}'>{html.escape(c)}</{tag}>" for s, c in zip(sides, cells, strict=True)]
+    return f"<tr>{''.join(parts)}</tr>"
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:
