@@ -98,7 +98,7 @@ def binary_slope(x, target, option):
 
 
 def logits_value(x, target, option):
-    return maximum(x, 0.0) - x * target + log1p(exp(-abs(x)))
+    return (1.0 - target) * x - minimum(x, 0.0) + log1p(exp(-abs(x)))
 
 
 def logits_slope(x, target, option):
