@@ -15,6 +15,7 @@ from ..layout import Layout
 from ..ops.copy import copy_into
 from ..ops.part import AsStrided, ViewAsComplex, ViewAsReal
 from ..ops.registry import FUNCTIONS
+from ..ops.sampling import cases, draw
 from ..ops.strided import empty_laid, offset_in
 from ..ops.structured import Structured
 from ..ops.view_errors import stale_message
@@ -29,6 +30,7 @@ class Laid(Structured):
     """A copy with the strides of ``layout``."""
 
     name, function, method = "laid", False, False
+    samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
 
     def forward(x, layout):
         data = empty_laid(layout)
@@ -67,6 +69,7 @@ class CopySlice(Structured):
     """A copy of ``x`` whose part at ``place`` is ``y``."""
 
     name, function, method = "copy_slice", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, seed=1), _column(draw(2, 3))))
 
     def forward(x, y, place):
         out = Laid.forward(x, _with_dtype(place.base, x._layout))
@@ -79,6 +82,10 @@ class CopySlice(Structured):
 
     def grad_y(g, place):
         return place(g)
+
+
+def _column(x: Tensor) -> Place:
+    return Place(x, x.select(1, 1))
 
 
 def _with_dtype(layout: Layout, like: Layout) -> Layout:

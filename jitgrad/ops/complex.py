@@ -10,50 +10,9 @@ from ..tensor import Tensor, wrap
 from .arithmetic import apply
 from .copy import copy_into
 from .registry import FUNCTIONS, public
-from .structured import Structured, View, view_of
+from .structured import Structured, view_of
 
 __all__ = ["Complex", "Polar"]
-
-
-class Real(View):
-    """The real part of a complex tensor, a view."""
-
-    name, grad_name, function, method = "real_part", "SelectBackward0", False, False
-
-    def forward(x):
-        return view_of(x, x._data.real)
-
-    def grad_x(g):
-        return g + 0j
-
-
-class Imag(View):
-    """The imaginary part of a complex tensor, a view."""
-
-    name, grad_name, function, method = "imaginary_part", "SelectBackward0", False, False
-
-    def forward(x):
-        return view_of(x, x._data.imag)
-
-    def grad_x(g):
-        return g * 1j
-
-
-@public
-def real(input: Tensor) -> Tensor:
-    """The real part, a view on the same memory; a real tensor is its own."""
-    return Real.apply(input) if input._layout.dtype.is_complex else input
-
-
-@public
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part, a view on the same memory; RuntimeError for real tensors."""
-    if not input._layout.dtype.is_complex:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return Imag.apply(input)
-
-
-Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
 
 
 @public

@@ -14,6 +14,7 @@ from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
 from .plan import Plan, plan_elementwise
 from .registry import public
+from .sampling import cases, draw
 from .structured import Structured
 
 __all__ = ["cast", "contiguous", "copy_into", "in_layout"]
@@ -63,6 +64,8 @@ def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
 class Clone(Structured):
     """Return a copy of ``x`` that gradients flow through."""
 
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
+
     def forward(x, memory_format=None):
         return in_layout(x, preserved(x._layout))
 
@@ -74,6 +77,7 @@ class Contiguous(Structured):
     """Copy into row-major memory."""
 
     name, grad_name, function, method = "contiguous_copy", "CloneBackward0", False, False
+    samples = cases(lambda: (draw(2, 3).t(),))
 
     def forward(x):
         return in_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
@@ -86,6 +90,7 @@ class ToCopy(Structured):
     """Cast to ``dtype``."""
 
     name, function, method = "to_copy", False, False
+    samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")))
 
     def forward(x, dtype):
         return in_layout(x, preserved(x._layout, dtype))

@@ -8,6 +8,7 @@ from typing import Any
 from ..layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from ..tensor import Tensor
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .sizes import is_int, size_argument
 from .structured import View, view_of
 from .view import relaid, reshape
@@ -19,6 +20,7 @@ class Expand(View):
     """The elements repeated along dims of size 1, without copying."""
 
     name, function, method = "expand_to", False, False
+    samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
 
     def forward(x, size):
         shape, strides = _expanded(x, size)
@@ -104,6 +106,8 @@ public(shapes_broadcast, "broadcast_shapes", method_too=False)
 class Unsqueeze(View):
     """A new dim of size 1 at ``dim``."""
 
+    samples = cases(lambda: (draw(2, 3), 1), lambda: (draw(2, 3).t(), -1))
+
     def forward(x, dim):
         layout = x._layout
         d = normalize_dim(dim, layout.ndim + 1)
@@ -127,6 +131,7 @@ class Squeeze(View):
     """Drop all dims of size 1."""
 
     name, function, method = "squeeze_all", False, False
+    samples = cases(lambda: (draw(1, 3, 1),))
 
     def forward(x):
         return _squeezed(x, range(x._layout.ndim))
@@ -139,6 +144,7 @@ class SqueezeDim(View):
     """Drop one dim if its size is 1."""
 
     name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
+    samples = cases(lambda: (draw(1, 3, 1), 0), lambda: (draw(1, 3), 1))
 
     def forward(x, dim):
         return _squeezed(x, normalize_dims(dim, x._layout.ndim))
@@ -151,6 +157,7 @@ class SqueezeDims(View):
     """Drop those of several dims whose size is 1."""
 
     name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
+    samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 
     def forward(x, dim):
         return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())

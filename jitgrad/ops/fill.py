@@ -15,6 +15,7 @@ from .copy import cast, contiguous, copy_into
 from .create import convert_number, fill_array
 from .part import Diagonal, Embedded
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .structured import Structured
 from .written import Written
 
@@ -30,6 +31,7 @@ class CopyFrom(Written):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
     name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
+    samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 
     def write(x, source):
         shape = tuple(broadcast_shapes(x._layout.shape, source._layout.shape))
@@ -67,6 +69,7 @@ class Zero(Written):
     """Set all elements to zero."""
 
     function, repeats = False, True
+    samples = cases(lambda: (draw(2, 3),))
 
     def write(x):
         fill_array(x._data, x._layout, convert_number(0, x.dtype))
@@ -79,6 +82,7 @@ class Fill(Written):
     """Set all elements to a number."""
 
     name, grad_name, function, method, repeats = "fill_number", "FillBackward2", False, False, True
+    samples = cases(lambda: (draw(2, 3), 1.5))
 
     def write(x, value):
         fill_array(x._data, x._layout, convert_number(value, x.dtype))
@@ -91,6 +95,7 @@ class FillWith(Written):
     """Set all elements to the value of a tensor without dimensions."""
 
     name, grad_name, function, method, repeats = "fill_tensor", "FillBackward3", False, False, True
+    samples = cases(lambda: (draw(2, 3), draw(seed=1)))
 
     def write(x, value):
         if value._layout.ndim:
@@ -142,6 +147,8 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
 class Tril(Written):
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
+
     def write(x, diagonal=0):
         copy_into(x._data, x._layout, _triangle(x, diagonal, True, "tril"))
 
@@ -151,6 +158,8 @@ class Tril(Written):
 
 class Triu(Written):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
+
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
 
     def write(x, diagonal=0):
         copy_into(x._data, x._layout, _triangle(x, diagonal, False, "triu"))
@@ -163,6 +172,7 @@ class DiagEmbed(Structured):
     """Matrices, in dims ``dim1`` and ``dim2`` of the result, with the last dim of ``x`` on a diagonal."""
 
     name = "diag_embed"
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1))
 
     def forward(x, offset=0, dim1=-2, dim2=-1):
         shape = x._layout.shape
@@ -182,6 +192,7 @@ class DiagonalCopy(Structured):
     """A diagonal of a matrix, copied."""
 
     name, grad_name, function, method = "diagonal_copy", "DiagonalBackward0_copy", False, False
+    samples = cases(lambda: (draw(3, 4), 1))
 
     def forward(x, offset):
         part = Diagonal.forward(x, offset, 0, 1)

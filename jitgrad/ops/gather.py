@@ -18,6 +18,7 @@ from .create import convert_number
 from .fill import zeros_like
 from .part import zeros_of
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw, draw_ints
 from .structured import Structured
 from .written import Written, through_rows
 
@@ -56,6 +57,12 @@ def number_of(value: Any, x: Tensor) -> Any:
     return convert_number(value, x._layout.dtype)
 
 
+def _places(*values: int) -> Tensor:
+    """An index for samples."""
+    data = np.array(values, np.int64)
+    return wrap(data, intern(data.dtype, data.shape, None, "cpu"))
+
+
 # -- whole slices ---------------------------------------------------------------------------------------
 
 
@@ -77,6 +84,10 @@ class IndexSelect(Structured):
     """The slices along ``dim`` that ``index`` names, an int vector; copied."""
 
     name = "index_select"
+    samples = cases(
+        lambda: (draw(3, 4), 0, draw_ints(5, below=3)),
+        lambda: (draw(3, 4), 1, draw_ints(2, below=4)),
+    )
 
     def forward(x, dim, index):
         shape = x._layout.shape
@@ -124,6 +135,10 @@ class IndexAdd(Written):
     """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
 
     name = "index_add"
+    samples = cases(
+        lambda: (draw(3, 4), 0, draw_ints(5, below=3), draw(5, 4, seed=1), 0.5),
+        lambda: (draw(4, 3).t(), 0, draw_ints(5, below=3), draw(5, 4, seed=1)),
+    )
 
     def write(x, dim, index, source, alpha=1):
         source = source if alpha == 1 else FUNCTIONS["mul"](wrap(source._data, source._layout), alpha)
@@ -141,6 +156,7 @@ class IndexCopy(Written):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
     name = "index_copy"
+    samples = cases(lambda: (draw(4, 2), 0, _places(2, 0), draw(2, 2, seed=1)))
 
     def write(x, dim, index, source):
         _write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
@@ -156,6 +172,7 @@ class IndexFill(Written):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
     name = "index_fill"
+    samples = cases(lambda: (draw(4, 2), 0, _places(2, 0), 1.5))
 
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
@@ -243,6 +260,11 @@ def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, *source: Any)
 class Gather(Structured):
     """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
 
+    samples = cases(
+        lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3)),
+        lambda: (draw(3, 4), 0, draw_ints(2, 2, below=3)),
+    )
+
     def forward(x, dim, index, sparse_grad=False):
         d, places = _element_index("gather", x, dim, index)
         out = _new(x._layout, index._layout.shape)
@@ -262,6 +284,10 @@ class ScatterAdd(Written):
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
 
     name = "scatter_add"
+    samples = cases(
+        lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1)),
+        lambda: (draw(3, 4), 0, draw_ints(2, 2, below=3), draw(3, 3, seed=1)),
+    )
 
     def write(x, dim, index, src):
         d, places = _element_index("scatter", x, dim, index, src)
@@ -289,6 +315,7 @@ class Scatter(Written):
     """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
 
     name, function, method = "scatter_source", False, False
+    samples = cases(lambda: (draw(3, 2), 0, _places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
 
     def write(x, dim, index, src):
         d, places = _element_index("scatter", x, dim, index, src)
@@ -305,6 +332,7 @@ class ScatterValue(Written):
     """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
 
     name, grad_name, function, method = "scatter_value", "ScatterBackward1", False, False
+    samples = cases(lambda: (draw(3, 2), 0, draw_ints(2, 2, below=3), 1.5))
 
     def write(x, dim, index, value):
         d, places = _element_index("scatter", x, dim, index)
@@ -369,6 +397,8 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
 class Take(Structured):
     """The elements at ``index``, counted row by row; of the index's shape."""
 
+    samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
+
     def forward(x, index):
         places, n = _flat_index("take", x, index), x._layout.numel
         out = _new(x._layout, index._layout.shape)
@@ -381,6 +411,11 @@ class Take(Structured):
 
 class Put(Written):
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
+
+    samples = cases(
+        lambda: (draw(3, 4), _places(5, 0, 11), draw(3, seed=1)),
+        lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),
+    )
 
     def write(x, index, source, accumulate=False):
         places = _flat_index("put_", x, index)

@@ -26,6 +26,7 @@ from .index_keys import apply_key
 from .mask import indices_of, true_places
 from .part import zeros_of
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw, draw_ints
 from .structured import Structured
 from .view import Alias
 from .written import Written, through_rows
@@ -66,9 +67,18 @@ def _new(layout: Layout, shape: Sequence[int]) -> Tensor:
     return wrap(empty_for(made), made)
 
 
+def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
+    """Places and pattern in a tensor of shape (2, 3, 4), for samples."""
+    return resolve(draw(2, 3, 4), indices)
+
+
 class Index(Structured):
     """The elements at ``places`` of a pattern's dims."""
 
+    samples = cases(
+        lambda: (draw(2, 3, 4), *_pattern(None, draw_ints(5, below=3))),
+        lambda: (draw(2, 3, 4), *_pattern(draw_ints(3, below=2), None, draw_ints(2, 1, below=4))),
+    )
     name, function, method = "index", False, False
 
     def forward(x, places, pattern):
@@ -84,6 +94,7 @@ class Index(Structured):
 class IndexPut(Written):
     """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""
 
+    samples = cases(lambda: _put_sample(True, None, draw_ints(5, below=3)), lambda: _put_sample(False, draw(2, 3) > 0))
     name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False
 
     def write(x, places, values, pattern, accumulate):
@@ -100,6 +111,11 @@ class IndexPut(Written):
     def grad_values(g, places, pattern, values_layout):
         return FUNCTIONS["sum_to_size"](Index.apply(g, places, pattern), values_layout.shape)
 
+
+
+def _put_sample(accumulate: bool, *indices: Any) -> tuple[Any, ...]:
+    places, pattern = _pattern(*indices)
+    return draw(2, 3, 4), places, draw(*pattern.result, seed=1), pattern, accumulate
 
 
 # -- from index tensors to places ---------------------------------------------------------------------

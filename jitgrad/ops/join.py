@@ -14,6 +14,7 @@ from .copy import cast, copy_into
 from .create import into_out
 from .part import Slice
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .structured import Structured
 
 __all__ = ["cat", "stack"]
@@ -68,6 +69,7 @@ class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
     name, function, method = "cat_list", False, False
+    samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
     def forward(tensors, dim):
         d, shape = _cat_shape(tensors, dim)
@@ -101,6 +103,7 @@ class Stack(Structured):
     """Tensors of one shape side by side along a new dim ``dim``."""
 
     name, function, method = "stack_list", False, False
+    samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))
 
     def forward(tensors, dim):
         shape = tensors[0]._layout.shape

@@ -17,6 +17,7 @@ from .fill import zeros_like
 from .gather import folded
 from .part import zeros_of
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .structured import Structured
 from .written import Written, through_rows
 
@@ -97,6 +98,7 @@ class MaskedFill(Written):
     """Set the elements where ``mask`` is true to a number."""
 
     name, function, method = "masked_fill_number", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
     def write(x, mask, value):
         _check_mask("masked_fill_", mask)
@@ -110,6 +112,7 @@ class MaskedFillWith(Written):
     """Set the elements where ``mask`` is true to the value of a tensor without dimensions."""
 
     name, grad_name, function, method = "masked_fill_tensor", "MaskedFillBackward1", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
 
     def write(x, mask, value):
         _check_mask("masked_fill_", mask)
@@ -148,6 +151,7 @@ class MaskedSelect(Structured):
     """The elements where ``mask``, of the same shape, is true: a vector."""
 
     name, grad_name, function, method = "masked_select_places", "MaskedSelectBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0)))
 
     def forward(x, places):
         layout = intern(x._layout.numpy_dtype, (places._layout.numel,), None, x._layout.device)
@@ -163,6 +167,7 @@ class PutPlaces(Written):
     """Set the elements at checked places, counted row by row, to those of ``source``."""
 
     name, grad_name, function, method = "put_places", "MaskedScatterBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
 
     def write(x, places, source):
         rows = folded(source, (1, -1, 1))[:, : places._layout.numel]  # type: ignore[arg-type]

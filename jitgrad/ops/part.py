@@ -16,7 +16,8 @@ from ..layout import Layout, collapse, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import contiguous, copy_into
 from .create import fill_array
-from .registry import public
+from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .strided import dense_layout, extent, offset_in, restrided
 from .structured import Structured, View, view_of
 from .view import relaid
@@ -39,6 +40,10 @@ class Embedded(Structured):
     """
 
     name, grad_name, function, method = "embedded", "EmbeddedBackward0", False, False
+    samples = cases(
+        lambda: (draw(3), draw(2, 3)._layout, Select, (0, 1)),
+        lambda: (draw(2, 2, 3), draw(2, 4)._layout, Unfold, (1, 3, 1)),
+    )
 
     def forward(x, layout, op, args):
         out = zeros_of(intern(x._layout.numpy_dtype, layout.shape, None, x._layout.device))
@@ -74,6 +79,8 @@ class Part(View, abstract=True):
 class Select(Part):
     """The slice at ``index`` of dim ``dim``, without that dim."""
 
+    samples = cases(lambda: (draw(2, 3), 1, -1))
+
     def forward(x, dim, index):
         layout = x._layout
         if not layout.ndim:
@@ -94,6 +101,7 @@ class Slice(Part):
     """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
 
     name, function, method = "slice", False, False
+    samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
 
     def forward(x, dim, start, end, step):
         return view_of(x, x._data[(slice(None),) * dim + (slice(start, end, step),)])
@@ -123,6 +131,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 class Diagonal(Part):
     """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
 
+    samples = cases(lambda: (draw(2, 3, 4), 1, 0, 2), lambda: (draw(3, 2), -1))
+
     def forward(x, offset=0, dim1=0, dim2=1):
         layout = x._layout
         a, b = normalize_dim(dim1, layout.ndim), normalize_dim(dim2, layout.ndim)
@@ -144,6 +154,7 @@ class Unfold(Part):
     """All slices of length ``size`` of a dim, ``step`` apart, as a new last dim."""
 
     overlapping, function = True, False
+    samples = cases(lambda: (draw(2, 5), 1, 3, 1))
 
     def forward(x, dimension, size, step):
         layout = x._layout
@@ -168,6 +179,10 @@ class AsStrided(Part):
     """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
 
     name, overlapping, function, method = "as_strided_from", True, False, False
+    samples = cases(
+        lambda: (draw(3, 4), (3, 3), (2, 1), 1),
+        lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),
+    )
 
     def forward(x, size, stride, offset):
         return relaid(x, size, stride, offset)
@@ -214,6 +229,7 @@ class ViewAsReal(View):
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
 
     name = "view_as_real"
+    samples = cases(lambda: (FUNCTIONS["complex"](draw(2, 3), draw(2, 3, seed=1)),))
 
     def forward(x):
         layout = x._layout
@@ -229,6 +245,7 @@ class ViewAsComplex(View):
     """A real tensor whose last dim has size 2 as a complex one."""
 
     name = "view_as_complex"
+    samples = cases(lambda: (draw(3, 2),))
 
     def forward(x):
         layout = x._layout
@@ -259,6 +276,7 @@ class ViewAsDtype(View):
     """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
 
     name, function, method = "view_as_dtype", True, False
+    samples = cases(lambda: (draw(2, 3), by_name("int64")))
 
     def forward(x, dtype):
         dtype = by_name("float64") if dtype is float else dtype

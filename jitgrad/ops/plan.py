@@ -105,7 +105,7 @@ def _launcher(
 
 def first_element(array: Any) -> Any:
     """A one-element contiguous view at the array's start; strided kernels index from it."""
-    return array[(slice(0, 1),) * array.ndim].ravel()
+    return (array[(slice(0, 1),) * array.ndim] if array.ndim else array).ravel()
 
 
 def plan_elementwise(

@@ -21,6 +21,7 @@ from .create import as_dtype, finished, new, uninitialised_like
 from .fill import zeros_like
 from .part import ViewAsReal
 from .registry import FUNCTIONS, public
+from .sampling import cases
 from .sizes import size_argument
 from .structured import Structured
 from .written import Written
@@ -59,6 +60,7 @@ class _Draw(Written, abstract=True):
     """A random fill: no gradient passes it."""
 
     function = method = False
+    samples = cases()  # never the same twice
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.grad_x = lambda g: zeros_like(g)  # type: ignore[attr-defined]
@@ -327,7 +329,7 @@ for _function in (randint, randint_like, randperm):
 class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
-    name, function, method = "bernoulli_of", False, False
+    name, function, method, samples = "bernoulli_of", False, False, cases()
 
     def forward(x, generator):
         out = uninitialised_like("bernoulli", x)

@@ -16,6 +16,7 @@ from ..tensor import Tensor, wrap
 from .copy import cast, contiguous, copy_into
 from .part import Slice
 from .registry import public
+from .sampling import cases, draw
 from .sizes import is_int, size_argument
 from .structured import Structured
 
@@ -39,6 +40,7 @@ class Flip(Structured):
     """The elements in reverse order along dims."""
 
     name, function, method = "flip_dims", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
     def forward(x, dims):
         layout, out = x._layout, _new(x._layout)
@@ -85,6 +87,8 @@ public(flipud)
 class Rot90(Structured):
     """Turned by ``k`` quarters in the plane of two dims, from the first towards the second."""
 
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3, 2), 2, (1, 2)), lambda: (draw(2, 3), -1))
+
     def forward(x, k=1, dims=(0, 1)):
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -103,6 +107,7 @@ class Roll(Structured):
     """The elements moved round along dims."""
 
     name, function, method = "roll_dims", False, False
+    samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
     def forward(x, shifts, dims):
         result = wrap(x._data, x._layout)
@@ -155,6 +160,7 @@ class Repeat(Structured):
     """The tensor laid out ``times`` along each dim."""
 
     name, function, method = "repeat_dims", False, False
+    samples = cases(lambda: (draw(2, 3), (2, 1, 2)))
 
     def forward(x, times):
         layout = x._layout

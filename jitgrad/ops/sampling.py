@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 
 from ..layout import layout_of
 from ..tensor import Tensor, wrap
 
-__all__ = ["draw", "draw_ints"]
+__all__ = ["cases", "draw", "draw_ints"]
 
 
 def draw(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> Tensor:
@@ -21,3 +24,13 @@ def draw_ints(*shape: int, below: int, seed: int = 0) -> Tensor:
     """An int64 tensor of values from 0 to ``below`` - 1."""
     data = np.asarray(np.random.default_rng((seed, *shape)).integers(0, below, shape), np.int64)
     return wrap(data, layout_of(data))
+
+
+def cases(*makers: Callable[[], tuple[Any, ...]]) -> Any:
+    """An op's ``samples``: the positional arguments that each of ``makers`` returns."""
+
+    def samples() -> Iterator[Any]:
+        for make in makers:
+            yield make(), {}
+
+    return staticmethod(samples)

@@ -11,6 +11,7 @@ from ..layout import intern, normalize_dim
 from ..tensor import Tensor
 from .part import Slice, zeros_of
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .sizes import is_int
 from .structured import View, view_of
 
@@ -45,6 +46,7 @@ class Split(View):
     """Parts of ``size`` along a dim."""
 
     name, several, function, method = "split_even", True, False, False
+    samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
         return _parts(x, _even(x._layout.shape[dim], size), dim)
@@ -57,6 +59,7 @@ class SplitWithSizes(View):
     """Parts of given sizes along a dim."""
 
     name, several, function, method = "split_sizes", True, False, False
+    samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
         return _parts(x, sizes, dim)
@@ -69,6 +72,7 @@ class Unbind(View):
     """The slices along a dim, without that dim."""
 
     name, several, function, method = "unbind_dim", True, False, False
+    samples = cases(lambda: (draw(2, 3), 1))
 
     def forward(x, dim):
         lead = (slice(None),) * dim

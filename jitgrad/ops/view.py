@@ -14,6 +14,7 @@ from ..layout import Layout, cache, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .sizes import as_ints, infer_size, is_int, size_argument
 from .strided import restrided, view_strides
 from .structured import Structured, View, view_of
@@ -49,6 +50,7 @@ class Reshaped(View):
     """The same elements in another shape."""
 
     name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (6, 4)), lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
 
     def forward(x, shape):
         full, strides, layout = _strides_as(x, shape)
@@ -69,6 +71,7 @@ class UnsafeView(Structured):
     """The elements of a fresh copy in another shape; not a view to anybody else."""
 
     name, function, method, fresh = "unsafe_view", False, False, False
+    samples = cases(lambda: (draw(2, 3), (6,)))
 
     def forward(x, shape):
         return wrap(x._data.reshape(shape), intern(x._layout.numpy_dtype, shape, None, x._layout.device))
@@ -164,6 +167,7 @@ class Permute(View):
     """The dims in another order."""
 
     name, function, method = "permute_dims", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
 
     def forward(x, dims):
         return view_of(x, x._data.transpose(dims), key=dims)
@@ -176,6 +180,7 @@ class Transpose(View):
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 
     aliases = ("swapaxes", "swapdims")
+    samples = cases(lambda: (draw(2, 3, 4), 0, -1))
 
     def forward(x, dim0, dim1):
         n = x._layout.ndim
@@ -190,6 +195,7 @@ class T(View):
     """The transpose of a matrix; vectors and scalars stay as they are."""
 
     name = "t"
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
 
     def forward(x):
         if x._layout.ndim > 2:
@@ -204,6 +210,7 @@ class Alias(View):
     """The tensor itself, as a view of it."""
 
     name, function, method = "alias", False, False
+    samples = cases(lambda: (draw(2, 3),))
 
     def forward(x):
         return view_of(x, x._data, x._layout)
