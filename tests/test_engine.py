@@ -90,7 +90,7 @@ def test_saved_tensor_modified():
     y.mul_(2.0)
     message = (
         r"one of the variables needed for gradient computation has been modified by an inplace operation: "
-        r"\[torch.FloatTensor \[2\]\], which is output 0 of MulBackward0, is at version 1; expected version 0 instead"
+        r"\[torch.FloatTensor \[2\]\], which is output 0 of Mul, is at version 1; expected version 0 instead"
     )
     with pytest.raises(RuntimeError, match=message):
         z.sum().backward()

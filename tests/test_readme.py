@@ -10,21 +10,28 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
 
 
-def test_blocks_run_one_after_the_other(capsys):
+def run(block, scope, folder):
+    """Run a block as a file of its own: kernels are compiled from their source text."""
+    file = folder / f"block{len(list(folder.iterdir()))}.py"
+    file.write_text(block, encoding="utf-8")
+    exec(compile(block, str(file), "exec"), scope)
+
+
+def test_blocks_run_one_after_the_other(capsys, tmp_path):
     scope = {}
     for block in BLOCKS:
         if "(Elementwise)" not in block:  # belongs into kernels/elementwise.py; tested there
-            exec(compile(block, "README.md", "exec"), scope)
+            run(block, scope, tmp_path)
     first_loss = capsys.readouterr().out.splitlines()[0]
     assert re.fullmatch(r"tensor\(.*, grad_fn=<MseLossBackward0>\)", first_loss)
     assert float(re.search(r"[\d.e-]+", first_loss)[0]) < 0.01
 
 
-def test_own_loop_and_its_backward_are_adjoint():
+def test_own_loop_and_its_backward_are_adjoint(tmp_path):
     import jitgrad
 
     scope = {}
-    exec(next(block for block in BLOCKS if "kernel_pair(" in block), scope)
+    run(next(block for block in BLOCKS if "kernel_pair(" in block), scope, tmp_path)
     x, y = (jitgrad.randn(20, dtype=jitgrad.float64) for _ in range(2))
     x.requires_grad_()
     result = scope["moving_average"](x, 0.1)  # linear in x: <y, Ax> = <A'y, x>
