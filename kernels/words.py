@@ -3,21 +3,23 @@
 from jitgrad.kernels import (
     words_arc,
     words_basic,
+    words_erf,
     words_exp,
+    words_gamma,
     words_log,
     words_logic,
     words_pow,
-    words_special,
     words_trig,
 )
 from jitgrad.kernels.words_arc import *  # noqa: F403
 from jitgrad.kernels.words_basic import *  # noqa: F403
+from jitgrad.kernels.words_erf import *  # noqa: F403
 from jitgrad.kernels.words_exp import *  # noqa: F403
+from jitgrad.kernels.words_gamma import *  # noqa: F403
 from jitgrad.kernels.words_log import *  # noqa: F403
 from jitgrad.kernels.words_logic import *  # noqa: F403
 from jitgrad.kernels.words_pow import *  # noqa: F403
 from jitgrad.kernels.words_registry import WORDS, Word, word
-from jitgrad.kernels.words_special import *  # noqa: F403
 from jitgrad.kernels.words_trig import *  # noqa: F403
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     *words_log.__all__,
     *words_logic.__all__,
     *words_pow.__all__,
-    *words_special.__all__,
+    *words_erf.__all__,
+    *words_gamma.__all__,
     *words_trig.__all__,
 ]

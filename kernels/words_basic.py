@@ -183,10 +183,10 @@ class fmod:
         return np.fmod(a, b)
 
     def int(a, b):
-        # -1 is kept from the division because the smallest integer by it traps.
+        # Numba's % has the sign of b. -1 is kept from it: the smallest integer by it traps.
         harmless = T(1) if (b == T(0)) | ((b < T(0)) & (T(b + T(1)) == T(0))) else b
-        rest = T(np.abs(a) % np.abs(harmless))
-        return T(-rest) if a < T(0) else rest
+        rest = T(a % harmless)
+        return T(rest - harmless) if (rest != T(0)) & ((a < T(0)) != (rest < T(0))) else rest
 
 
 @word(np.remainder)
@@ -285,15 +285,17 @@ class nextafter:
     def float32(a, b):
         bits = np.float32(a).view(np.int32)
         up = (b > a) == (a > 0.0)
-        step = np.int32(np.int32(bits + np.int32(1)) if up else np.int32(bits - np.int32(1)))
+        step = np.int32(bits + (np.int32(1) if up else np.int32(-1)))
         least = np.copysign(np.int32(1).view(np.float32), b)
         moved = least if a == 0.0 else step.view(np.float32)
-        return a + b if (a != a) | (b != b) else (b if a == b else moved)
+        moved = b if a == b else moved
+        return a + b if (a != a) | (b != b) else moved
 
     def float64(a, b):
         bits = np.float64(a).view(np.int64)
         up = (b > a) == (a > 0.0)
-        step = np.int64(bits + np.int64(1)) if up else np.int64(bits - np.int64(1))
+        step = np.int64(bits + (np.int64(1) if up else np.int64(-1)))
         least = np.copysign(np.int64(1).view(np.float64), b)
         moved = least if a == 0.0 else step.view(np.float64)
-        return a + b if (a != a) | (b != b) else (b if a == b else moved)
+        moved = b if a == b else moved
+        return a + b if (a != a) | (b != b) else moved

@@ -60,8 +60,8 @@ class trunc_divide:
         # -1 is kept from the division because the smallest integer by it traps.
         minus = (b < T(0)) & (T(b + T(1)) == T(0))
         harmless = T(1) if (b == T(0)) | minus else b
-        rest = T(np.abs(a) % np.abs(harmless))
-        rest = T(-rest) if a < T(0) else rest
+        rest = T(a % harmless)
+        rest = T(rest - harmless) if (rest != T(0)) & ((a < T(0)) != (rest < T(0))) else rest
         whole = T(-a) if minus else T(T(a - rest) // harmless)
         return T(0) if b == T(0) else whole
 

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "lifted", "word"]
 
 # What bodies name; only their text is ever used, in which these two have the meanings above.
 T = D = np.float64
@@ -99,7 +99,7 @@ class Word:
         return f"<word {self.name}({', '.join(self.parameters)})>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WORDS.__getitem__, (self.name,)
+        return _named, (self.name,)
 
     def supports(self, dtype_name: str) -> bool:
         """Whether the word has a body for that dtype."""
@@ -146,11 +146,15 @@ class Word:
             return (self.reference or self.interpreted)(*args)
 
     def interpreted(self, *args: Any) -> Any:
-        """Run the float64 body itself, element by element, in the Python interpreter."""
-        given = [np.asarray(a) for a in args]
-        dtype = np.result_type(*given, np.float32)
-        result = _scalar(self, np.dtype(dtype).name)(*given)
-        return result.astype(dtype) if result.dtype.kind in "fc" else result
+        """Run the body itself, element by element, in the Python interpreter.
+
+        The arguments are broadcast and converted to their common dtype, at least float32.
+        """
+        dtype = np.result_type(*args, np.float32)
+        given = np.broadcast_arrays(*(np.asarray(a, dtype) for a in args))
+        body = _scalar(self, dtype.name)
+        result = [body(*at) for at in zip(*(a.ravel() for a in given), strict=True)]
+        return np.array(result).reshape(given[0].shape)[()]
 
     def _text(self, kind: str) -> str:
         return _bodies(self._file)[self.name, kind]
@@ -180,6 +184,29 @@ def word(
         return made
 
     return declare
+
+
+def lifted(function: Callable[[float], float]) -> Callable[..., Any]:
+    """Return a function of one Python float as one of arrays that keeps their dtype.
+
+    Where it raises (a pole, an overflow) the result is infinite.
+    """
+
+    def at(x: float) -> float:
+        try:
+            return function(x)
+        except (ValueError, OverflowError):
+            return math.inf
+
+    def applied(x: Any) -> Any:
+        x = np.asarray(x, np.result_type(x, np.float32))
+        return np.vectorize(at, otypes=[x.dtype])(x)[()]
+
+    return applied
+
+
+def _named(name: str) -> Word:
+    return WORDS[name]
 
 
 @functools.cache
@@ -213,11 +240,11 @@ class _DoubleConstants(ast.NodeTransformer):
 
 @functools.cache
 def _scalar(made: Word, dtype_name: str) -> Callable[..., Any]:
-    """The word as a plain Python function on arrays, made of the text that kernels get."""
+    """The word as a plain Python function of scalars, made of the text that kernels get."""
     names: dict[str, Any] = {"np": np, "math": math, "T": np.dtype(dtype_name).type}
     pending = [made]
     while pending:
         text = (current := pending.pop()).source(dtype_name)
         exec(compile(text, f"<word {current.name}>", "exec"), names)
         pending += [WORDS[n] for n in current.uses(dtype_name) if n not in names]
-    return np.vectorize(names[made.name])
+    return names[made.name]

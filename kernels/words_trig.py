@@ -170,13 +170,17 @@ class _radians:
     """
 
     def float64(high, low):
+        negative = high < np.int64(0)
+        high = np.int64(~high) if negative else high
+        low = np.int64(np.int64(0x7FFFFFFFFFFFFFFF) - low) if negative else low
         start = np.float64(np.int64(high & np.int64(-274877906944)))
         rest = np.float64(np.int64(high & np.int64(274877906943)))
         rest = rest + np.float64(low) * 1.0842021724855044e-19
         large = start * 3.406121610247037e-19
         small = rest * 3.4061215800865545e-19 - start * 3.016048264905552e-27
         total = large + small
-        return total, (large - total) + small
+        tail = (large - total) + small
+        return (-total if negative else total), (-tail if negative else tail)
 
 
 @word(internal=True)
@@ -217,7 +221,7 @@ class _tan_reduced:
         return (-cosine if turned else sine) / (sine if turned else cosine)
 
 
-@word(np.tan, cuda="math.tan", ulp={"float32": 3, "float64": 4})
+@word(np.tan, cuda="math.tan", ulp={"float32": 3, "float64": 3})
 class tan:
     """The tangent of x radians."""
 
