@@ -1,0 +1,48 @@
+# What type checkers see of the package: classes and settings by name, ops as they are published.
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
+
+from . import autograd as autograd
+from . import cuda as cuda
+from . import datasets as datasets
+from . import debug as debug
+from . import nn as nn
+from . import notebook as notebook
+from . import optim as optim
+from . import testing as testing
+from . import utils as utils
+from .autograd.grad_mode import enable_grad as enable_grad
+from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from .autograd.grad_mode import no_grad as no_grad
+from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .dtypes import dtype as dtype
+from .kernels.declaration import Elementwise as Elementwise
+from .layout import Size as Size
+from .ops.kernel_pair import kernel_pair as kernel_pair
+from .random import Generator as Generator
+from .tensor import Tensor as Tensor
+
+__version__: str
+tensor: Any
+arange: Any
+as_tensor: Any
+cat: Any
+empty: Any
+empty_like: Any
+eye: Any
+full: Any
+full_like: Any
+linspace: Any
+ones: Any
+ones_like: Any
+rand: Any
+rand_like: Any
+randint: Any
+randn: Any
+randperm: Any
+stack: Any
+where: Any
+zeros: Any
+zeros_like: Any
+norm: Any
