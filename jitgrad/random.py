@@ -94,7 +94,7 @@ class Generator:
         if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
             raise TypeError("RNG state must be a torch.ByteTensor")
         with self.lock:
-            kernels.unpack_state(new_state.numpy(), self.state)  # type: ignore[attr-defined]
+            kernels.unpack_state(new_state.numpy(), self.state)
         return self
 
     def clone_state(self) -> Generator:

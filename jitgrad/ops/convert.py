@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,14 +11,14 @@ import numpy as np
 from .. import dtypes, formatting
 from ..device import device as device_type
 from ..device import move, resolve
-from ..layout import layout_of, normalize_dim
-from ..tensor import Tensor, address, method, wrap
+from ..layout import normalize_dim
+from ..tensor import Tensor, address, method
 from .copy import ToCopy, cast
 from .create import as_dtype
-from .from_data import LegacyType, from_numpy
-from .registry import FUNCTIONS, public
+from .from_data import LegacyType
+from .registry import public
 
-__all__ = ["host_array", "to"]
+__all__ = ["host_array", "on_host", "to"]
 
 
 def host_array(x: Tensor) -> np.ndarray:
@@ -40,17 +39,18 @@ def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
     if self._layout.numel != 1:
         raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
-    return _on_host(self).item()
+    return on_host(self).item()
 
 
-def _on_host(x: Tensor) -> np.ndarray:
+def on_host(x: Tensor) -> np.ndarray:
+    """The values, copied from another device if need be."""
     return host_array(x if x._layout.device == "cpu" else x.detach().cpu())
 
 
 @method
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers; a number for a tensor without dimensions."""
-    return _on_host(self).tolist()
+    return on_host(self).tolist()
 
 
 @method
@@ -63,11 +63,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return _on_host(self) if force else host_array(self)
+    return on_host(self) if force else host_array(self)
 
 
 def _to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    array = self.numpy()  # type: ignore[attr-defined]
+    array = self.numpy()
     if copy is None:
         return array if dtype is None else array.astype(dtype, copy=False)
     return np.array(array, dtype=dtype, copy=copy)
@@ -113,7 +113,7 @@ def _to_bool(self: Tensor) -> bool:
     if count != 1:
         what = "no values" if count == 0 else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-    return bool(_on_host(self).item())
+    return bool(on_host(self).item())
 
 
 def _to_index(self: Tensor) -> int:
@@ -139,7 +139,7 @@ def _contains(self: Tensor, element: Any) -> bool:
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
-    return bool((self == element).any())
+    return bool((self == element).any())  # type: ignore[attr-defined]
 
 
 def _reverse(self: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def _format(self: Tensor, spec: str) -> str:
 def _print(self: Tensor) -> str:
     edge = self._edge
     return formatting.tensor_repr(
-        _on_host(self), requires_grad=self._requires_grad, grad_fn_name=edge[0].name() if edge else None,
+        on_host(self), requires_grad=self._requires_grad, grad_fn_name=edge[0].name() if edge else None,
         device=str(self._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 
@@ -276,11 +276,15 @@ for _function in (numel, is_floating_point, is_complex):
     public(_function)
 public(is_tensor, method_too=False)
 Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[attr-defined]
-Tensor.nbytes = property(lambda self: self._layout.numel * self._layout.dtype.itemsize, doc="Bytes of all elements.")
-Tensor.itemsize = property(element_size, doc="Bytes an element.")  # type: ignore[attr-defined]
-Tensor.is_cuda = property(lambda self: self._layout.device != "cpu", doc="Whether the values are on a CUDA device.")
-Tensor.is_cpu = property(lambda self: self._layout.device == "cpu", doc="Whether the values are on the CPU.")
-Tensor.is_sparse = property(lambda self: False, doc="Always False: there are no sparse tensors.")
+_PROPERTIES = {
+    "nbytes": (lambda self: self._layout.numel * self._layout.dtype.itemsize, "Bytes of all elements."),
+    "itemsize": (element_size, "Bytes an element."),
+    "is_cuda": (lambda self: self._layout.device != "cpu", "Whether the values are on a CUDA device."),
+    "is_cpu": (lambda self: self._layout.device == "cpu", "Whether the values are on the CPU."),
+    "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
+}
+for _name, (_getter, _doc) in _PROPERTIES.items():
+    setattr(Tensor, _name, property(_getter, doc=_doc))
 
 
 # -- to another dtype or device -----------------------------------------------------------------------
@@ -364,75 +368,3 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
     """The tensor on a CUDA device; AssertionError where there is none."""
     where = "cuda" if device is None else device_type(device)
     return _converted(self, None, resolve(where), False)
-
-
-# -- copying, pickling, exchange ----------------------------------------------------------------------
-
-
-def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool) -> Tensor:
-    """Undo pickling."""
-    result = wrap(array, layout_of(array))
-    result.__class__ = kind
-    result._requires_grad = requires_grad
-    return result
-
-
-def _user_state(x: Tensor) -> dict[str, Any] | None:
-    return {k: v for k, v in x.__dict__.items() if not k.startswith("_")} or None
-
-
-@method
-def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    return _rebuild, (self.__class__, _on_host(self), self._requires_grad), _user_state(self)
-
-
-@method
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if self._edge is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
-            "see https://github.com/pytorch/pytorch/pull/103001"
-        )
-    if id(self) in memo:
-        return memo[id(self)]
-    result = self.detach().clone()
-    result.__class__ = self.__class__
-    result._requires_grad = self._requires_grad
-    memo[id(self)] = result
-    if self._grad is not None:
-        result._grad = copy.deepcopy(self._grad, memo)
-    result.__dict__.update(copy.deepcopy(_user_state(self) or {}, memo))
-    return result
-
-
-@method
-def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
-    if self._requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return host_array(self).__dlpack__(**options)
-
-
-@method
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return self._data.__dlpack_device__()
-
-
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor on the memory of any object that has ``__dlpack__``."""
-    array = np.from_dlpack(ext_tensor)
-    if not array.flags.writeable:  # NumPy's caution towards old exporters; tensors are writable
-        array = _writable(array)
-    return from_numpy(array)
-
-
-def _writable(array: np.ndarray) -> np.ndarray:
-    class Memory:
-        __array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
-        owner = array
-
-    return np.asarray(Memory())
-
-
-public(from_dlpack, method_too=False)
-FUNCTIONS["is_tensor"] = is_tensor

@@ -143,10 +143,13 @@ def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
 
     def make(op: str, size: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
         check_no_negative(op, size)
-        return new(dtype, size, device) if value is None else _constant(convert_number(value, dtype), size, dtype, device)
+        if value is None:
+            return new(dtype, size, device)
+        return _constant(convert_number(value, dtype), size, dtype, device)
 
     def create(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
-               pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None, **named: Any) -> Tensor:  # fmt: skip
+               pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
+               **named: Any) -> Tensor:  # fmt: skip
         given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         return finished(name, make(name, _size(name, size, named), given, device), requires_grad, out)
 
@@ -325,17 +328,18 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     start, end, step, chosen = _steps("linspace", start, end, steps, dtype, out)
     result = new(chosen, (int(steps),), device)
     kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
-    launch(kernel, result._data, start if steps == 1 else start, start if steps == 1 else end, step)
+    launch(kernel, result._data, start, start if steps == 1 else end, step)
     return finished("linspace", result, requires_grad, out)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
-             layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+             layout: Any = None, device: Any = None, pin_memory: bool = False,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers ``linspace(start, end, steps)``."""
     start, end, step, chosen = _steps("logspace", start, end, steps, dtype, out)
     result = new(chosen, (int(steps),), device)
-    base = complex(base) if chosen.category == 3 else float(base)
-    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, base)
+    factor = complex(base) if chosen.category == 3 else float(base)
+    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
     return finished("logspace", result, requires_grad, out)
 
 

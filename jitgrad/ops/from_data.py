@@ -233,7 +233,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     return finished("asarray", result.clone() if copy else result, requires_grad)
 
 
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ``data`` with this tensor's dtype and device."""
     where = self._layout.device if device is None else device
     return tensor(data, dtype=dtype or self.dtype, device=where, requires_grad=requires_grad)
@@ -297,8 +298,8 @@ def _declare_types() -> None:
             dtype = dtypes.by_name(name)
             doc = f"``{title}Tensor(2, 3)`` or ``{title}Tensor([1, 2])``: a tensor of dtype {name}."
             made = LegacyType(f"{title}Tensor", (), {"dtype": dtype, "__doc__": doc})
-            FUNCTIONS[f"{title}Tensor"] = made  # type: ignore[assignment]
+            FUNCTIONS[f"{title}Tensor"] = made
 
 
 _declare_types()
-FUNCTIONS["device"] = device_type  # type: ignore[assignment]
+FUNCTIONS["device"] = device_type

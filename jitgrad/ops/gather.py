@@ -13,16 +13,15 @@ from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .copy import cast, contiguous, copy_into
+from .copy import cast, contiguous
 from .create import convert_number
-from .fill import zeros_like
 from .part import zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw, draw_ints
 from .structured import Structured
 from .written import Written, through_rows
 
-__all__ = ["IndexSelect", "checked_index", "folded", "number_of", "row_blocks"]
+__all__ = ["IndexSelect", "checked_index", "folded", "new_like", "number_of", "row_blocks", "sample_places"]
 
 
 def row_blocks(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
@@ -47,7 +46,8 @@ def folded(x: Tensor, blocks: tuple[int, int, int]) -> Any:
     return contiguous(wrap(x._data, x._layout))._data.reshape(blocks)
 
 
-def _new(layout: Layout, shape: tuple[int, ...]) -> Tensor:
+def new_like(layout: Layout, shape: tuple[int, ...]) -> Tensor:
+    """An uninitialised row-major tensor with the dtype and device of ``layout``."""
     made = intern(layout.numpy_dtype, shape, None, layout.device)
     return wrap(empty_for(made), made)
 
@@ -57,7 +57,7 @@ def number_of(value: Any, x: Tensor) -> Any:
     return convert_number(value, x._layout.dtype)
 
 
-def _places(*values: int) -> Tensor:
+def sample_places(*values: int) -> Tensor:
     """An index for samples."""
     data = np.array(values, np.int64)
     return wrap(data, intern(data.dtype, data.shape, None, "cpu"))
@@ -95,7 +95,7 @@ class IndexSelect(Structured):
         blocks = row_blocks(shape, d)
         places = _vector_index("index_select", index, blocks[1])
         m = places._layout.numel
-        out = _new(x._layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
+        out = new_like(x._layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
         launch(kernels.take_rows, folded(x, blocks), places._data, out._data.reshape(blocks[0], m, blocks[2]))
         return out
 
@@ -156,7 +156,7 @@ class IndexCopy(Written):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
     name = "index_copy"
-    samples = cases(lambda: (draw(4, 2), 0, _places(2, 0), draw(2, 2, seed=1)))
+    samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(2, 2, seed=1)))
 
     def write(x, dim, index, source):
         _write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
@@ -172,13 +172,13 @@ class IndexFill(Written):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
     name = "index_fill"
-    samples = cases(lambda: (draw(4, 2), 0, _places(2, 0), 1.5))
+    samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), 1.5))
 
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
         outer, n, inner = row_blocks(x._layout.shape, d)
         places = _vector_index("index_fill", index, n)
-        rows = _new(x._layout, (outer, places._layout.numel, inner))
+        rows = new_like(x._layout, (outer, places._layout.numel, inner))
         rows.fill_(value)
         through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(outer, n, inner)))
 
@@ -267,7 +267,7 @@ class Gather(Structured):
 
     def forward(x, dim, index, sparse_grad=False):
         d, places = _element_index("gather", x, dim, index)
-        out = _new(x._layout, index._layout.shape)
+        out = new_like(x._layout, index._layout.shape)
         if not out._layout.numel:
             return out
         part = _beside(x, index._layout, d, whole=True)
@@ -315,7 +315,7 @@ class Scatter(Written):
     """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
 
     name, function, method = "scatter_source", False, False
-    samples = cases(lambda: (draw(3, 2), 0, _places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
+    samples = cases(lambda: (draw(3, 2), 0, sample_places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
 
     def write(x, dim, index, src):
         d, places = _element_index("scatter", x, dim, index, src)
@@ -356,74 +356,3 @@ def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
 
 public(scatter)
 public(scatter_, function_too=False)
-
-
-@public
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
-    if indices._layout.dtype is not int64:
-        raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {TITLES[indices.dtype.name]}"
-        )
-    if dim is None:
-        return Gather.apply(input.reshape(-1), 0, indices.reshape(-1))
-    d, x = normalize_dim(dim, input._layout.ndim), input._layout.shape
-    if len(x) != indices._layout.ndim:
-        raise RuntimeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
-        )
-    common = FUNCTIONS["broadcast_shapes"](x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
-    shape = [x[k] if k == d else n for k, n in enumerate(common)]
-    return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n
-                                                                for k, n in enumerate(common)]))  # fmt: skip
-
-
-# -- all elements in a row ------------------------------------------------------------------------------
-
-
-def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
-    if index._layout.dtype is not int64:
-        raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {TITLES[index.dtype.name]}")
-    n = x._layout.numel
-    plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
-    out = zeros_of(intern(np.dtype(np.int64), (index._layout.numel,), None, "cpu"))
-    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1)
-    if found[0]:
-        raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
-    return out
-
-
-class Take(Structured):
-    """The elements at ``index``, counted row by row; of the index's shape."""
-
-    samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
-
-    def forward(x, index):
-        places, n = _flat_index("take", x, index), x._layout.numel
-        out = _new(x._layout, index._layout.shape)
-        launch(kernels.take_rows, folded(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
-        return out
-
-    def grad_x(g, x_layout, index):
-        return Put.apply(zeros_of(x_layout), index, g, True)
-
-
-class Put(Written):
-    """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
-
-    samples = cases(
-        lambda: (draw(3, 4), _places(5, 0, 11), draw(3, seed=1)),
-        lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),
-    )
-
-    def write(x, index, source, accumulate=False):
-        places = _flat_index("put_", x, index)
-        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), folded(source, (1, -1, 1))  # type: ignore
-        through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))
-
-    def grad_x(g, index, accumulate):
-        return g if accumulate else Put.apply(g, index, zeros_like(Take.apply(g, index)))
-
-    def grad_source(g, index, source_layout):
-        return Take.apply(g, index).reshape(source_layout.shape)

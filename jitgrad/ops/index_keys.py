@@ -24,16 +24,20 @@ def _listed(key: Any) -> tuple[Any, ...]:
     """The key as a tuple; a list that holds slices, sequences or tensors means one, as in PyTorch."""
     if isinstance(key, tuple):
         return key
-    if isinstance(key, list) and len(key) < 32:
-        if any(isinstance(k, (Tensor, list, tuple, slice, np.ndarray)) or k is None or k is Ellipsis for k in key):
-            warnings.warn(
-                "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
-                "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
-                "x[torch.tensor(seq)], which will result either in an error or a different result",
-                UserWarning, stacklevel=4,
-            )  # fmt: skip
-            return tuple(key)
-    return (key,)
+    if not (isinstance(key, list) and len(key) < 32 and any(map(_structures, key))):
+        return (key,)
+    warnings.warn(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+        "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+        "x[torch.tensor(seq)], which will result either in an error or a different result",
+        UserWarning, stacklevel=4,
+    )  # fmt: skip
+    return tuple(key)
+
+
+def _structures(item: Any) -> bool:
+    """Whether a list that holds this item means a tuple."""
+    return isinstance(item, (Tensor, list, tuple, slice, np.ndarray)) or item is None or item is Ellipsis
 
 
 def _index_tensor(item: Any) -> Tensor:
@@ -54,7 +58,7 @@ def _prepared(key: Any) -> list[Any]:
     """Every item as an int, bool, slice, None, Ellipsis or tensor with dims (or a mask)."""
     items = []
     for item in _listed(key):
-        if isinstance(item, (list, range, np.ndarray, str)) or (isinstance(item, tuple)):
+        if isinstance(item, (list, tuple, range, np.ndarray, str)):
             item = _index_tensor(item)
         if isinstance(item, (bool, np.bool_)):
             item = bool(item)

@@ -259,7 +259,9 @@ def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
 
 def _index_list(op: str, x: Tensor, indices: Any) -> list[Tensor | None]:
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{op}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(
+            f"{op}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}"
+        )
     if all(i is None for i in indices):
         raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
     if len(indices) > x._layout.ndim:

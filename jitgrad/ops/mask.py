@@ -170,7 +170,7 @@ class PutPlaces(Written):
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
 
     def write(x, places, source):
-        rows = folded(source, (1, -1, 1))[:, : places._layout.numel]  # type: ignore[arg-type]
+        rows = folded(source, (1, -1, 1))[:, : places._layout.numel]
         through_rows(x, lambda data: launch(kernels.put_rows, rows, places._data, data.reshape(1, -1, 1)))
 
     def grad_x(g, places):

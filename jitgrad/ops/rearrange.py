@@ -14,8 +14,7 @@ from ..layout import Layout, contiguous_strides, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import cast, contiguous, copy_into
-from .part import Slice
-from .registry import public
+from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .sizes import is_int, size_argument
 from .structured import Structured
@@ -130,8 +129,8 @@ def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
     cut = shift % n
     for source, target in (((0, n - cut), (cut, n)), ((n - cut, n), (0, cut))):
         if source[0] < source[1]:
-            part = Slice.forward(out, dim, *target, 1)
-            copy_into(part._data, part._layout, Slice.forward(x, dim, *source, 1))
+            part = FUNCTIONS["narrow"](out, dim, target[0], target[1] - target[0])
+            copy_into(part._data, part._layout, FUNCTIONS["narrow"](x, dim, source[0], source[1] - source[0]))
     return out
 
 

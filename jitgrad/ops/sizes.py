@@ -21,7 +21,7 @@ def is_int(value: Any) -> bool:
 
 def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The shape given by an op's positional arguments: several ints, or one sequence of them."""
-    if args and type(args[0]) is int and all([type(n) is int for n in args]):
+    if args and type(args[0]) is int and all(type(n) is int for n in args):
         return tuple(args)
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,7 @@ __all__ = ["split", "unbind"]
 
 def _parts(x: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
     edges, lead = np.cumsum([0, *sizes]).tolist(), (slice(None),) * dim
-    return tuple(
-        [view_of(x, x._data[(*lead, slice(a, b))], kind="multi") for a, b in zip(edges, edges[1:], strict=False)]
-    )
+    return tuple([view_of(x, x._data[(*lead, slice(a, b))], kind="multi") for a, b in pairwise(edges)])
 
 
 def _joined(grads: Sequence[Tensor | None], layout: Any, sizes: Sequence[int], dim: int) -> Tensor:
@@ -147,7 +146,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         edges = [k * small + min(k, more) for k in range(count + 1)]
     else:
         edges = [0, *(int(i) for i in indices_or_sections), n]
-    return tuple([Slice.apply(input, d, a, b, 1) for a, b in zip(edges, edges[1:], strict=False)])
+    return tuple([Slice.apply(input, d, a, b, 1) for a, b in pairwise(edges)])
 
 
 def _named_split(op: str, least: int, dim_of: Any) -> None:

@@ -20,7 +20,7 @@ class Memory:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, owner: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]):
+    def __init__(self, owner: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any):
         self.owner = owner
         self.__array_interface__ = {
             "data": (pointer, False), "typestr": dtype.str, "shape": shape, "strides": strides, "version": 3,
