@@ -123,7 +123,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
     ndim = max((len(s) for s in shapes), default=0)
     result = [1] * ndim
     for shape in shapes:
-        for d, n in enumerate(shape, ndim - len(shape)):
+        for d, n in zip(range(ndim - 1, -1, -1), reversed(shape)):  # as PyTorch: the last misfit is named
             if n != 1 and result[d] != n:
                 if result[d] != 1:
                     raise RuntimeError(

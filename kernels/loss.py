@@ -137,7 +137,8 @@ def nll_each(x, target, weight, out, wrong, ignored):
             if t == ignored:
                 continue
             if t < 0 or t >= x.shape[1]:
-                wrong[0], wrong[1] = 1, t
+                if wrong[0] == 0:
+                    wrong[0], wrong[1] = 1, t
                 continue
             out[r, j] = -x[r, t, j] * (weight[t] if weight.size else T(1))
 
@@ -152,7 +153,8 @@ def nll_total(x, target, weight, out, wrong, ignored, mean):
             if t == ignored:
                 continue
             if t < 0 or t >= x.shape[1]:
-                wrong[0], wrong[1] = 1, t
+                if wrong[0] == 0:
+                    wrong[0], wrong[1] = 1, t
                 continue
             w = weight[t] if weight.size else T(1)
             total -= W(x[r, t, j]) * W(w)

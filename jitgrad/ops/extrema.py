@@ -34,6 +34,8 @@ def _check(op: str, x: Layout, dim: Any) -> None:
     if x.numel:
         return
     if dim is None or dim == ():
+        if op == "aminmax":
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
         kind, rest = RuntimeError, " Specify the reduction dim with the 'dim' argument."
         if op.startswith("arg"):
             kind, rest = IndexError, ""
@@ -277,7 +279,6 @@ def _one_dim(op: str, dim: Any) -> int:
         f" * ()\n      didn't match because some of the arguments have invalid types: ({got})\n"
         f" * (Tensor other)\n      didn't match because some of the arguments have invalid types: ({got})\n"
         " * (int dim, bool keepdim = False)\n"
-        f"      didn't match because some of the arguments have invalid types: ({got})\n"
     )
 
 

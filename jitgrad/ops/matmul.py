@@ -246,11 +246,14 @@ def _for_blas(x: Tensor) -> Any:
 # -- products that add ------------------------------------------------------------------------------
 
 
-def _check_addition(op: str, x: Layout, y: Layout, added: Layout, shape: tuple[int, ...]) -> None:
+def _check_same_dtype(x: Layout, y: Layout, added: Layout) -> None:
     for other in (added, x):
         if other.dtype is not y.dtype:
             known = added if other is added or added.dtype is not y.dtype else x
             raise RuntimeError(f"self and mat2 must have the same dtype, but got {_title(known)} and {_title(y)}")
+
+
+def _check_expands(added: Layout, shape: tuple[int, ...]) -> None:
     if added.ndim > len(shape):
         raise RuntimeError(
             f"expand(torch.{_title(added)}Tensor{{{list(added.shape)}}}, size={list(shape)}): the number of sizes "
@@ -291,8 +294,9 @@ class Addmm(Structured):
             which, layout = ("mat1", a) if a.ndim != 2 else ("mat2", b)
             raise RuntimeError(f"{which} must be a matrix, got {layout.ndim}-D tensor")
         shape = (a.shape[0], b.shape[1])
+        _check_same_dtype(a, b, x._layout)
         _check_matrices(a, b)
-        _check_addition("addmm", a, b, x._layout, shape)
+        _check_expands(x._layout, shape)
         _no_bools(a, "addmm_impl_cpu_")
         return _plus(multiply(kernels.dot, mat1._data, mat2._data, shape), x, beta, alpha)
 
@@ -332,7 +336,8 @@ class Addmv(Structured):
 
     def forward(x, mat, vec, beta=1, alpha=1):
         product = Mv.forward(mat, vec)
-        _check_addition("addmv", mat._layout, vec._layout, x._layout, product._layout.shape)
+        _check_same_dtype(mat._layout, vec._layout, x._layout)
+        _check_expands(x._layout, product._layout.shape)
         return _plus(product, x, beta, alpha)
 
     def grad_x(g, x_layout, beta):
@@ -355,7 +360,8 @@ class Baddbmm(Structured):
     def forward(x, batch1, batch2, beta=1, alpha=1):
         _check_stacks(batch1._layout, batch2._layout)
         product = _multiply_stacks(batch1, batch2)
-        _check_addition("baddbmm", batch1._layout, batch2._layout, x._layout, product._layout.shape)
+        _check_same_dtype(batch1._layout, batch2._layout, x._layout)
+        _check_expands(x._layout, product._layout.shape)
         product = _scaled(product, alpha)
         return product if beta == 0 else product + _scaled(plain(x), beta)
 

@@ -228,8 +228,6 @@ def _direction(x: Tensor) -> Tensor:
 def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
     """``g`` and ``out`` broadcast against ``x``; no gradient where the norm, or the element, is 0."""
     where = FUNCTIONS["where"]
-    if order == 0:
-        return x * 0
     if order == 1:
         return _direction(x) * g
     if order == 2:
@@ -267,6 +265,8 @@ class VectorNorm(Structured):
 
     def grad_x(g, out, x, ord, dim, keepdim):
         layout = x._layout
+        if ord == 0:
+            return None  # a number of elements
         out, g = as_before(out, layout, dim, keepdim), as_before(g, layout, dim, keepdim)
         if g._layout.dtype is not layout.dtype.to_real():
             x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)

@@ -137,7 +137,7 @@ def _vector_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
         raise RuntimeError(f"linear(): weight must have 1 or 2 dimensions, but has {weight._layout.ndim}")
     if bias is not None:
         raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
-    return matmul(input, weight)
+    return matmul(input, weight.t())
 
 
 public(linear, method_too=False)
@@ -180,17 +180,16 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     RuntimeError where paired sizes differ.
     """
     if isinstance(dims, int):
-        first = list(range(a._layout.ndim - dims, a._layout.ndim))
-        second = list(range(dims))
+        first, second = list(range(-dims, 0)), list(range(dims))
     else:
         first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
-    first, second = [d % a._layout.ndim for d in first], [d % b._layout.ndim for d in second]
     for i, j in zip(first, second, strict=True):
         if a.shape[i] != b.shape[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
                 f"size {b.shape[j]} in dim {j}"
             )
+    first, second = [d % a._layout.ndim for d in first], [d % b._layout.ndim for d in second]
     left = [d for d in range(a._layout.ndim) if d not in first]
     right = [d for d in range(b._layout.ndim) if d not in second]
     size = Size(a.shape[d] for d in first).numel()

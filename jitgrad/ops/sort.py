@@ -49,7 +49,7 @@ def _scattered(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
 
 def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
     if x._layout.dtype.is_complex:
-        raise RuntimeError("Sort does not support complex dtypes on CPU")
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
     return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
 
 
@@ -115,7 +115,7 @@ class Topk(Structured):
     def forward(x, k, dim=-1, largest=True, sorted=True):
         if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
             kind = "complex" if x._layout.dtype.is_complex else "bool"
-            raise RuntimeError(f"topk does not support {kind} dtypes on CPU")
+            raise RuntimeError(f"{' ' * (kind == 'complex')}topk does not support {kind} dtypes on CPU")
         n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
