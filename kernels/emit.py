@@ -238,8 +238,8 @@ def elementwise_text(
     every = [f"{a}_array" for a in [*arrays, *outputs]]
     index = (lambda a: f"{a}_array[{a}_at + i * {a}_step]") if strided else (lambda a: f"{a}_array[i]")
     pieces = {
-        "scalars": [f"{s} = T({s}_scalar)" for s in scalars] or ["pass"],
-        "loads": [f"{a} = {casts[a]}({index(a)})" for a in arrays] or ["pass"],
+        "scalars": [f"{s} = T({s}_scalar)" for s in scalars],
+        "loads": [f"{a} = {casts[a]}({index(a)})" for a in arrays],
         "body": body,
         "stores": [f"{index(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],

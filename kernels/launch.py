@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import threads
-from .compiler import CONTRACT, REASSOCIATE, compile_text
+from .compiler import CONTRACT, REASSOCIATE, cache_directory, compile_text
 from .device_array import DeviceArray, check_one_device, run_on_device
 from .emit import words_text
 from .source import LoopSource
@@ -56,8 +56,7 @@ class Kernel:
 
     def origin(self) -> str:
         """Where the kernel's text is: a file in the cache, or the function that it wraps."""
-        code = getattr(getattr(self.call, "py_func", self.call), "__code__", None)
-        return code.co_filename if code is not None else self.name
+        return _origin(self.call) or self.name
 
 
 def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
@@ -103,6 +102,10 @@ class Loop(Kernel):
         head = f"T = np.{scalar}\nA = np.{_ACCUMULATORS.get(dtype, scalar)}\nW = np.{_WIDE.get(dtype, scalar)}\n"
         return f"{head}{words_text(self.source.words, dtype)}\n{self.source.text()}"
 
+    def origin(self) -> str:
+        """Where the text of the latest variant is."""
+        return _origin(next(reversed(self.variants.values()), None)) or self.name
+
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
         """Return the compiled loop for ``dtype``."""
         if dtype not in self.variants:
@@ -134,6 +137,12 @@ class Loop(Kernel):
             part = tuple(a[begin:end] if k in self.split else a for k, a in enumerate(args))
             jobs.append((run, part))
         threads.run_together(jobs)
+
+
+def _origin(function: Any) -> str:
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    name = code.co_filename if code is not None else ""
+    return str(cache_directory() / name[len("<jitgrad ") : -1]) if name.startswith("<jitgrad ") else name
 
 
 def loop(
