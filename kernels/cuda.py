@@ -45,22 +45,20 @@ THREADS, MOST_BLOCKS = (4, 2) if SIMULATED else (256, 1 << 14)
 
 @functools.cache
 def provider() -> Any:
-    """The module ``cuda`` of the provider; None where there is none."""
+    """The module ``cuda`` of the first provider that finds a GPU; None where none does."""
     for package in ("numba",) if SIMULATED else ("numba_cuda_mlir", "numba"):
         try:
-            return importlib.import_module(f"{package}.cuda")
-        except Exception:  # not installed, or it does not find its own parts: as good as absent
+            module = importlib.import_module(f"{package}.cuda")
+            if module.is_available():
+                return module
+        except Exception:  # not installed, or it cannot start the driver: as good as absent
             continue
     return None
 
 
-@functools.cache
 def is_available() -> bool:
     """Whether kernels can run: there is a GPU with a driver, or the simulator is on."""
-    try:
-        return provider() is not None and bool(provider().is_available())
-    except Exception:  # a driver that cannot be started
-        return False
+    return provider() is not None
 
 
 def device_count() -> int:
@@ -106,8 +104,8 @@ def _simulated_math() -> Any:
 def _names() -> dict[str, Any]:
     cuda = provider()
     if SIMULATED:
-        rounding = {"rint": np.rint, "rintf": np.rint, "trunc": np.trunc, "truncf": np.trunc}
-        return {"cuda": cuda, "np": np, "math": _simulated_math(), "libdevice": types.SimpleNamespace(**rounding)}
+        known = {n + f: getattr(np, n) for n in ("rint", "trunc", "exp2") for f in ("", "f")}
+        return {"cuda": cuda, "np": np, "math": _simulated_math(), "libdevice": types.SimpleNamespace(**known)}
     return {"cuda": cuda, "np": np, "math": math, "libdevice": cuda.libdevice}
 
 

@@ -49,6 +49,9 @@ class Complex:
     def abs(z):
         return math.hypot(z.real, z.imag)
 
+    def conj(z):
+        return complex(z.real, -z.imag)
+
     def exp(z):
         size = math.exp(z.real)
         return complex(size * math.cos(z.imag), z.imag if z.imag == 0.0 else size * math.sin(z.imag))

@@ -29,7 +29,8 @@ __all__ = ["DEVICE", "device_words", "elementwise_text", "scalar_names", "self_c
 DEVICE = "@cuda.jit(device=True)"
 _REAL_OF = {"complex64": "float32", "complex128": "float64"}
 # Where a word's own replacement for device code goes through integers or float64, or uses bits.
-_BETTER = {"round": "libdevice.rint", "trunc": "libdevice.trunc", "nextafter": "math.nextafter"}
+_BETTER = {"round": "libdevice.rint", "trunc": "libdevice.trunc", "nextafter": "math.nextafter",
+           "exp2": "libdevice.exp2"}  # fmt: skip
 
 
 def scalar_names(dtype: str) -> str:
@@ -238,6 +239,7 @@ def elementwise_text(
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
+    values = [v.removesuffix(".real") if out == "bool" else v for v, out in zip(values, out_dtypes, strict=True)]
     place = (lambda a: f"{a}_array[{a}_at]") if strided else (lambda a: f"{a}_array[i_]")
     every = [*arrays, *outputs]
     pieces = {

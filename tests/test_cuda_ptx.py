@@ -1,5 +1,6 @@
 """Machine code of CUDA kernels, where numba-cuda and NVVM are installed: no GPU is needed to compile."""
 
+import math
 import types
 
 import numpy as np
@@ -40,7 +41,7 @@ def array(dtype, ndim=1):
 
 
 def ptx(name, text, signature):
-    scope = {**kernels._names(), "cuda": cuda, "libdevice": cuda.libdevice}
+    scope = {"cuda": cuda, "libdevice": cuda.libdevice, "math": math, "np": np}
     exec(text, scope)
     try:
         return cuda.compile_ptx(scope[name], signature, cc=CAPABILITY)[0]
