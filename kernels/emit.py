@@ -103,7 +103,11 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     return "\n".join(done.values())
 
 
-INLINE = '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)'
+# What decorates helpers. They are called from kernels only: wrappers for Python and C would go unused.
+INLINE = (
+    '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True, no_cpython_wrapper=True, '
+    "no_cfunc_wrapper=True)"
+)
 
 
 class _Rename(ast.NodeTransformer):
