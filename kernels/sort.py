@@ -1,10 +1,11 @@
-"""Sorting along the last axis of (rows, n) arrays, by NumPy. NaN counts as the largest."""
+"""Sorting along the last axis of (rows, n) arrays. NaN counts as the largest."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .launch import library
+from .launch import library, loop
+from .words_rows import _rank
 
 __all__ = ["select", "sort"]
 
@@ -20,19 +21,29 @@ def sort(x, values, index, descending):
     values[...] = np.take_along_axis(x, order, axis=1)
 
 
-@library("values", "index")
+@loop(split=("x", "values", "index"))
 def select(x, values, index, largest):
-    """The k largest or smallest elements of each row in order, k being the width of ``values``."""
+    """The k largest or smallest elements of each row in order, k being the width of ``values``.
+
+    Every row is read once; an element better than the worst one kept is put in its place among
+    them. The first of equal elements comes first. NaN is the largest.
+    """
     n, k = x.shape[1], values.shape[1]
-    found = np.broadcast_to(np.arange(n), x.shape)
-    if 4 * k < n:  # worth finding the set before sorting it
-        cut = np.argpartition(x, n - k if largest else k, axis=1)
-        found = np.sort(cut[:, n - k :] if largest else cut[:, :k], axis=1)
-    part = np.take_along_axis(x, found, axis=1)
-    width = part.shape[1]
-    if largest:
-        order = width - 1 - np.argsort(part[:, ::-1], axis=1, kind="stable")[:, ::-1]
-    else:
-        order = np.argsort(part, axis=1, kind="stable")
-    index[...] = np.take_along_axis(found, order[:, :k], axis=1)
-    values[...] = np.take_along_axis(part, order[:, :k], axis=1)
+    ranks = np.empty(k, np.int64)
+    for r in range(x.shape[0]):
+        row, places, kept = x[r], index[r], 0
+        worst = np.int64(0)
+        for i in range(n):
+            rank = np.int64(_rank(row[i]))
+            rank = rank if largest else ~rank
+            if kept == k and rank <= worst:
+                continue
+            at = kept if kept < k else k - 1
+            while at > 0 and ranks[at - 1] < rank:
+                ranks[at], places[at] = ranks[at - 1], places[at - 1]
+                at -= 1
+            ranks[at], places[at] = rank, i
+            kept = min(kept + 1, k)
+            worst = ranks[kept - 1]
+        for j in range(k):
+            values[r, j] = row[places[j]]

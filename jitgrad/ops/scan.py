@@ -21,14 +21,17 @@ from .structured import Structured
 
 __all__ = ["Cumprod", "Cumsum"]
 
+SUMS = (kernels.cumsum_rows, kernels.cumsum_columns)
+PRODUCTS = (kernels.cumprod_rows, kernels.cumprod_columns)
 
-def _scan(kernel: Kernel, x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
+
+def _scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
     dtype = accumulated(x, dtype)
     source = contiguous(plain(x, dtype))
     layout = intern(dtype.numpy, x._layout.shape)
-    shape = fold(layout, normalize_dim(dim, layout.ndim)).blocks
+    folded = fold(layout, normalize_dim(dim, layout.ndim))
     data = np.empty(layout.shape, layout.numpy_dtype)
-    launch(kernel, source._data.reshape(shape), data.reshape(shape), *options)
+    launch(pair[not folded.flat], folded.read(source), data.reshape(folded.source), *options)
     return wrap(data, layout)
 
 
@@ -45,7 +48,7 @@ class Cumsum(Structured):
     name, function, method, samples = "_cumsum", False, False, staticmethod(_samples)
 
     def forward(x, dim, dtype=None, backwards=False):
-        return _scan(kernels.cumsum, x, dim, dtype, backwards)
+        return _scan(SUMS, x, dim, dtype, backwards)
 
     def grad_x(g, x_layout, dim, backwards):
         return cast(Cumsum.apply(g, dim, None, not backwards), x_layout.dtype)
@@ -57,7 +60,7 @@ class Cumprod(Structured):
     name, function, method = "_cumprod", False, False
 
     def forward(x, dim, dtype=None):
-        return _scan(kernels.cumprod, x, dim, dtype)
+        return _scan(PRODUCTS, x, dim, dtype)
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)

@@ -104,6 +104,17 @@ def msort(input: Tensor) -> Tensor:
     return Sort.apply(input, 0, False).values
 
 
+INSERTED = 64  # so many are found by insertion; for more the whole row is sorted
+
+
+def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]:
+    if k <= INSERTED:
+        return _along_last(kernels.select, x, dim, k, largest)
+    values, index = _along_last(kernels.sort, x, dim, None, largest)
+    values, index = (plain(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
+    return values, index
+
+
 class Topk(Structured):
     """(values, indices) of the ``k`` largest, or smallest, elements along ``dim``, in order.
 
@@ -119,7 +130,7 @@ class Topk(Structured):
         n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
-        return return_types.topk(*_along_last(kernels.select, x, dim, int(k), bool(largest)))
+        return return_types.topk(*_chosen(x, dim, int(k), bool(largest)))
 
     def grad_x(g, out, x_layout, dim):
         return _scattered(g[0], out[1], x_layout, dim)
