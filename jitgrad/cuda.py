@@ -12,9 +12,10 @@ from typing import Any
 
 from . import device as devices
 from .kernels import cuda as kernels
+from .kernels.device_array import DeviceArray
 from .layout import Layout
 from .ops.transfer import ToDevice, Transfer
-from .storage import register_allocator
+from .storage import register_allocator, register_arrays
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
@@ -40,7 +41,8 @@ def init() -> None:
     """Make CUDA ready; AssertionError where there is none. Nobody needs to call it."""
     if not kernels.is_available():
         raise AssertionError(_NO_CUDA)
-    importlib.import_module("jitgrad.kernels.cuda_loops")  # needs the provider
+    for loops in ("cuda_loops", "cuda_matmul", "cuda_steps"):  # not before they are needed
+        importlib.import_module(f"jitgrad.kernels.{loops}")
 
 
 def is_initialized() -> bool:
@@ -126,7 +128,10 @@ def _index(device: Any) -> int:
 def _open(device: devices.device) -> devices.device:
     """The device object that layouts carry."""
     index = _index(device.index)
-    return _opened.setdefault(index, devices.device("cuda", index))
+    if index not in _opened:
+        _opened[index] = devices.device("cuda", index)
+        register_arrays(DeviceArray, _opened[index])
+    return _opened[index]
 
 
 def _allocate(layout: Layout) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .layout import Layout
 
-__all__ = ["empty_for", "register_allocator", "transfer"]
+__all__ = ["empty_for", "home_of", "register_allocator", "register_arrays", "transfer"]
 
 
 def empty_for(layout: Layout) -> Any:
@@ -24,6 +24,7 @@ def empty_for(layout: Layout) -> Any:
 
 _allocators: dict[str, Any] = {}
 _transfers: dict[str, Any] = {}
+_homes: dict[type, Any] = {}  # of arrays that are not NumPy's
 
 
 def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
@@ -33,6 +34,16 @@ def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
     ``write(tensor, array)``: the copy from one to the other.
     """
     _allocators[device_type], _transfers[device_type] = allocate, transfer
+
+
+def home_of(array: Any) -> Any:
+    """The device of an array, as layouts have it."""
+    return "cpu" if isinstance(array, np.ndarray) else _homes[type(array)]
+
+
+def register_arrays(kind: type, device: Any) -> None:
+    """Say that arrays of type ``kind`` lie on ``device``."""
+    _homes[kind] = device
 
 
 def transfer(source: Layout, target: Layout) -> Any:

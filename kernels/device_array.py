@@ -261,17 +261,18 @@ class DeviceArray:
                 offset += step * range(n)[which]
         return self._view(shape, strides, offset)
 
-    # -- what NumPy may not do with it -----------------------------------------------------------
+    # -- what NumPy makes of it -------------------------------------------------------------------
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
             "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
+        """Kernels that call NumPy's BLAS run here instead, where there is a device's form of them."""
         check_one_device(args)
-        raise missing_kernel(ufunc.__name__)
+        run_on_device(ufunc.__name__, (*args, *out), tuple(range(len(args), len(args) + len(out))))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        check_one_device(args)
-        raise missing_kernel(function.__name__)
+        check_one_device(args[:2])
+        run_on_device(function.__name__, args, (2,))

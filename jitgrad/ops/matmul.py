@@ -11,6 +11,7 @@ from ..dtypes import TITLES
 from ..kernels import matmul as kernels
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern
+from ..storage import empty_for, home_of
 from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .fold import fold, plain
@@ -44,9 +45,10 @@ def _conjugated(x: Tensor) -> Any:
 
 def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
     """Launch the product of two arrays into a new tensor of ``shape``."""
-    data = np.empty(shape, x.dtype)
+    layout = intern(x.dtype, shape, None, home_of(x))
+    data = empty_for(layout)
     launch(kernel, x, y, data)
-    return wrap(data, intern(x.dtype, shape))
+    return wrap(data, layout)
 
 
 def multiply_like(x: Any, y: Any, layout: Layout) -> Tensor:
@@ -56,9 +58,8 @@ def multiply_like(x: Any, y: Any, layout: Layout) -> Tensor:
     """
     if layout.contiguous or layout.strides[0] != 1:
         return multiply(kernels.dot, x, y, layout.shape)
-    data = np.empty(layout.shape[::-1], x.dtype)
-    launch(kernels.dot, y.T, x.T, data)
-    return wrap(data.T, intern(x.dtype, layout.shape, (1, layout.shape[0])))
+    data = multiply(kernels.dot, y.T, x.T, layout.shape[::-1])._data
+    return wrap(data.T, intern(x.dtype, layout.shape, (1, layout.shape[0]), layout.device))
 
 
 def _check_matrices(x: Layout, y: Layout) -> None:
