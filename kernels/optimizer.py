@@ -15,6 +15,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.device_array import run_on_device
 from jitgrad.kernels.launch import SPLIT_SIZE, Kernel, Loop, loop
 from jitgrad.kernels.words_registry import T
 
@@ -232,6 +233,8 @@ class Foreach(Kernel):
         super().__init__(f"{loop.name}_foreach", self._run, writes)
 
     def _run(self, *args: Any) -> None:
+        if type(args[0]) is not np.ndarray:
+            return run_on_device("foreach", (self, *args), self.writes)
         count = self.count
         many = len(self.arrays) * count
         arrays, scalars = args[:many], args[many:]

@@ -50,7 +50,7 @@ class Row(Structured):
     name, grad_name, function, method, fresh = "row", "SqueezeBackward4", False, False, False
 
     def forward(x):
-        return wrap(x._data[0], intern(x._layout.numpy_dtype, x._layout.shape[1:]))
+        return wrap(x._data[0], intern(x._layout.numpy_dtype, x._layout.shape[1:], None, x._layout.device))
 
     def grad_x(g):
         return g.unsqueeze(0)
