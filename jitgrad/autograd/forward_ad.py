@@ -162,13 +162,21 @@ def _twice(apply: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 return None
             dummies = [FUNCTIONS["zeros_like"](o, requires_grad=True) for o in outs]
             back: Any = grad(outs, leaves, dummies, create_graph=True, materialize_grads=True)
-            found = grad(list(back), dummies, tangents, materialize_grads=True)
+            found = _through(back, dummies, tangents)
     finally:
         state.dual_level = level
     if not several:
         return found[0]
     queue = iter(found)
     return [next(queue) if o.requires_grad else None for o in result]
+
+
+def _through(back: Any, dummies: list[Tensor], tangents: list[Tensor]) -> Any:
+    """Tangents of results; a gradient that is zero whatever arrives (of what is overwritten) has no history."""
+    passing = [(b, t) for b, t in zip(back, tangents, strict=True) if b.requires_grad]
+    if not passing:
+        return [FUNCTIONS["zeros_like"](d) for d in dummies]
+    return grad([b for b, _ in passing], dummies, [t for _, t in passing], materialize_grads=True)
 
 
 set_elementwise_push(_push_elementwise)

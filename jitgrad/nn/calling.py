@@ -108,10 +108,11 @@ class Caller(Owner):
         return add_hook(self._backward_hooks, hook, prepend)
 
 
-class BackwardHookFunction(Structured):
+class BackwardHookFunction(Structured, listed=False):
     """The same tensors, seen together by backward: gradients of all arrive at one node.
 
-    Where none arrives, zeros go on, as from PyTorch's node of this name.
+    Where none arrives, zeros go on, as from PyTorch's node of this name. Not listed: it computes
+    nothing, and its results share their inputs' memory only until the module has been called.
     """
 
     name, grad_name, function, method = "backward_hook_function", "BackwardHookFunctionBackward", False, False
@@ -120,7 +121,7 @@ class BackwardHookFunction(Structured):
     def forward(tensors: list) -> tuple[Tensor, ...]:  # type: ignore[misc]
         return tuple(view_of(t, t._data, t._layout) for t in tensors)
 
-    def grad_tensors(g, tensors_layout):  # type: ignore[misc]
+    def grad_tensors(g, tensors_layout):
         return [zeros_of(layout) if grad is None else grad for grad, layout in zip(g, tensors_layout, strict=True)]
 
 

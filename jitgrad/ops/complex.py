@@ -10,6 +10,7 @@ from ..tensor import Tensor, wrap
 from .arithmetic import apply
 from .copy import copy_into
 from .registry import FUNCTIONS, public
+from .sampling import cases, draw
 from .structured import Structured, view_of
 
 __all__ = ["Complex", "Polar"]
@@ -67,6 +68,11 @@ class Complex(Structured):
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 
     method = False
+    samples = cases(
+        lambda: (draw(2, 3), draw(2, 3, seed=1)),
+        lambda: (draw(3, 2).t(), draw(3, seed=1)),
+        lambda: (draw(), draw(seed=1)),
+    )
 
     def forward(x, imag):
         _check_parts(x, imag)
@@ -83,6 +89,11 @@ class Polar(Structured):
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 
     method = False
+    samples = cases(
+        lambda: (draw(2, 3, low=0.5), draw(2, 3, seed=1)),
+        lambda: (draw(3, 2, low=0.5).t(), draw(3, seed=1)),
+        lambda: (draw(low=0.5), draw(seed=1)),
+    )
 
     def forward(x, angle):
         _check_parts(x, angle)

@@ -18,7 +18,6 @@ from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import cast, contiguous
 from .create import fill_array
-from .registry import OPS
 from .recorder import StructuredNode
 from .structured import Structured
 
@@ -127,9 +126,8 @@ class KernelPair:
             for name in self._wanted():
                 body[f"grad_{name}"] = _with_parameters(self._missing, ["g", *needed, *layouts])
             body["kernels"] = _with_parameters(self._backward, ["g", *needed, *layouts])
-        op: type[Structured] = type(title, (Structured,), body)
+        op: type[Structured] = type(title, (Structured,), body, listed=False)  # a user's: it may bear any name
         op.node_type = type(op.grad_name, (_PairNode,), {"op": op, "pair": self})
-        OPS.pop(self.name, None)
         return op
 
     def _wanted(self) -> list[str]:

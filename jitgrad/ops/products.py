@@ -9,6 +9,7 @@ from ..layout import Layout, Size, broadcast_shapes, intern
 from ..tensor import Tensor, wrap
 from .matmul import Addmm, Bmm, Dot, Mm, Mv
 from .registry import public
+from .sampling import cases, draw
 from .structured import Structured
 from .view import UnsafeView
 
@@ -48,6 +49,7 @@ class Row(Structured):
     """The vector in a matrix of one row that nobody else holds: no view in the recorder's sense."""
 
     name, grad_name, function, method, fresh = "row", "SqueezeBackward4", False, False, False
+    samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
 
     def forward(x):
         return wrap(x._data[0], intern(x._layout.numpy_dtype, x._layout.shape[1:], None, x._layout.device))

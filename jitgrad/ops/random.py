@@ -12,6 +12,7 @@ from .. import dtypes
 from ..dtypes import TITLES
 from ..kernels import random as kernels
 from ..kernels.launch import launch
+from ..random import default_generator
 from ..tensor import Tensor
 from .copy import contiguous
 from .create import as_dtype, finished, new, uninitialised_like
@@ -19,6 +20,7 @@ from .fill import zeros_like
 from .random_fill import bernoulli_, bernoulli_into, draw, exponential_, generator_for, normal_, random_, uniform_
 from .registry import FUNCTIONS, public
 from .sampling import cases
+from .sampling import draw as sample
 from .sizes import size_argument
 from .structured import Structured
 
@@ -115,10 +117,14 @@ for _function in (randint, randint_like, randperm):
     public(_function, method_too=False)
 
 
+def _probabilities() -> tuple[Any, ...]:
+    return sample(3, 4, low=0.1, high=0.9), default_generator
+
+
 class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
-    name, function, method, samples = "bernoulli_of", False, False, cases()
+    name, function, method, samples = "bernoulli_of", False, False, cases(_probabilities)
 
     def forward(x, generator):
         out = uninitialised_like("bernoulli", x)

@@ -16,9 +16,10 @@ from ..tensor import Tensor, wrap
 from .copy import contiguous, copy_into
 from .create import new
 from .fill import zeros_like
-from .part import ViewAsReal
+from .part import ViewAsReal, zeros_of
 from .registry import public
 from .sampling import cases
+from .sampling import draw as sample
 from .written import Written
 
 __all__ = ["bernoulli_into", "draw", "exponential_", "generator_for", "normal_", "random_", "uniform_"]
@@ -52,11 +53,19 @@ def _refuse(op: str, x: Tensor) -> None:
     raise NotImplementedError(f'"{op}" not implemented for \'{TITLES[x.dtype.name]}\'')
 
 
+def _fills(*parameters: Any) -> Any:
+    """Samples of a fill with these parameters: few values, many, and memory in another order."""
+    return cases(
+        lambda: (sample(2, 3), *parameters, default_generator),
+        lambda: (sample(5, 4), *parameters, default_generator),
+        lambda: (sample(5, 4).t(), *parameters, default_generator),
+    )
+
+
 class _Draw(Written, abstract=True):
     """A random fill: no gradient passes it."""
 
     function = method = False
-    samples = cases()  # never the same twice
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.grad_x = lambda g: zeros_like(g)  # type: ignore[attr-defined]
@@ -67,6 +76,7 @@ class Uniform(_Draw):
     """Fill with values uniform in [low, high)."""
 
     name, grad_name = "uniform_fill", "UniformBackward0"
+    samples = _fills(-1.0, 2.0)
 
     def write(x, low, high, generator):
         if x.dtype.category < 2:
@@ -82,6 +92,7 @@ class Normal(_Draw):
     """Fill with normals of a mean and a standard deviation."""
 
     name, grad_name = "normal_fill", "NormalBackward0"
+    samples = _fills(0.5, 2.0)
 
     def write(x, mean, std, generator):
         if std < 0:
@@ -107,6 +118,7 @@ class Integers(_Draw):
     """Fill with whole numbers in [low, high)."""
 
     name, grad_name = "random_fill", "RandomBackward0"
+    samples = _fills(-3, 4)
 
     def write(x, low, high, generator):
         draw(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
@@ -116,6 +128,7 @@ class BernoulliNumber(_Draw):
     """Fill with ones with probability ``p``, else zeros."""
 
     name, grad_name = "bernoulli_fill", "BernoulliBackward2"
+    samples = _fills(0.5)
 
     def write(x, p, generator):
         if not 0 <= p <= 1:
@@ -127,9 +140,16 @@ class BernoulliEach(_Draw):
     """Fill with ones with the probabilities of a tensor, else zeros."""
 
     name, grad_name = "bernoulli_fill_each", "BernoulliBackward1"
+    samples = cases(
+        lambda: (sample(2, 3), sample(2, 3, low=0.1, high=0.9, seed=1), default_generator),
+        lambda: (sample(3, 2).t(), sample(3, low=0.1, high=0.9, seed=1), default_generator),
+    )
 
     def write(x, p, generator):
         bernoulli_into(x, p.detach().expand(x._layout.shape), generator)
+
+    def grad_p(g, p_layout):
+        return zeros_of(p_layout)
 
 
 def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
@@ -150,7 +170,7 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
 Checks = tuple[tuple[str, Callable[..., bool]], ...]
 
 
-def _declare(name: str, kernel: Any, checks: Checks, *, whole: bool = False) -> Any:
+def _declare(name: str, kernel: Any, checks: Checks, samples: Any, *, whole: bool = False) -> Any:
     """A fill by one kernel with scalar parameters, each message raised where its check fails."""
 
     def write(x: Tensor, first: float, second: float | None, generator: Generator) -> None:
@@ -164,23 +184,29 @@ def _declare(name: str, kernel: Any, checks: Checks, *, whole: bool = False) -> 
 
     title = name.title().replace("_", "")
     body = {"write": write, "name": f"{name}_fill", "grad_name": f"{title}Backward0", "__module__": __name__}
-    return type(title, (_Draw,), {**body, "__doc__": f"Fill by the distribution of ``{name}_``."})
+    body |= {"__doc__": f"Fill by the distribution of ``{name}_``.", "samples": samples}
+    return type(title, (_Draw,), body)
 
 
 Exponential = _declare(
     "exponential", kernels.exponential,
     (("exponential_ expects lambda > 0.0, but found lambda={0:g}", lambda rate: rate > 0),),
+    _fills(1.5, None),
 )  # fmt: skip
 Geometric = _declare(
     "geometric", kernels.geometric, (("geometric_ expects p to be in (0, 1), but got p={0:g}", lambda p: 0 < p < 1),),
-    whole=True,
+    _fills(0.3, None), whole=True,
 )  # fmt: skip
 Cauchy = _declare(
-    "cauchy", kernels.cauchy, (("cauchy_ expects sigma > 0.0, but found sigma={1:g}", lambda median, s: s > 0),)
-)
+    "cauchy", kernels.cauchy,
+    (("cauchy_ expects sigma > 0.0, but found sigma={1:g}", lambda median, s: s > 0),),
+    _fills(0.5, 2.0),
+)  # fmt: skip
 LogNormal = _declare(
-    "log_normal", kernels.log_normal, (("log_normal_ expects std > 0.0, but found std={1:g}", lambda m, std: std > 0),)
-)
+    "log_normal", kernels.log_normal,
+    (("log_normal_ expects std > 0.0, but found std={1:g}", lambda m, std: std > 0),),
+    _fills(0.5, 0.7),
+)  # fmt: skip
 
 
 # -- methods ------------------------------------------------------------------------------------------

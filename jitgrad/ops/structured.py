@@ -11,6 +11,7 @@ for several outputs), ``out`` the result (or results), ``NAME_layout`` the layou
 name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
 differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
 gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
+``class Name(Structured, listed=False)`` keeps out of OPS what is a node in the graph but no op of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Structured:
     recipes: ClassVar[dict[tuple[int, ...], Recipe | Any]]  # False where nothing is recorded
     apply: ClassVar[Callable[..., Any]]
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, listed: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if abstract:
             return
@@ -72,7 +73,8 @@ class Structured:
         cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "fresh": cls.fresh, "__doc__": cls.__doc__})
         cls.recipes = {}
         cls.apply = staticmethod(_function(cls))
-        OPS[cls.name] = cls
+        if listed:
+            OPS[cls.name] = cls
         for name in (cls.name, *cls.aliases):
             public(cls.apply, name, function_too=cls.function, method_too=cls.method)
 

@@ -11,6 +11,7 @@ from ..layout import Layout, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import copy_into, in_layout, preserved
+from .sampling import cases, draw
 from .structured import Structured
 
 __all__ = ["ToDevice", "Transfer"]
@@ -43,6 +44,7 @@ class ToDevice(Structured):
     """Copy to another device."""
 
     name, grad_name, function, method = "to_device", "ToCopyBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), "cpu"), lambda: (draw(2, 3).t(), "cpu"), lambda: (draw(), "cpu"))
 
     def forward(x, device):
         kept = preserved(x._layout)
