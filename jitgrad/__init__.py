@@ -4,7 +4,6 @@
 """
 
 from math import e, inf, nan, pi
-from typing import Any
 
 from . import autograd, cuda, debug, dtypes, nn, ops, optim, random, testing, utils
 from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -34,7 +33,7 @@ newaxis = None
 globals().update(FUNCTIONS)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """Ops that were declared after the import are found here."""
     try:
         return FUNCTIONS[name]

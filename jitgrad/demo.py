@@ -75,7 +75,8 @@ def train(epochs: int = 20, seed: int = 0, quiet: bool = False) -> Result:
                 bar.write(f"epoch {epoch + 1:2}: loss {mean:.4f}, accuracy on held-out digits {accuracy:.2%}")
     after = (statistics.compiled, statistics.loaded, statistics.compile_seconds)
     median = sorted(seconds)[len(seconds) // 2]
-    return Result(accuracy, mean, len(seconds), median, *(b - a for a, b in zip(before, after, strict=True)))
+    compiled, loaded, spent = (b - a for a, b in zip(before, after, strict=True))
+    return Result(accuracy, mean, len(seconds), median, int(compiled), int(loaded), spent)
 
 
 def _accuracy(model: Any, images: Any, labels: Any) -> float:

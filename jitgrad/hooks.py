@@ -52,7 +52,7 @@ def add_hook(hooks: OrderedDict[int, Any], entry: Any, first: bool = False) -> R
 def typename(obj: Any) -> str:
     """The name of an object's type, for messages: ``torch.FloatTensor``, ``int``, ``module.Class``."""
     if isinstance(obj, Tensor):
-        return obj.type()  # type: ignore[attr-defined]
+        return obj.type()
     named = obj if hasattr(obj, "__qualname__") else type(obj)
     module = named.__module__ or ""
     return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"

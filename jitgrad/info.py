@@ -26,7 +26,8 @@ def _version(package: str) -> str:
 def _blas() -> str:
     """The BLAS that NumPy was built with: matrix products run on it."""
     try:
-        found: dict[str, Any] = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[call-overload]
+        config: Any = np.show_config(mode="dicts")
+        found = config["Build Dependencies"]["blas"]
     except (KeyError, TypeError):
         return "unknown"
     return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()

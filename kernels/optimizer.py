@@ -249,7 +249,8 @@ class Foreach(Kernel):
             call(np.fromiter(map(id, arrays), np.uintp, many), 0, total, *scalars)
 
     def _run_split(self, call: Any, arrays: tuple[Any, ...], scalars: tuple[Any, ...], total: int) -> None:
-        jobs, alive = [], []
+        jobs: list[Any] = []
+        alive: list[Any] = []  # the tables hold addresses only
         for begin, end in threads.spans(total, threads.get_num_threads()):
             if alive and "step" in self.arrays:  # the first thread alone advances the counters
                 arrays = (*arrays[: -self.count], *[a.copy() for a in arrays[-self.count :]])

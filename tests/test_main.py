@@ -74,11 +74,12 @@ def test_warmup_leaves_nothing_to_compile_and_no_trace(monkeypatch):
     assert jitgrad.randn(3).tolist() == expected
     before = compiler.statistics.compiled
     assert warmup(quiet=True) == 0
-    jitgrad.nn.functional.cross_entropy(jitgrad.nn.Linear(5, 3)(jitgrad.randn(4, 5)).exp(), jitgrad.arange(4) % 3).backward()
+    out = jitgrad.nn.Linear(5, 3)(jitgrad.randn(4, 5)).exp()
+    jitgrad.nn.functional.cross_entropy(out, jitgrad.arange(4) % 3).backward()
     assert compiler.statistics.compiled == before
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["cache", "--help"], ["warmup", "-h"], ["info", "-h"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "-h"], ["cache", "-h"], ["warmup", "-h"], ["info", "-h"]])
 def test_help(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
@@ -87,7 +88,9 @@ def test_help(arguments, capsys):
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    ([], "required: COMMAND"), (["dance"], "invalid choice: 'dance'"), (["demo", "--epochs", "many"], "invalid int value"),
+    ([], "required: COMMAND"),
+    (["dance"], "invalid choice: 'dance'"),
+    (["demo", "--epochs", "many"], "invalid int value"),
     (["warmup", "--dtype", "float16"], "invalid choice: 'float16'"),
 ])  # fmt: skip
 def test_wrong_arguments_say_what_is_right(arguments, text, capsys):

@@ -154,7 +154,7 @@ def test_zero_grad():
     net(torch.ones(1, 3)).sum().backward()
     grad = net.scale.grad
     net.zero_grad(set_to_none=False)
-    assert net.scale.grad is grad and float(grad.sum()) == 0
+    assert net.scale.grad is grad and grad.sum().item() == 0
     net.zero_grad()
     assert net.scale.grad is None
 
@@ -169,7 +169,7 @@ def test_state_round_trip():
     assert not any(v.requires_grad for v in one.state_dict().values())
     assert one.state_dict(keep_vars=True)["scale"] is one.scale
     one.state_dict()["scale"].fill_(7)
-    assert float(one.scale.sum()) == 28  # the same memory
+    assert one.scale.sum().item() == 28  # the same memory
 
 
 def test_missing_unexpected_and_mismatched_keys():
@@ -188,7 +188,7 @@ def test_missing_unexpected_and_mismatched_keys():
     state["body.0.bias"] = torch.ones(4)
     keys = net.load_state_dict(state, strict=False)
     assert keys.missing_keys == ["scale"] and keys.unexpected_keys == ["extra"]
-    assert float(net.body[0].bias.sum()) == 4
+    assert net.body[0].bias.sum().item() == 4
     with pytest.raises(TypeError, match="Expected state_dict to be dict-like"):
         net.load_state_dict([1])
 
@@ -229,7 +229,7 @@ def test_copies_are_independent(again):
     assert type(twin.scale) is nn.Parameter and twin.scale is not net.scale
     with torch.no_grad():
         twin.scale.fill_(3)
-    assert float(net.scale.sum()) == 4
+    assert net.scale.sum().item() == 4
     twin(torch.ones(1, 3)).sum().backward()
     assert twin.scale.grad is not None and net.scale.grad is None
 
@@ -267,7 +267,8 @@ def test_saved_values_come_back_alike(tmp_path):
     value = {
         "a": [1, 2.5, True, None, "text", b"bytes", 1 + 2j, float("inf")], 3: (torch.float32, slice(1, None)),
         "od": OrderedDict(x=torch.ones(2, dtype=torch.int64)), "size": torch.ones(2, 3).shape, "tied": [weight, weight],
-        "leaf": torch.ones(1, requires_grad=True), "set": {1, 2}, "empty": torch.ones(0, 2), "device": torch.ones(1).device,
+        "leaf": torch.ones(1, requires_grad=True), "set": {1, 2}, "empty": torch.ones(0, 2),
+        "device": torch.ones(1).device,
     }  # fmt: skip
     torch.save(value, tmp_path / "v")
     again = torch.load(tmp_path / "v")
@@ -279,7 +280,7 @@ def test_saved_values_come_back_alike(tmp_path):
     assert type(first) is nn.Parameter
     with torch.no_grad():
         first.fill_(9)
-    assert float(second.sum()) == 27
+    assert second.sum().item() == 27
 
 
 # -- hooks --------------------------------------------------------------------------------------------
@@ -461,7 +462,7 @@ def test_dropout():
     y.sum().backward()
     assert (x.grad.numpy() == y.detach().numpy()).all()
     assert layer.eval()(x) is x and F.dropout(x, 0.0) is x
-    assert float(F.dropout(x, 1.0).sum()) == 0
+    assert F.dropout(x, 1.0).sum().item() == 0
     z = torch.ones(10)
     assert F.dropout(z, 0.5, inplace=True) is z
     for bad in (-0.1, 1.5):

@@ -67,9 +67,9 @@ class Sequential(_Numbered):
 
     def __init__(self, *args: Any):
         super().__init__()
-        named = args[0] if len(args) == 1 and isinstance(args[0], OrderedDict) else None
-        for name, module in named.items() if named is not None else enumerate(args):
-            self.add_module(str(name) if named is None else name, module)
+        named = len(args) == 1 and isinstance(args[0], OrderedDict)
+        for name, module in args[0].items() if named else ((str(k), m) for k, m in enumerate(args)):
+            self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
         """Run the modules in turn."""
@@ -231,12 +231,12 @@ def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
         )
     if isinstance(values, (Mapping, ModuleDict, ParameterDict)):
         return list(values.items())
-    pairs = list(values)
+    pairs: list[Any] = list(values)
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Iterable):
             raise TypeError(f"{name} update sequence element #{k} should be Iterable; is{type(pair).__name__}")
-        if len(pair) != 2:  # type: ignore[arg-type]
-            raise ValueError(f"{name} update sequence element #{k} has length {len(pair)}; 2 is required")
+        if len(list(pair)) != 2:
+            raise ValueError(f"{name} update sequence element #{k} has length {len(list(pair))}; 2 is required")
     return pairs
 
 
@@ -244,8 +244,8 @@ def _described(value: Any, names_type: bool = False) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    place = f" ({value.device})" if value.is_cuda else ""  # type: ignore[attr-defined]
-    return f"{kind} containing: [{typename(value) if names_type else value.dtype} of size {'x'.join(map(str, value.shape))}{place}]"
+    dtype, size = typename(value) if names_type else value.dtype, "x".join(map(str, value.shape))
+    return f"{kind} containing: [{dtype} of size {size}{f' ({value.device})' if value.is_cuda else ''}]"
 
 
 class ParameterList(Module):
@@ -364,7 +364,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under ``key``, or ``default``."""
-        return self[key] if key in self else default
+        return getattr(self, key) if key in self._keys else default
 
     def update(self, parameters: Any) -> None:
         """Add values from a mapping or from pairs."""

@@ -6,8 +6,25 @@ import warnings
 from typing import Any
 
 from ..ops.activation import (
-    celu, elu, gelu, hardshrink, hardsigmoid, hardswish, hardtanh, leaky_relu, logsigmoid, mish, relu, relu6, selu,
-    silu, softplus, softshrink, softsign, tanhshrink, threshold,
+    celu,
+    elu,
+    gelu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    relu,
+    relu6,
+    selu,
+    silu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
 )  # fmt: skip
 from ..ops.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
 from ..ops.dropout import dropout as _drop

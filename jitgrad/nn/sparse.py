@@ -36,7 +36,9 @@ class Embedding(Module):
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is not None and list(_weight.shape) != [num_embeddings, embedding_dim]:
             raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-        data = jitgrad.empty((num_embeddings, embedding_dim), device=device, dtype=dtype) if _weight is None else _weight
+        data = _weight
+        if data is None:
+            data = jitgrad.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
         self.weight = Parameter(data, requires_grad=not _freeze)
         if _weight is None:
             self.reset_parameters()
@@ -53,7 +55,8 @@ class Embedding(Module):
         """A table of the given rows, (n, d); they are not trained unless ``freeze`` is False."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        return cls(*embeddings.shape, _weight=embeddings, _freeze=freeze, **options)
+        rows, columns = embeddings.shape
+        return cls(rows, columns, _weight=embeddings, _freeze=freeze, **options)
 
     def forward(self, input: Tensor) -> Tensor:
         """Look up."""

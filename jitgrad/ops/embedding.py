@@ -35,7 +35,7 @@ class Embedding(Structured):
 
     def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
         if scale_grad_by_freq or sparse:
-            raise NotImplementedError("embedding: scale_grad_by_freq and sparse gradients are not there; leave them False")
+            raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not there; leave them False")
         rows = IndexSelect.forward(weight, 0, _rows(weight, indices))
         return rows.view(*indices.shape, weight.shape[1])
 

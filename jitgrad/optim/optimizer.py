@@ -12,6 +12,7 @@ from typing import Any
 import jitgrad
 
 from ..autograd.grad_mode import enable_grad
+from ..dtypes import float32, float64, get_default_dtype
 from ..hooks import RemovableHandle, add_hook, typename
 from ..tensor import Tensor
 
@@ -211,7 +212,8 @@ class Optimizer:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        params = {n: p for g, s in zip(groups, saved, strict=True) for n, p in zip(s["params"], g["params"], strict=True)}
+        pairs = zip(groups, saved, strict=True)
+        params = {n: p for g, s in pairs for n, p in zip(s["params"], g["params"], strict=True)}
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in params:
@@ -275,8 +277,7 @@ def _cast_state(param: Tensor, value: Any, key: str) -> Any:
 
 def new_counter() -> Tensor:
     """A step counter at zero, in a tensor, as PyTorch keeps it."""
-    wide = jitgrad.get_default_dtype() is jitgrad.float64
-    return jitgrad.zeros((), dtype=jitgrad.float64 if wide else jitgrad.float32)
+    return jitgrad.zeros((), dtype=float64 if get_default_dtype() is float64 else float32)
 
 
 def as_number(value: Any) -> float:

@@ -61,7 +61,8 @@ class SGD(Optimizer):
             for p in params:
                 self.state[p]["momentum_buffer"] = jitgrad.empty_like(p, requires_grad=False)
         buffers = [self.state[p]["momentum_buffer"] for p in params]
+        grads: list[Any] = [p._grad for p in params]
         update(
-            "sgd_momentum", [params, [p._grad for p in params], buffers], lr, as_number(group["momentum"]),
+            "sgd_momentum", [params, grads, buffers], lr, as_number(group["momentum"]),
             as_number(group["dampening"]), decay, group["nesterov"], maximize, first,
         )  # fmt: skip

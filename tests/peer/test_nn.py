@@ -18,7 +18,8 @@ def same_error(call):
     for lib in LIBRARIES:
         with pytest.raises(Exception) as error:
             call(lib)
-        caught.append((type(error.value).__name__, str(error.value).replace("jitgrad.", "torch.").replace(".modules.", ".")))
+        text = str(error.value).replace("jitgrad.", "torch.").replace(".modules.", ".")
+        caught.append((type(error.value).__name__, text))
     assert caught[0] == caught[1]
 
 
@@ -31,8 +32,9 @@ def values(tensor):
 MODULES = """
 Linear(3, 4) | Linear(3, 4, bias=False) | Identity() | ReLU() | ReLU(True) | LeakyReLU(.2) | LeakyReLU(inplace=True)
 Tanh() | Sigmoid() | GELU() | GELU("tanh") | SiLU() | ELU() | ELU(2., True) | CELU() | SELU() | Mish() | Softplus()
-Softplus(2, 10) | Softmax(1) | Softmax() | LogSoftmax(-1) | Softmin(0) | LogSigmoid() | Hardtanh() | Hardtanh(-2, 2, True)
-ReLU6() | Hardsigmoid() | Hardswish() | Hardshrink() | Softshrink(.3) | Softsign() | Tanhshrink() | Threshold(1, 2)
+Softplus(2, 10) | Softmax(1) | Softmax() | LogSoftmax(-1) | Softmin(0) | LogSigmoid() | Hardtanh()
+Hardtanh(-2, 2, True) | ReLU6()
+Hardsigmoid() | Hardswish() | Hardshrink() | Softshrink(.3) | Softsign() | Tanhshrink() | Threshold(1, 2)
 Threshold(1, 2, True) | Dropout() | Dropout(.2, True) | Flatten() | Flatten(0, 2) | Unflatten(1, (2, 3)) | MSELoss()
 L1Loss() | SmoothL1Loss() | HuberLoss() | BCELoss() | BCEWithLogitsLoss() | CrossEntropyLoss() | NLLLoss() | KLDivLoss()
 Sequential() | Sequential(Linear(2, 3), ReLU()) | Sequential(Sequential(ReLU()), Sequential()) | ModuleList()
@@ -50,7 +52,8 @@ def test_repr(text):
 
 @pytest.mark.parametrize("make", [
     lambda lib: lib.nn.Parameter(lib.ones(2, 2)), lambda lib: lib.nn.Parameter(lib.ones(2), requires_grad=False),
-    lambda lib: lib.nn.ParameterList([lib.ones(2), lib.ones(3, 4)]), lambda lib: lib.nn.ParameterDict({"a": lib.ones(2)}),
+    lambda lib: lib.nn.ParameterList([lib.ones(2), lib.ones(3, 4)]),
+    lambda lib: lib.nn.ParameterDict({"a": lib.ones(2)}),
 ])  # fmt: skip
 def test_repr_of_parameters(make):
     assert repr(make(jitgrad)) == repr(make(torch))
@@ -111,8 +114,9 @@ OPTIMIZERS = [
 
 def curve(lib, name, options, steps=50):
     lib.manual_seed(0)
-    model = lib.nn.Sequential(
-        lib.nn.Linear(20, 32), lib.nn.ReLU(), lib.nn.Linear(32, 32), lib.nn.Tanh(), lib.nn.Dropout(0.1), lib.nn.Linear(32, 5)
+    nn = lib.nn
+    model = nn.Sequential(
+        nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 5)
     )
     optimizer = getattr(lib.optim, name)(model.parameters(), **options)
     criterion = lib.nn.CrossEntropyLoss()
@@ -197,16 +201,18 @@ def test_backward_hooks():
                 return self.layer(x) * factor, y + 1
 
         net = Two(layer)
-        net.register_full_backward_pre_hook(lambda m, go, e=events: e.append([None if g is None else g.tolist() for g in go]))
-        net.register_full_backward_hook(
-            lambda m, gi, go, e=events: e.append([None if g is None else g.tolist() for g in (*gi, *go)])
-        )
+        net.register_full_backward_pre_hook(lambda m, go, e=events: e.append(lists(go)))
+        net.register_full_backward_hook(lambda m, gi, go, e=events: e.append(lists((*gi, *go))))
         x, y = lib.ones(1, 3, requires_grad=True), lib.ones(2)
         a, b = net(x, 2.0, y)
         (a.sum() * 3 + b.sum()).backward()
         seen.append(events)
     assert len(seen[0]) == len(seen[1]) == 2
     assert str(seen[0]) == str(seen[1]) or np.allclose(flat(seen[0]), flat(seen[1]))
+
+
+def lists(grads):
+    return [None if g is None else g.tolist() for g in grads]
 
 
 def flat(nested):
@@ -330,7 +336,8 @@ def test_loaders_shuffle_alike(options):
             kwargs["generator"] = lib.Generator().manual_seed(4)
         first, second = data.random_split(data.TensorDataset(lib.arange(23), lib.arange(23) * 2), [0.7, 0.3])
         loader = data.DataLoader(first, batch_size=4, shuffle=True, **kwargs)
-        orders.append([[b.tolist() for b in batch] for _ in range(2) for batch in loader] + [list(second.indices), len(loader)])
+        batches = [[b.tolist() for b in batch] for _ in range(2) for batch in loader]
+        orders.append([batches, list(second.indices), len(loader)])
     assert orders[0] == orders[1]
 
 
