@@ -11,16 +11,16 @@ from jitgrad.kernels import (
     words_pow,
     words_trig,
 )
-from jitgrad.kernels.words_arc import *  # noqa: F403
-from jitgrad.kernels.words_basic import *  # noqa: F403
-from jitgrad.kernels.words_erf import *  # noqa: F403
-from jitgrad.kernels.words_exp import *  # noqa: F403
-from jitgrad.kernels.words_gamma import *  # noqa: F403
-from jitgrad.kernels.words_log import *  # noqa: F403
-from jitgrad.kernels.words_logic import *  # noqa: F403
-from jitgrad.kernels.words_pow import *  # noqa: F403
+from jitgrad.kernels.words_arc import *
+from jitgrad.kernels.words_basic import *
+from jitgrad.kernels.words_erf import *
+from jitgrad.kernels.words_exp import *
+from jitgrad.kernels.words_gamma import *
+from jitgrad.kernels.words_log import *
+from jitgrad.kernels.words_logic import *
+from jitgrad.kernels.words_pow import *
 from jitgrad.kernels.words_registry import WORDS, Word, word
-from jitgrad.kernels.words_trig import *  # noqa: F403
+from jitgrad.kernels.words_trig import *
 
 __all__ = [
     "WORDS",

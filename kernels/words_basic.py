@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from jitgrad.kernels.words_registry import T, word
@@ -126,12 +128,18 @@ class trunc:
         return x
 
 
-@word(np.rint, cuda="round")
+@word(np.rint)
 class round:
     """The nearest integer, of two equally near ones the even one."""
 
     def real(x):
         return np.rint(x)
+
+    def cuda(x):
+        below = math.floor(x)
+        odd = math.floor(below * 0.5) != below * 0.5
+        up = (x - below > 0.5) | ((x - below == 0.5) & odd)
+        return math.copysign(below + 1.0 if up else below, x)
 
     def int(x):
         return x

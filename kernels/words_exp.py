@@ -114,7 +114,10 @@ class exp:
         return _scaled(1.0 + _exp_tail(r), n)
 
     def complex(x):
-        return np.exp(x)
+        # Of a real number the parts are kept apart: infinity times the sine of 0 is no number.
+        size = np.exp(x.real)
+        turned = x.imag if x.imag == 0 else size * np.sin(x.imag)
+        return T(complex(size * np.cos(x.imag), turned))
 
 
 @word(np.exp2, ulp={"float32": 1.5, "float64": 1.5})
@@ -142,7 +145,7 @@ class exp2:
         return _scaled(1.0 + _exp_tail((x - whole) * 0.6931471805599453), n)
 
     def complex(x):
-        return np.exp(x * T(0.6931471805599453))
+        return exp(x * T(0.6931471805599453))
 
 
 @word(internal=True)
@@ -202,7 +205,10 @@ class expm1:
         return x if np.abs(x) < 1e-17 else y
 
     def complex(x):
-        return np.expm1(x)
+        # np.divide: the emitter takes a bare / here for one of complex numbers.
+        half = np.sin(np.divide(x.imag, 2))
+        turned = x.imag if x.imag == 0 else np.exp(x.real) * np.sin(x.imag)
+        return T(complex(np.expm1(x.real) * np.cos(x.imag) - 2 * half * half, turned))
 
 
 @word(internal=True)
@@ -229,7 +235,9 @@ class cosh:
         return half + 0.25 / half
 
     def complex(x):
-        return np.cosh(x)
+        real = np.cosh(x.real) * np.cos(x.imag)
+        axis = (x.real == 0) | (x.imag == 0)
+        return T(complex(real, x.real * x.imag if axis else np.sinh(x.real) * np.sin(x.imag)))
 
 
 @word(internal=True)
@@ -267,7 +275,8 @@ class sinh:
         return np.copysign(big if size > 1.0 else _sinh_small(size), x)
 
     def complex(x):
-        return np.sinh(x)
+        turned = x.imag if x.imag == 0 else np.cosh(x.real) * np.sin(x.imag)
+        return T(complex(np.sinh(x.real) * np.cos(x.imag), turned))
 
 
 @word(np.tanh, cuda="math.tanh", ulp={"float32": 2, "float64": 3})
@@ -297,7 +306,14 @@ class tanh:
         return np.copysign(t / (2.0 + t), x)
 
     def complex(x):
-        return np.tanh(x)
+        # W. Kahan's form; far out, where it overflows, its limit.
+        t, s = np.tan(x.imag), np.sinh(x.real)
+        beta = 1 + t * t
+        below = 1 + beta * s * s
+        real, turned = np.divide(beta * np.sqrt(1 + s * s) * s, below), np.divide(t, below)
+        slope = 4 * np.sin(x.imag) * np.cos(x.imag) * np.exp(-2 * np.abs(x.real))
+        far = np.abs(x.real) > 20
+        return T(complex(np.copysign(1, x.real) if far else real, slope if far else turned))
 
 
 @word(lambda x: 1 / (1 + np.exp(-x)), ulp={"float32": 2, "float64": 3})
@@ -320,7 +336,7 @@ class sigmoid:
         return (small if x < 0.0 else 1.0) / (1.0 + small)
 
     def complex(x):
-        return T(1) / (T(1) + np.exp(-x))
+        return T(1) / (T(1) + exp(-x))
 
     def cuda(x):
         small = math.exp(-math.fabs(x))

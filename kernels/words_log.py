@@ -144,4 +144,7 @@ class log1p:
         return x if x == 0.0 else y
 
     def complex(x):
-        return np.log1p(x)
+        square = x.real * (x.real + 2) + x.imag * x.imag
+        far = np.log(np.hypot(x.real + 1, x.imag))
+        size = far if (square > 1) | (2 * square < -1) else np.divide(np.log1p(square), 2)
+        return T(complex(size, np.arctan2(x.imag, x.real + 1)))

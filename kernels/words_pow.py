@@ -146,7 +146,8 @@ class pow:
         return _signed_pow(a, b, y)
 
     def complex(a, b):
-        return np.power(a, b)
+        of_zero = T(1) if b == T(0) else (T(0) if b.real > 0 else T(complex(np.inf, np.nan)))
+        return of_zero if a == T(0) else np.power(a, b)
 
 
 @word(internal=True)
@@ -210,7 +211,10 @@ class acosh:
         return y if x >= 1.0 else T(np.nan)
 
     def complex(x):
-        return np.arccosh(x)
+        below = np.sqrt(complex(x.real - 1, x.imag))
+        above = np.sqrt(complex(x.real + 1, x.imag))
+        size = np.arcsinh(below.real * above.real + below.imag * above.imag)
+        return T(complex(size, 2 * np.arctan2(below.imag, above.real)))
 
 
 @word(np.arctanh, cuda="math.atanh", ulp={"float32": 1, "float64": 3})

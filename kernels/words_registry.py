@@ -153,7 +153,8 @@ class Word:
         dtype = np.result_type(*args, np.float32)
         given = np.broadcast_arrays(*(np.asarray(a, dtype) for a in args))
         body = _scalar(self, dtype.name)
-        result = [body(*at) for at in zip(*(a.ravel() for a in given), strict=True)]
+        with np.errstate(all="ignore"):
+            result = [body(*at) for at in zip(*(a.ravel() for a in given), strict=True)]
         return np.array(result).reshape(given[0].shape)[()]
 
     def _text(self, kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.words_exp import _nearest
-from jitgrad.kernels.words_registry import D, word
+from jitgrad.kernels.words_registry import D, T, word
 from jitgrad.kernels.words_turns import _turns
 
 __all__ = ["cos", "sin", "tan"]
@@ -138,7 +138,8 @@ class sin:
         return _flipped(_sin_reduced(size if size < 1.0 else r), x)
 
     def complex(x):
-        return np.sin(x)
+        real = x.real if x.real == 0 else np.sin(x.real) * np.cosh(x.imag)
+        return T(complex(real, np.cos(x.real) * np.sinh(x.imag)))
 
 
 @word(np.cos, cuda="math.cos", ulp={"float32": 2, "float64": 3}, near=("cos_near", _NEAR))
@@ -159,7 +160,9 @@ class cos:
         return _sin_reduced(small if size < 1.0 else r)
 
     def complex(x):
-        return np.cos(x)
+        axis = (x.real == 0) | (x.imag == 0)
+        turned = x.real * x.imag if axis else np.sin(x.real) * np.sinh(x.imag)
+        return T(complex(np.cos(x.real) * np.cosh(x.imag), -turned))
 
 
 @word(internal=True)
