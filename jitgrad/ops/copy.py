@@ -12,12 +12,12 @@ from ..kernels.rules import Rule
 from ..layout import Layout, cache, intern
 from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
-from .plan import Plan, plan_elementwise
+from .plan import Plan, is_dense, plan_elementwise
 from .registry import public
 from .sampling import cases, draw
 from .structured import Structured
 
-__all__ = ["cast", "contiguous", "copy_into", "in_layout"]
+__all__ = ["cast", "contiguous", "copy_into", "dense_strides", "in_layout", "preserved"]
 
 _plans: dict[tuple[Layout, Layout], Plan] = cache()
 
@@ -53,12 +53,41 @@ def in_layout(source: Tensor, layout: Layout) -> Tensor:
 
 
 def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
-    """The layout of a copy: dense tensors keep their memory order, others become row-major."""
-    from .plan import is_dense
-
+    """The layout of a copy: without gaps, the dims in the order of their strides."""
     numpy_dtype = (dtype or layout.dtype).numpy
-    strides = layout.strides if not layout.contiguous and is_dense(layout) else None
+    if layout.contiguous:
+        return intern(numpy_dtype, layout.shape, None, layout.device)
+    strides = layout.strides if is_dense(layout) else dense_strides(layout)
     return intern(numpy_dtype, layout.shape, strides, layout.device)
+
+
+def dense_strides(layout: Layout) -> tuple[int, ...]:
+    """Strides without gaps that keep the order of the given ones; a stride of 0 says nothing of it."""
+    order = list(range(layout.ndim))[::-1]
+    for last in range(1, layout.ndim):
+        at = last
+        for place in range(last - 1, -1, -1):
+            verdict = _compare(layout, order[place], order[at])
+            if verdict > 0:
+                order[place], order[at] = order[at], order[place]
+                at = place
+            elif verdict < 0:
+                break
+    strides, step = [0] * layout.ndim, 1
+    for d in order:
+        strides[d] = step
+        step *= max(layout.shape[d], 1)
+    return tuple(strides)
+
+
+def _compare(layout: Layout, d: int, e: int) -> int:
+    """Whether dim ``d`` belongs inside (-1) or outside (1) of ``e``; 0 if their strides do not tell."""
+    a, b = layout.strides[d], layout.strides[e]
+    if a == 0 or b == 0:
+        return 0
+    if a == b:
+        return int(layout.shape[d] > layout.shape[e])
+    return -1 if a < b else 1
 
 
 class Clone(Structured):

@@ -142,6 +142,9 @@ torch.full((2,), 2.5, dtype=torch.int32)
 torch.full((2,), 1e300)
 torch.zeros_like(x.transpose(0, 2))
 torch.zeros_like(x[:, 1:, ::2])
+torch.zeros_like(x.permute(2, 0, 1)[::2, :, 1:])
+torch.zeros_like(x[:, :, :1].expand(2, 3, 5).transpose(0, 1))
+x.permute(2, 0, 1)[::2, :, 1:].clone()
 torch.ones_like(i, dtype=torch.float64)
 torch.full_like(i, 2.5)
 torch.zeros_like([1])
@@ -389,6 +392,20 @@ r.sum_to_size(1, 3)
 r.sum_to_size(3)
 r.sum_to_size(2)
 r.reshape(6)._base is r, r.view(6)[1:]._base is r, r.t().reshape(6)._base is None
+r.t_()
+x.transpose_(0, 2)
+x.swapaxes_(0, 2).shape, x._version
+(r * 1).resize_(6)
+x.resize_(2, 2)
+x.resize_(5, 6).reshape(-1)[:24]
+x.set_(torch.ones(3))
+x.set_(i)
+torch.meshgrid(i, torch.arange(2), indexing='xy')
+torch.meshgrid(i, torch.arange(2), indexing='ij')
+torch.can_cast(torch.float32, torch.int32), torch.can_cast(torch.int32, torch.uint8)
+torch.result_type(i, 1.5), torch.result_type(x, 1j), torch.result_type(torch.tensor(1.), i)
+x.layout, torch.strided, torch.contiguous_format
+x.is_same_size(r), s.is_nonzero()
 """)
 
 INDEXING = listed("""
@@ -530,6 +547,12 @@ torch.ones(3).index_put_((L([0]),), L([1.], dtype=torch.float64))
 torch.ones(3).index_put_((L([0]), L([0])), L([1.]))
 torch.ones(3).index_put_(L([0]), L([1.]))
 torch.ones(3).index_put_((L([0]),), torch.ones(2))
+r.select_scatter(torch.ones(3), 0, 0)
+r.select_scatter(torch.ones(2), 0, 0)
+r.slice_scatter(torch.ones(1, 3), 0, 0, 1)
+r.diagonal_scatter(torch.ones(2))
+torch.tril_indices(3, 4, 1)
+torch.triu_indices(3, 3)
 """)
 
 WRITES = listed("""

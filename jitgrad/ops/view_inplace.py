@@ -1,0 +1,92 @@
+"""Changes of shape in place: the tensor itself gets another layout on its memory, or other memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.grad_mode import state as grad_state
+from ..layout import intern
+from ..storage import empty_for
+from ..tensor import Tensor
+from .arguments import check_inplace_target
+from .copy import copy_into
+from .part import as_strided
+from .registry import FUNCTIONS, public
+from .sizes import size_argument
+from .strided import extent, restrided
+
+__all__: list[str] = []
+
+
+def _become(x: Tensor, view: Tensor) -> Tensor:
+    """Give ``x`` the layout of a view of it, and the view's history."""
+    x._data, x._layout = view._data, view._layout
+    x._counter[0] += 1
+    if view._edge is not None:
+        x._edge, x._requires_grad = view._edge, True
+    return x
+
+
+def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
+        return _become(self, function(self, *args, **kwargs))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = doc
+    public(method, function_too=False)
+
+
+for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
+    _inplace(f"{_name}_", getattr(Tensor, _name), f"In-place version of ``{_name}``: the tensor's own layout changes.")
+_inplace("as_strided_", as_strided, "In-place version of ``as_strided``: the tensor's own layout changes.")
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order.
+
+    RuntimeError for a tensor that requires grad.
+    """
+    if self._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = size_argument("resize_", sizes)
+    layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
+    room = extent(self._layout.shape, self._layout.strides)
+    if layout.numel <= room:
+        self._data = restrided(self._data, layout.shape, layout.strides)
+    else:
+        data = empty_for(layout)
+        if room:
+            kept = intern(layout.numpy_dtype, (room,), None, layout.device)
+            source = FUNCTIONS["as_strided"](self.detach(), (room,), (1,), 0)
+            copy_into(data.reshape(-1)[:room], kept, source)
+        self._data = data
+    self._layout = layout
+    self._counter[0] += 1
+    return self
+
+
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """Change the shape to that of ``other``, as ``resize_`` does."""
+    return resize_(self, other._layout.shape)
+
+
+def set_(self: Tensor, source: Tensor) -> Tensor:
+    """Take over the memory and the shape of ``source``; nothing is copied."""
+    if source._layout.dtype is not self._layout.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
+        )
+    self._data, self._layout = source._data, source._layout
+    self._counter = source._counter
+    self._counter[0] += 1
+    return self
+
+
+def _c_name(x: Tensor) -> str:
+    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}.get(x.dtype.name, x.dtype.name)
+
+
+for _function in (resize_, resize_as_, set_):
+    public(_function, function_too=False)
