@@ -44,7 +44,9 @@ class Call:
 class Wanted:
     """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
 
-    __slots__ = ("call", "direct", "names", "passed", "place", "plans", "record", "rules", "saves", "scalar_names")
+    __slots__ = (
+        "call", "direct", "handed", "names", "passed", "place", "plans", "record", "rules", "saves", "scalar_names",
+    )  # fmt: skip
 
     def __init__(self, call: Call, wants: tuple[bool, ...], node_type: type[Node]):
         op, self.call = call.op, call
@@ -59,6 +61,9 @@ class Wanted:
         operands = zip(array_names(call), call.inputs, strict=True)
         device = call.forward.layouts[0].device
         self.direct = all(x.shape == call.shape and x.device == device for n, x in operands if n in self.names)
+        # Whether they are the incoming gradient itself, as in a sum of equal shapes and dtypes.
+        dtype = call.forward.layouts[0].dtype
+        self.handed = self.passed and self.direct and all(x.dtype is dtype for x in call.inputs)
         every = array_names(call)
         self.place = tuple(self.names.index(n) if n in self.names else -1 for n in every)
         self.plans: dict[Layout, Plan] = {}
@@ -140,6 +145,8 @@ class ElementwiseNode(Node):
         for tensor, version in zip(saved, self.versions):  # noqa: B905  (hot; same length by construction)
             if tensor._counter[0] != version:
                 raise RuntimeError(modified(tensor, version, self))
+        if wanted.handed:
+            return [g if k >= 0 else None for k in wanted.place]
         if wanted.passed:
             return self._shaped([g] * len(wanted.names))
         plan = wanted.plans.get(g._layout)
