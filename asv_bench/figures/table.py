@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -51,11 +52,15 @@ class Figure:
 
 
 def machine() -> str:
-    """Processor and versions, in a line."""
+    """Processor, versions, and how busy the machine is, in a line."""
     packages = []
     for name in ("numpy", "numba", "torch", "scipy", "jax"):
         try:
             packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             packages.append(f"no {name}")
-    return f"Python {platform.python_version()}, {platform.machine()}, {', '.join(packages)}"
+    busy = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    return (
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load {busy}; "
+        f"{', '.join(packages)}"
+    )
