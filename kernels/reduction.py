@@ -23,8 +23,8 @@ def sum_rows(x, out):
     n = x.shape[1]
     for r in range(x.shape[0]):
         total = W(0)
-        for begin in range(0, n, 512):
-            part, block = x[r, begin : begin + 512], A(0)
+        for begin in range(0, n, 1024):
+            part, block = x[r, begin : begin + 1024], A(0)
             for i in range(part.size):
                 block += A(part[i])
             total += block
@@ -34,13 +34,13 @@ def sum_rows(x, out):
 @loop(split=("x", "out"))
 def sum_columns(x, out):
     n, inner = x.shape[1], x.shape[2]
-    block, total = np.empty(512, A), np.empty(512, W)
+    block, total = np.empty(1024, A), np.empty(1024, W)
     for o in range(x.shape[0]):
-        for left in range(0, inner, 512):
-            width = min(512, inner - left)
+        for left in range(0, inner, 1024):
+            width = min(1024, inner - left)
             total[:] = W(0)
-            for begin in range(0, n, 32):
-                end = min(begin + 32, n)
+            for begin in range(0, n, 64):
+                end = min(begin + 64, n)
                 block[:] = A(0)
                 fours = end - (end - begin) % 4
                 for i in range(begin, fours, 4):
