@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .launch import loop
+from .reduction import STREAMED
 from .words_rows import _from_rank, _mirrored, _rank
 
 __all__ = [
@@ -25,7 +26,7 @@ def row_largest(row):
     return _from_rank(best)
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def extreme_rows(x, out, largest):
     """The largest or smallest of each row (n >= 1); NaN where there is one."""
     for r in range(x.shape[0]):
@@ -39,7 +40,7 @@ def extreme_rows(x, out, largest):
             out[r] = _mirrored(_from_rank(best))
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def extreme_columns(x, out, largest):
     """The largest or smallest along n >= 1; NaN where there is one."""
     inner = x.shape[2]
@@ -51,7 +52,7 @@ def extreme_columns(x, out, largest):
                 out[o, j] = better(x[o, i, j], out[o, j], largest)
 
 
-@loop(split=("x", "value", "index"))
+@loop(split=("x", "value", "index"), grain=STREAMED)
 def locate_rows(x, value, index):
     """Where each row first holds ``value``, or a NaN if that is its extremum."""
     last = x.shape[1] - 1
@@ -62,7 +63,7 @@ def locate_rows(x, value, index):
         index[r] = i
 
 
-@loop(split=("x", "value", "index"))
+@loop(split=("x", "value", "index"), grain=STREAMED)
 def locate_columns(x, value, index):
     """Where ``value``, or a NaN, first stands along n."""
     for o in range(x.shape[0]):
@@ -72,7 +73,7 @@ def locate_columns(x, value, index):
                 index[o, j] = i if (v == value[o, j]) | (v != v) else index[o, j]
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def any_rows(x, out, every):
     """Whether any element of a row is not zero; with ``every``: whether none is zero."""
     n = x.shape[1]
@@ -86,7 +87,7 @@ def any_rows(x, out, every):
         out[r] = found != every
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def any_columns(x, out, every):
     """Whether any element along n is not zero; with ``every``: whether none is zero."""
     inner = x.shape[2]
@@ -100,7 +101,7 @@ def any_columns(x, out, every):
             out[o, j] = found[j] != every
 
 
-@loop(split=("g", "index", "out"))
+@loop(split=("g", "index", "out"), grain=STREAMED)
 def place(g, index, out):
     """The gradient of a choice: g where it was taken from, zero elsewhere."""
     for o in range(out.shape[0]):
@@ -109,7 +110,7 @@ def place(g, index, out):
             out[o, index[o, j], j] = g[o, j]
 
 
-@loop(split=("x", "value", "g", "out"))
+@loop(split=("x", "value", "g", "out"), grain=STREAMED)
 def share(x, value, g, out):
     """The gradient of an extremum: g in equal parts wherever x has that value."""
     inner = x.shape[2]

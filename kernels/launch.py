@@ -78,13 +78,16 @@ SPLIT_SIZE = 1 << 18
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
-    __slots__ = ("dtype_from", "fastmath", "source", "split", "variants")
+    __slots__ = ("dtype_from", "fastmath", "grain", "source", "split", "variants")
 
-    def __init__(self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None):
+    def __init__(
+        self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int
+    ):  # fmt: skip
         self.source = LoopSource(function)
         parameters = self.source.parameters
         self.name, self.call = function.__name__, self._dispatch  # ``writes`` is left to __getattr__
         self.fastmath = REASSOCIATE if reassoc else CONTRACT
+        self.grain = grain
         self.split = tuple(parameters.index(s) for s in split)
         self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
         self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
@@ -120,7 +123,7 @@ class Loop(Kernel):
             run = self.variants[array.dtype]
         except KeyError:
             run = self.variant(array.dtype)
-        if self.split and threads.get_num_threads() > 1 and array.size >= SPLIT_SIZE:
+        if self.split and threads.get_num_threads() > 1 and array.size >= self.grain:
             return self._dispatch_split(run, args)
         try:
             return run(*args)
@@ -147,7 +150,7 @@ def _origin(function: Any) -> str:
 
 def loop(
     function: Callable[..., None] | None = None, *, reassoc: bool = False, split: tuple[str, ...] = (),
-    dtype_from: str | None = None,
+    dtype_from: str | None = None, grain: int = SPLIT_SIZE,
 ) -> Any:  # fmt: skip
     """Declare a hand-written loop kernel.
 
@@ -156,10 +159,10 @@ def loop(
     parameter), ``A`` (accumulator dtype: int64 for integers) and ``W`` (the same, but float64 for
     float32: for totals of block sums). Float literals are read as ``T``. ``reassoc`` allows
     sums to be reordered. ``split`` names the arrays that are cut along axis 0 for several threads,
-    when rows are independent.
+    when rows are independent, where the array that gives the dtype has ``grain`` elements.
     """
 
     def wrap(function: Callable[..., None]) -> Loop:
-        return Loop(function, reassoc, split, dtype_from)
+        return Loop(function, reassoc, split, dtype_from, grain)
 
     return wrap if function is None else wrap(function)

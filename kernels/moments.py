@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .launch import loop
+from .reduction import STREAMED
 
 __all__ = [
     "deviations_columns", "deviations_rows", "norm_columns", "norm_rows", "root", "squares_columns", "squares_rows",
 ]  # fmt: skip
 
 
-@loop(reassoc=True, split=("x", "center", "out"))
+@loop(reassoc=True, split=("x", "center", "out"), grain=STREAMED)
 def squares_rows(x, center, out):
     """Sums of |x - center| ** 2."""
     n = x.shape[1]
@@ -26,7 +27,7 @@ def squares_rows(x, center, out):
         out[r] = total
 
 
-@loop(split=("x", "center", "out"))
+@loop(split=("x", "center", "out"), grain=STREAMED)
 def squares_columns(x, center, out):
     """Sums of |x - center| ** 2."""
     n, inner = x.shape[1], x.shape[2]
@@ -50,7 +51,7 @@ def squares_columns(x, center, out):
                 result[j] = total[j]
 
 
-@loop(reassoc=True, split=("x", "out"))
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
 def norm_rows(x, out):
     """Square roots of sums of |x| ** 2."""
     n = x.shape[1]
@@ -64,7 +65,7 @@ def norm_rows(x, out):
         out[r] = np.sqrt(total)
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def norm_columns(x, out):
     """Square roots of sums of |x| ** 2."""
     n, inner = x.shape[1], x.shape[2]
@@ -82,7 +83,7 @@ def norm_columns(x, out):
                 result[j] = np.sqrt(total[j])
 
 
-@loop(split=("x", "center", "g", "out"))
+@loop(split=("x", "center", "g", "out"), grain=STREAMED)
 def deviations_rows(x, center, g, out, scale):
     """(x - center) * g * scale: the gradient of a variance."""
     for r in range(x.shape[0]):
@@ -91,7 +92,7 @@ def deviations_rows(x, center, g, out, scale):
             target[i] = (row[i] - middle) * factor
 
 
-@loop(split=("x", "center", "g", "out"))
+@loop(split=("x", "center", "g", "out"), grain=STREAMED)
 def deviations_columns(x, center, g, out, scale):
     """(x - center) * g * scale: the gradient of a variance."""
     for o in range(x.shape[0]):

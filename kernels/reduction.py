@@ -13,12 +13,14 @@ from .launch import loop
 
 __all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "sum_columns", "sum_rows"]
 
+STREAMED = 1 << 21  # elements from which threads pay for loops as fast as memory
+
 
 # Inner loops run over slices from 0: Numba's check for negative indices, where LLVM cannot rule them
 # out, keeps a loop from being vectorised.
 
 
-@loop(reassoc=True, split=("x", "out"))
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
 def sum_rows(x, out):
     n = x.shape[1]
     for r in range(x.shape[0]):
@@ -31,7 +33,7 @@ def sum_rows(x, out):
         out[r] = total
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def sum_columns(x, out):
     n, inner = x.shape[1], x.shape[2]
     block, total = np.empty(1024, A), np.empty(1024, W)
@@ -66,7 +68,7 @@ def divide(out, count):
         out[i] = out[i] / T(count)
 
 
-@loop(reassoc=True, split=("x", "out"))
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
 def prod_rows(x, out):
     for r in range(x.shape[0]):
         product = A(1)
@@ -75,7 +77,7 @@ def prod_rows(x, out):
         out[r] = product
 
 
-@loop(split=("x", "out"))
+@loop(split=("x", "out"), grain=STREAMED)
 def prod_columns(x, out):
     inner = x.shape[2]
     for o in range(x.shape[0]):
@@ -86,7 +88,7 @@ def prod_columns(x, out):
                 out[o, j] *= x[o, i, j]
 
 
-@loop(split=("x", "g", "out"))
+@loop(split=("x", "g", "out"), grain=STREAMED)
 def prod_others(x, g, out):
     """For each element g times the product of all others along n: right where some are zero."""
     n, inner = x.shape[1], x.shape[2]

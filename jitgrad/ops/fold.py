@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernels import threads
 from ..kernels.launch import Kernel, launch
+from ..kernels.reduction import STREAMED
 from ..layout import CAPACITY, Layout, intern, layout_of, normalize_dims
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
@@ -100,7 +101,7 @@ class Fold:
         """
         out = self.empty(dtype)
         source, target = self.read(x), out._data.reshape(self.target)
-        if self.n < CHUNKS or x._layout.numel < CHUNKED or self.blocks[0] >= threads.get_num_threads():
+        if self.n < CHUNKS or x._layout.numel < STREAMED or self.blocks[0] >= threads.get_num_threads():
             launch(kernels[not self.flat], source, target, *options)
         else:
             _reduce_chunks(kernels[not self.flat], source, target, options)
@@ -192,7 +193,7 @@ def _invalid(op: str, dim: Any, kind: str) -> str:
     return f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n{_OVERLOADS[kind]}"
 
 
-CHUNKS, CHUNKED = 16, 1 << 18
+CHUNKS = 16
 
 
 def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
