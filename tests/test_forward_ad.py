@@ -7,6 +7,7 @@ import jitgrad as torch
 import jitgrad.autograd.forward_ad as fwAD
 from jitgrad.ops.elementwise import ElementwiseOp
 from jitgrad.ops.registry import OPS
+from jitgrad.ops.written import Written
 from jitgrad.testing import op_samples
 
 
@@ -43,6 +44,38 @@ def test_tangent_agrees_with_backward(name):
             np.testing.assert_allclose(primal.detach().numpy(), out.detach().numpy())
             forward = (tangent * u).sum().item() if tangent is not None else 0.0
         assert forward == pytest.approx(backward, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if isinstance(op, type) and issubclass(op, Written)))
+def test_writing_in_place_gives_the_copy_s_tangent(name):
+    op = OPS[name]
+    for apply, (x, *rest), _ in op_samples(name):
+        tangent = torch.tensor(np.random.default_rng(0).standard_normal(x.shape))
+        with fwAD.dual_level():
+            torch.manual_seed(0)
+            expected = fwAD.unpack_dual(apply(fwAD.make_dual(x, tangent), *rest))
+            dual = fwAD.make_dual(x.clone(), tangent)
+            torch.manual_seed(0)
+            assert op.into(dual, *rest) is dual
+            primal, found = fwAD.unpack_dual(dual)
+            np.testing.assert_array_equal(primal.numpy(), expected.primal.numpy())
+            np.testing.assert_array_equal(found.numpy(), expected.tangent.numpy())
+
+
+def test_elementwise_in_place():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+        y = torch.zeros(2)
+        assert y.add_(x) is y  # a plain tensor becomes dual
+        y.mul_(y)
+        y += 1.0
+        primal, tangent = fwAD.unpack_dual(y)
+        assert primal.tolist() == [2.0, 5.0]
+        assert tangent.tolist() == [2.0, 40.0]
+        assert fwAD.unpack_dual(x).tangent.tolist() == [1.0, 10.0]
+        with pytest.raises(NotImplementedError, match="in place on a view is not supported with dual tensors"):
+            y[0] = 3.0
+        assert primal.tolist() == [2.0, 5.0]
 
 
 def test_a_composed_function():

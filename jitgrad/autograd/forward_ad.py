@@ -2,7 +2,8 @@
 
 An elementwise op's tangent is its gradient rules applied to the tangents. Any other op's is the
 derivative of its backward with respect to the incoming gradient: backward is linear in that, so
-differentiating it once more gives the Jacobian-vector product.
+differentiating it once more gives the Jacobian-vector product. In place, the result of the copying
+form is written over value and tangent.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import copy
 from typing import Any, NamedTuple
 
 from ..ops import structured
+from ..ops.arguments import check_result_cast
 from ..ops.elementwise import set_push as set_elementwise_push
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor, wrap
@@ -99,8 +101,31 @@ def _primal(tensor: Any) -> Any:
     return tensor._plain if isinstance(tensor, Tensor) and tensor._tangent is not None else tensor
 
 
-def _push_elementwise(operation: Any, operands: tuple[Any, ...]) -> Any:
+def _overwrite(target: Tensor, result: Tensor) -> Tensor:
+    """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
+    plain = _primal(target)
+    if plain._base is not None:
+        raise NotImplementedError(
+            "an op in place on a view is not supported with dual tensors, since what it is a view of would keep its "
+            "old tangent; write into the whole tensor, or use an op that returns a new one"
+        )
+    check_result_cast(result.dtype, target.dtype)
+    plain.copy_(_primal(result))
+    tangent = _tangent(result)
+    if plain is target and tangent is not None:
+        plain = wrap(target._data, target._layout)
+        plain._counter = target._counter
+        target._layout, target._plain = copy.copy(target._layout), plain
+        plain._edge, plain._requires_grad = target._edge, target._requires_grad
+    target._edge, target._requires_grad = plain._edge, plain._requires_grad
+    target._tangent = None if tangent is None else (state.dual_count, tangent)
+    return target
+
+
+def _push_elementwise(operation: Any, operands: tuple[Any, ...], write: bool = False) -> Any:
     """The op on dual operands: its gradient rules, with tangents in place of gradients."""
+    if write:
+        return _overwrite(operands[0], _push_elementwise(operation, operands))
     op, primals = operation.op, tuple(_primal(o) for o in operands)
     out = operation(*primals)
     if any(isinstance(p, Tensor) and p.dtype.is_complex for p in primals) and not op.holomorphic:
@@ -180,4 +205,4 @@ def _through(back: Any, dummies: list[Tensor], tangents: list[Tensor]) -> Any:
 
 
 set_elementwise_push(_push_elementwise)
-structured.set_push(_push_structured)
+structured.set_push(_push_structured, _overwrite)

@@ -61,7 +61,7 @@ class ElementwiseOp:
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
         if grad_state.dual_level >= 0 and any(t._tangent is not None for t in tensors):
-            return _push(self, operands)
+            return _push(self, operands, into is not None)
         full_key = (*key, into)
         call = self.calls.get(full_key)
         if call is None:
@@ -85,7 +85,7 @@ class ElementwiseOp:
         target = tensors[0]
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_inplace_target(target, record)
-        saved_inputs = [target.detach().clone(), *tensors[1:]] if record and self._saves_target(call) else tensors
+        saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
         apart = [t.detach().clone() if t._overlaps(target) else t for t in tensors[1:]]
         call.forward.write(target, *apart, *scalars, target._data)
         target._counter[0] += 1
@@ -201,14 +201,21 @@ class ElementwiseOp:
         return compute, result
 
 
-def _push(operation: Any, operands: tuple[Any, ...]) -> Any:
+def _push(operation: Any, operands: tuple[Any, ...], write: bool) -> Any:
     raise AssertionError("forward mode is not loaded")
 
 
 def set_push(push: Any) -> None:
-    """Let ``push(operation, operands)`` apply ops to dual tensors."""
+    """Let ``push(operation, operands, write)`` apply ops to dual tensors, ``write``: in place."""
     global _push
     _push = push
+
+
+def _as_it_was(target: Tensor) -> Tensor:
+    """A copy of the values that a write is about to replace, with their history."""
+    copy = target.detach().clone()
+    copy._edge, copy._requires_grad = target._edge, target._requires_grad
+    return copy
 
 
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}

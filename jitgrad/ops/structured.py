@@ -101,7 +101,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             if len(args) < required:
                 bind_arguments(op, signature, args, kwargs)  # says what is missing
             args = args + defaults[len(args) :]
-        if grad_state.dual_level >= 0 and any(map(_is_dual, args)):
+        if grad_state.dual_level >= 0 and any(map(is_dual, args)):
             return _push(apply, *_split_keywords(signature, args))
         try:
             out = forward(*args)
@@ -130,9 +130,9 @@ def _by_name(op: type[Structured]) -> Callable[..., Any]:
     return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
 
 
-def _is_dual(value: Any) -> bool:
+def is_dual(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(map(_is_dual, value))
+        return any(map(is_dual, value))
     return isinstance(value, Tensor) and value._tangent is not None
 
 
@@ -147,10 +147,14 @@ def _push(apply: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise AssertionError("forward mode is not loaded")
 
 
-def set_push(push: Any) -> None:
-    """Let ``push(apply, args, kwargs)`` apply ops to dual tensors."""
-    global _push
-    _push = push
+def overwrite(target: Tensor, result: Any) -> Any:
+    raise AssertionError("forward mode is not loaded")
+
+
+def set_push(push: Any, write: Any) -> None:
+    """Let ``push(apply, args, kwargs)`` apply ops to dual tensors, ``write(target, result)`` end those in place."""
+    global _push, overwrite
+    _push, overwrite = push, write
 
 
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}

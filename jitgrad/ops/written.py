@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..layout import intern
 from ..tensor import Tensor, wrap
+from . import structured
 from .arguments import check_inplace_target
 from .copy import copy_into, in_layout, preserved
 from .registry import public
@@ -57,6 +58,8 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
     def into(*args: Any, **kwargs: Any) -> Tensor:
         args = bind_arguments(op, op.signature, args, kwargs)
         x, given = args[0], args[1:]
+        if grad_state.dual_level >= 0 and any(map(structured.is_dual, args)):
+            return structured.overwrite(x, op.apply(*args))
         wanted = grad_state.enabled and any(isinstance(a, Tensor) and a._requires_grad for a in args)
         recorded = wanted and x._layout.dtype.category >= 2
         check_inplace_target(x, recorded, op.repeats)
