@@ -143,7 +143,11 @@ def test_values_come_from_launches(make):
         (lambda: torch.tensor("a"), TypeError, "new(): invalid data type 'str'"),
         (lambda: torch.tensor(None), RuntimeError, "Could not infer dtype of NoneType"),
         (lambda: torch.tensor([1, 2], requires_grad=True), RuntimeError, "Only Tensors of floating point and complex"),
-        (lambda: torch.tensor(300, dtype=torch.uint8), RuntimeError, "cannot be converted to type uint8 without overflow"),
+        (
+            lambda: torch.tensor(300, dtype=torch.uint8),
+            RuntimeError,
+            "cannot be converted to type uint8 without overflow",
+        ),
         (lambda: torch.zeros(-1), RuntimeError, "zeros: Dimension size must be non-negative."),
         (lambda: torch.zeros(2.5), TypeError, "zeros(): argument 'size' (position 1) must be tuple of ints, not float"),
         (lambda: torch.zeros(2, dtype="f4"), TypeError, "argument 'dtype' must be torch.dtype, not str"),

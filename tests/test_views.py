@@ -85,8 +85,6 @@ def test_dims_of_size_one(shape, data):
     same(tensor.unsqueeze(at).squeeze(at), array, array)
 
 
-
-
 @given(hnp.array_shapes(min_dims=1, max_dims=4, max_side=4), st.data())
 @settings(max_examples=150, deadline=None)
 def test_basic_indexing(shape, data):
@@ -170,11 +168,11 @@ def test_bits_as_another_dtype():
 def test_graphs_name_the_views():
     x = torch.zeros(2, 3, 4, requires_grad=True)
     names = {
-        x.view(6, 4): "ViewBackward0", x.mT.reshape(6, 4): "UnsafeViewBackward0", x.transpose(0, 1): "TransposeBackward0",
+        x.view(6, 4): "ViewBackward0", x.mT.reshape(6, 4): "UnsafeViewBackward0", x.mT: "TransposeBackward0",
         x[0].t(): "TBackward0", x.permute(2, 0, 1): "PermuteBackward0", x.expand(2, 2, 3, 4): "ExpandBackward0",
         x.squeeze(): "SqueezeBackward0", x.squeeze(0): "SqueezeBackward1", x.squeeze((0, 1)): "SqueezeBackward2",
-        x.unsqueeze(0): "UnsqueezeBackward0", x[1]: "SelectBackward0", x[1:]: "SliceBackward0", x[...]: "AliasBackward0",
-        x[[0, 1]]: "IndexBackward0", x.unbind()[0]: "UnbindBackward0", x.split(1)[0]: "SplitBackward0",
+        x.unsqueeze(0): "UnsqueezeBackward0", x[1]: "SelectBackward0", x[1:]: "SliceBackward0",
+        x[...]: "AliasBackward0", x[[0, 1]]: "IndexBackward0", x.unbind()[0]: "UnbindBackward0", x.split(1)[0]: "SplitBackward0",
         x.diagonal(): "DiagonalBackward0", x.as_strided((2,), (1,)): "AsStridedBackward0",
     }  # fmt: skip
     assert {type(t.grad_fn).__name__ for t in names} == set(names.values())
@@ -189,7 +187,11 @@ X = torch.zeros(2, 3)
     [
         (lambda: X.view(5), RuntimeError, "shape '[5]' is invalid for input of size 6"),
         (lambda: X.view(-1, -1), RuntimeError, "only one dimension can be inferred"),
-        (lambda: X.transpose(0, 2), IndexError, "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
+        (
+            lambda: X.transpose(0, 2),
+            IndexError,
+            "Dimension out of range (expected to be in range of [-2, 1], but got 2)",
+        ),
         (lambda: X.permute(0, 0), RuntimeError, "permute(): duplicate dims are not allowed."),
         (lambda: X.expand(3, 3), RuntimeError, "The expanded size of the tensor (3) must match the existing size (2)"),
         (lambda: X.select(1, 3), IndexError, "select(): index 3 out of range for tensor of size [2, 3] at dimension 1"),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
 from ..kernels.emit import Argument
 from ..kernels.rules import Rule
-from ..layout import Layout, cache, intern
+from ..layout import Layout, cache, intern, layout_of
 from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
 from .plan import Plan, is_dense, plan_elementwise
-from .registry import public
+from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .structured import Structured
 
@@ -31,18 +29,26 @@ _SAME = Rule("copy", _same)
 
 def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
+    if source._layout.dtype.is_complex and not layout.dtype.is_complex:
+        source = _without_imaginary(source, layout.dtype)
     key = (source._layout, layout)
     plan = _plans.get(key)
     if plan is None and source._layout.device != layout.device:
         plan = _plans[key] = transfer(source._layout, layout)
     if plan is None:
-        wide = np.promote_types(source._layout.numpy_dtype, layout.numpy_dtype)
-        dtype = wide if wide.kind == "c" else layout.numpy_dtype
         plan = _plans[key] = plan_elementwise(
-            "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
+            "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], layout.numpy_dtype, layout.shape,
             [layout.numpy_dtype], into=layout,
         )  # fmt: skip
     plan.write(source, target)
+
+
+def _without_imaginary(x: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """What of complex numbers goes into a tensor that is not complex."""
+    if dtype.category == 0:
+        return FUNCTIONS["ne"](wrap(x._data, x._layout), 0)
+    real = x._data.real
+    return wrap(real, layout_of(real, x._layout.device))
 
 
 def in_layout(source: Tensor, layout: Layout) -> Tensor:

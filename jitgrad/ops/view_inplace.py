@@ -85,7 +85,8 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
 
 
 def _c_name(x: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}.get(x.dtype.name, x.dtype.name)
+    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+    return names.get(x.dtype.name, x.dtype.name)
 
 
 for _function in (resize_, resize_as_, set_):

@@ -1,0 +1,252 @@
+"""Indexing, gathers and scatters against NumPy; repeated indices, gradients, errors that leave the state."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import jitgrad as torch
+from jitgrad.autograd import gradcheck, gradgradcheck
+
+
+def pair(shape):
+    array = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    return array, torch.from_numpy(array)
+
+
+def torch_key(key):
+    return tuple(torch.from_numpy(k) if isinstance(k, np.ndarray) else k for k in key)
+
+
+@st.composite
+def advanced(draw):
+    """(shape, key) with at least one index array or mask, and slices and ints beside them."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
+    found = draw(hnp.array_shapes(min_dims=1, max_dims=2, min_side=1, max_side=3))
+    kinds = draw(st.lists(st.sampled_from("aaism"), min_size=1, max_size=len(shape)))
+    kinds[draw(st.integers(0, len(kinds) - 1))] = "a"
+    key = []
+    for n, kind in zip(shape, kinds, strict=False):
+        if kind == "a" or kind == "m":
+            cut = found[draw(st.integers(0, len(found) - 1)) :]
+            key.append(draw(hnp.arrays(np.int64, cut, elements=st.integers(-n, n - 1))))
+        elif kind == "i":
+            key.append(draw(st.integers(-n, n - 1)))
+        else:
+            key.append(slice(draw(st.integers(0, n - 1)), None, draw(st.integers(1, 2))))
+    return shape, tuple(key)
+
+
+def expected_of(array, key):
+    """What PyTorch gives: ints select first, then arrays are placed as NumPy places arrays."""
+    dim, rest = 0, []
+    for k in key:
+        if isinstance(k, int):
+            array = np.take(array, k, axis=dim)
+        else:
+            rest.append(k)
+            dim += 1
+    return array[tuple(rest)]
+
+
+@given(advanced())
+@settings(max_examples=120, deadline=None)
+def test_index_arrays(case):
+    shape, key = case
+    array, tensor = pair(shape)
+    expected = expected_of(array, key)
+    found = tensor[torch_key(key)]
+    assert tuple(found.shape) == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@given(advanced(), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_what_is_written_is_read(case, transposed):
+    shape, key = case
+    tensor = pair(shape)[1].clone()
+    if transposed:
+        tensor = tensor.permute(*range(len(shape))[::-1]).contiguous().permute(*range(len(shape))[::-1])
+    before = tensor.clone()
+    key = torch_key(key)
+    tensor[key] = -1.0
+    assert (tensor[key] == -1).all()
+    assert ((tensor == -1) | (tensor == before)).all()
+    tensor[key] = before[key]
+    assert (tensor == before).all()
+
+
+@given(st.data(), hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+@settings(max_examples=60, deadline=None)
+def test_masks(data, shape):
+    array, tensor = pair(shape)
+    cover = data.draw(st.integers(1, len(shape)))
+    mask = data.draw(hnp.arrays(bool, shape[:cover]))
+    np.testing.assert_array_equal(tensor[torch.from_numpy(mask)].numpy(), array[mask])
+    whole = data.draw(hnp.arrays(bool, shape))
+    np.testing.assert_array_equal(tensor.masked_select(torch.from_numpy(whole)).numpy(), array[whole])
+    np.testing.assert_array_equal(torch.from_numpy(whole).nonzero().numpy(), np.argwhere(whole))
+    filled = tensor.masked_fill(torch.from_numpy(mask).view(*mask.shape, *(1,) * (len(shape) - cover)), -1)
+    array[mask] = -1
+    np.testing.assert_array_equal(filled.numpy(), array)
+
+
+@given(st.data(), hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+@settings(max_examples=60, deadline=None)
+def test_gather_and_scatter(data, shape):
+    array, tensor = pair(shape)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    size = list(shape)
+    size[dim] = data.draw(st.integers(1, 5))
+    index = data.draw(hnp.arrays(np.int64, tuple(size), elements=st.integers(0, shape[dim] - 1)))
+    places = torch.from_numpy(index)
+    np.testing.assert_array_equal(tensor.gather(dim, places).numpy(), np.take_along_axis(array, index, dim))
+    source = np.random.default_rng(0).standard_normal(size)
+    expected = array.copy()
+    where = list(np.indices(index.shape))
+    where[dim] = index
+    np.add.at(expected, tuple(where), source)
+    added = tensor.scatter_add(dim, places, torch.from_numpy(source))
+    np.testing.assert_allclose(added.numpy(), expected, rtol=1e-14)
+    expected = array.copy()
+    expected[tuple(where)] = source
+    np.testing.assert_array_equal(tensor.scatter(dim, places, torch.from_numpy(source)).numpy(), expected)
+
+
+@given(st.data(), hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+@settings(max_examples=40, deadline=None)
+def test_rows(data, shape):
+    array, tensor = pair(shape)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    index = data.draw(hnp.arrays(np.int64, st.integers(0, 5), elements=st.integers(0, shape[dim] - 1)))
+    places = torch.from_numpy(index)
+    chosen = array.take(index, axis=dim)
+    np.testing.assert_array_equal(tensor.index_select(dim, places).numpy(), chosen)
+    expected = np.moveaxis(array.copy(), dim, 0)
+    np.add.at(expected, index, 2 * np.moveaxis(chosen, dim, 0))
+    added = tensor.index_add(dim, places, torch.from_numpy(chosen), alpha=2)
+    np.testing.assert_array_equal(added.numpy(), np.moveaxis(expected, 0, dim))
+    flat = data.draw(hnp.arrays(np.int64, 3, elements=st.integers(-array.size, array.size - 1)))
+    np.testing.assert_array_equal(tensor.take(torch.from_numpy(flat)).numpy(), array.take(flat))
+
+
+@given(st.data(), hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+@settings(max_examples=40, deadline=None)
+def test_joins_and_rearrangements(data, shape):
+    array, tensor = pair(shape)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    other = np.flip(array, dim)
+    np.testing.assert_array_equal(tensor.flip(dim).numpy(), other)
+    joined = torch.cat([tensor, tensor.flip(dim)], dim)
+    np.testing.assert_array_equal(joined.numpy(), np.concatenate([array, other], dim))
+    stacked = torch.stack([tensor, tensor], dim)
+    np.testing.assert_array_equal(stacked.numpy(), np.stack([array, array], dim))
+    shift = data.draw(st.integers(-9, 9))
+    np.testing.assert_array_equal(tensor.roll(shift, dim).numpy(), np.roll(array, shift, dim))
+    np.testing.assert_array_equal(tensor.roll(shift).numpy(), np.roll(array, shift))
+    times = data.draw(st.lists(st.integers(0, 3), min_size=len(shape), max_size=len(shape) + 1))
+    np.testing.assert_array_equal(tensor.repeat(*times).numpy(), np.tile(array, times))
+    np.testing.assert_array_equal(tensor.repeat_interleave(2, dim).numpy(), np.repeat(array, 2, dim))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32", "complex64", "complex128"])
+def test_every_dtype_is_gathered(dtype):
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    tensor = torch.from_numpy(array)
+    np.testing.assert_array_equal(tensor[[2, 0]].numpy(), array[[2, 0]])
+    np.testing.assert_array_equal(torch.cat([tensor, tensor], 1).numpy(), np.concatenate([array, array], 1))
+    np.testing.assert_array_equal(tensor.flip(1).numpy(), array[:, ::-1])
+    tensor[:, [0, 3]] = tensor[:, [3, 0]]
+    np.testing.assert_array_equal(tensor.numpy(), np.arange(12).reshape(3, 4).astype(dtype)[:, [3, 1, 2, 0]])
+
+
+def test_repeated_indices_add_up_in_gradients():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[[0, 0, 2, 0]] * torch.tensor([1.0, 10.0, 100.0, 1000.0])).sum().backward()
+    assert x.grad.tolist() == [1011, 0, 100]
+
+
+X, Y = (torch.tensor(np.random.default_rng(k).standard_normal((3, 4))).requires_grad_() for k in (0, 1))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x[[2, 0, 2], 1:],
+        lambda x, y: x[:, [[0, 1], [3, 3]]] * y[0, 0],
+        lambda x, y: x[y.detach() > 0],
+        lambda x, y: torch.cat([x[:1], y, x], 0),
+        lambda x, y: torch.where(x.detach() > 0, x, y)[1:, None],
+        lambda x, y: torch.stack(x.unbind(1)[::2] + y.split(1, 1)[0].unbind(1), 0),
+        lambda x, y: x.scatter_add(0, torch.tensor([[0, 2, 2, 1], [0, 0, 0, 1]]), y),
+        lambda x, y: x.index_put((torch.tensor([0, 2]), torch.tensor([1, 1])), y[0, :2]),
+        lambda x, y: x.masked_scatter(x.detach() > 0, y),
+        lambda x, y: (x * 1).index_put_((torch.tensor([0, 0]),), y[:2], accumulate=True),
+    ],
+)
+def test_gradients_of_both_orders(function):
+    squared = lambda x, y: function(x, y) ** 2
+    assert gradcheck(squared, (X, Y))
+    assert gradgradcheck(squared, (X, Y))
+
+
+Z = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: Z[2], IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
+        (lambda: Z[:, 3], IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
+        (lambda: Z[[0, -3]], IndexError, "index -3 is out of bounds for dimension 0 with size 2"),
+        (lambda: Z[0, 0, 0], IndexError, "too many indices for tensor of dimension 2"),
+        (lambda: Z[1.5], IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte"),
+        (lambda: Z[torch.tensor([1.0])], IndexError, "tensors used as indices must be long, int, byte or bool tensors"),
+        (lambda: Z[[True, False, True]], IndexError, "The shape of the mask [3] at index 0 does not match"),
+        (lambda: Z[[0, 1], [0, 1, 2]], IndexError, "shape mismatch: indexing tensors could not be broadcast together"),
+        (lambda: Z[::-1], ValueError, "step must be greater than zero"),
+        (lambda: torch.tensor(1.0)[0], IndexError, "invalid index of a 0-dim tensor"),
+        (
+            lambda: Z.gather(1, torch.tensor([[3]])),
+            RuntimeError,
+            "index 3 is out of bounds for dimension 1 with size 3",
+        ),
+        (lambda: Z.index_select(0, torch.tensor([2])), IndexError, "index out of range in self"),
+        (
+            lambda: Z.take(torch.tensor([6])),
+            IndexError,
+            "out of range: tried to access index 6 on a tensor of 6 elements.",
+        ),
+        (lambda: torch.cat([]), ValueError, "torch.cat(): expected a non-empty list of Tensors"),
+        (lambda: torch.cat([Z, torch.zeros(3, 4)]), RuntimeError, "Sizes of tensors must match except in dimension 0."),
+        (lambda: torch.stack([Z, Z[0]]), RuntimeError, "stack expects each tensor to be equal size"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.__setitem__(5, 1),
+        lambda x: x.__setitem__([0, 5], 1),
+        lambda x: x.__setitem__(0, torch.ones(5)),
+        lambda x: x.__setitem__(slice(None), "a"),
+        lambda x: x.scatter_(1, torch.tensor([[0], [7]]), 1.0),
+        lambda x: x.index_add_(0, torch.tensor([0, 2]), torch.ones(2, 3)),
+        lambda x: x.index_put_((torch.tensor([0]),), torch.ones(2)),
+        lambda x: x.masked_fill_(torch.ones(4, dtype=torch.bool), 1.0),
+        lambda x: x.copy_(torch.ones(4)),
+        lambda x: x.fill_(1j),
+    ],
+)
+def test_a_refused_write_changes_nothing(write):
+    x = torch.zeros(2, 3)
+    with pytest.raises((IndexError, RuntimeError, TypeError)):
+        write(x)
+    assert (x == 0).all()
+    assert x._version == 0
