@@ -43,8 +43,8 @@ class Fold:
     """
 
     __slots__ = (
-        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "results", "shape", "source",
-        "target",
+        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "results", "shape", "short",
+        "source", "target",
     )  # fmt: skip
 
     def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
@@ -60,6 +60,7 @@ class Fold:
         self.source, self.target = ((outer, self.n), (outer,)) if self.flat else (self.blocks, (outer, inner))
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
+        self.short = self.n < CHUNKS or layout.numel < STREAMED
         self.results: dict[Any, Layout] = {}
 
     def read(self, x: Tensor) -> Any:
@@ -84,10 +85,12 @@ class Fold:
 
     def empty(self, dtype: np.dtype[Any]) -> Tensor:
         """A new result; as an array of shape ``target`` it is ``written(result)``."""
-        layout = self.results.get(dtype)
-        if layout is None:
-            layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
+        layout = self.results.get(dtype) or self._result(dtype)
         return wrap(empty_for(layout), layout)
+
+    def _result(self, dtype: np.dtype[Any]) -> Layout:
+        layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
+        return layout
 
     def written(self, result: Tensor) -> Any:
         """The memory of a result, or of a gradient in its shape, as an array of shape ``target``."""
@@ -99,13 +102,15 @@ class Fold:
         One long reduction is cut into chunks, so that several threads have rows to do: the kernels
         must allow being applied in stages.
         """
-        out = self.empty(dtype)
-        source, target = self.read(x), out._data.reshape(self.target)
-        if self.n < CHUNKS or x._layout.numel < STREAMED or self.blocks[0] >= threads.get_num_threads():
-            launch(kernels[not self.flat], source, target, *options)
+        layout = self.results.get(dtype) or self._result(dtype)
+        data = empty_for(layout)
+        source = x._data.reshape(self.source) if self.natural else self.read(x)
+        kernel = kernels[0] if self.flat else kernels[1]
+        if self.short or self.blocks[0] >= threads.get_num_threads():
+            launch(kernel, source, data.reshape(self.target), *options)
         else:
-            _reduce_chunks(kernels[not self.flat], source, target, options)
-        return out
+            _reduce_chunks(kernel, source, data.reshape(self.target), options)
+        return wrap(data, layout)
 
 
 def _product(sizes: Any) -> int:
