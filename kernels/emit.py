@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -64,18 +65,23 @@ class _Retype(ast.NodeTransformer):
 
 
 class _DivideWord(ast.NodeTransformer):
-    """Writes ``a / b`` as the word ``divide``, for complex numbers."""
+    """Writes ``a / b`` as the word ``divide``; in words only ``T(1) / b``, as others may be real."""
+
+    def __init__(self, in_word: bool):
+        self.in_word = in_word
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         node = self.generic_visit(node)  # type: ignore[assignment]
-        return _call("divide", node.left, node.right) if isinstance(node.op, ast.Div) else node
+        if not isinstance(node.op, ast.Div) or (self.in_word and not ast.unparse(node.left).startswith("T(")):
+            return node
+        return _call("divide", node.left, node.right)
 
 
-def with_divide(source: str, dtype: str) -> str:
+def with_divide(source: str, dtype: str, in_word: bool = False) -> str:
     """Return ``source`` for compute dtype ``dtype``, its divisions as a word if that is complex."""
     if "/" not in source or not dtype.startswith("complex"):
         return source
-    return ast.unparse(ast.fix_missing_locations(_DivideWord().visit(ast.parse(source))))
+    return ast.unparse(ast.fix_missing_locations(_DivideWord(in_word).visit(ast.parse(source))))
 
 
 def retype(source: str, integers: bool = False) -> str:
@@ -91,9 +97,7 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     def add(name: str) -> None:
         if name in done:
             return
-        source = WORDS[name].source(dtype)
-        if name != "divide":
-            source = with_divide(source, dtype)
+        source = with_divide(WORDS[name].source(dtype), dtype, in_word=True)
         for other in sorted(words_called([source]) - {name}):
             add(other)
         done[name] = f"{INLINE}\n{retype(source)}\n"
@@ -207,6 +211,26 @@ def {name}({parameters}):
         {body}
         {stores}
 """
+_NEAR_BLOCK = 1024  # elements that fit in the first-level cache several times over
+_BLOCKED = """\
+def {name}({parameters}):
+    {scalars}
+    for start in range(0, {first}.size, {block}):
+        {cuts}
+        near = True
+        for i in range({first_block}.size):
+            {checks}
+        if near:
+            for i in range({first_block}.size):
+                {loads}
+                {near_body}
+                {stores}
+        else:
+            for i in range({first_block}.size):
+                {loads}
+                {body}
+                {stores}
+"""
 _STRIDED = """\
 def {name}({parameters}, shape, strides, first_row, last_row):
     {scalars}
@@ -240,20 +264,46 @@ def elementwise_text(
     outputs = [target for _, target in rules]
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
     every = [f"{a}_array" for a in [*arrays, *outputs]]
-    index = (lambda a: f"{a}_array[{a}_at + i * {a}_step]") if strided else (lambda a: f"{a}_array[i]")
+    near_body, limits = ([], {}) if strided else near(body, arrays, dtype)
+    index = "{0}_array[{0}_at + i * {0}_step]" if strided else "{0}_block[i]" if limits else "{0}_array[i]"
     pieces = {
         "scalars": [f"{s} = T({s}_scalar)" for s in scalars],
-        "loads": [f"{a} = {casts[a]}({index(a)})" for a in arrays],
+        "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in arrays],
         "body": body,
-        "stores": [f"{index(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
+        "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
         "offsets": [f"{a[:-6]}_at = np.uint64(0)" for a in every],
         "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
+        "near_body": near_body,
+        "checks": [f"near &= np.abs(T({index.format(a)})) <= T({limit})" for a, limit in limits.items()],
+        "cuts": [f"{a[:-6]}_block = {a}[start : start + {_NEAR_BLOCK}]" for a in every],
     }
-    head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words, dtype)}\n"
+    head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
-    template = _STRIDED if strided else _FLAT
-    return head + fill(template, pieces, name=name, parameters=parameters, first=f"{outputs[0]}_array")
+    template = _STRIDED if strided else _BLOCKED if limits else _FLAT
+    return head + fill(
+        template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK),
+        first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
+    )  # fmt: skip
+
+
+def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, float]]:
+    """The body with words' forms for moderate arguments, and the inputs' limits within which it holds.
+
+    Both empty unless every such word is applied to an input itself.
+    """
+    tree = ast.parse("\n".join(body))
+    limits: dict[str, float] = {}
+    for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+        form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]
+        if form is None or dtype not in form[1]:
+            continue
+        argument = call.args[0]
+        if not (isinstance(argument, ast.Name) and argument.id in arrays):
+            return [], {}
+        limits[argument.id] = min(form[1][dtype], limits.get(argument.id, math.inf))
+        call.func.id = form[0]  # type: ignore[attr-defined]
+    return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
 
 
 _SCALAR_TYPES = {"bool": "bool_"}
