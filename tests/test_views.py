@@ -172,7 +172,8 @@ def test_graphs_name_the_views():
         x[0].t(): "TBackward0", x.permute(2, 0, 1): "PermuteBackward0", x.expand(2, 2, 3, 4): "ExpandBackward0",
         x.squeeze(): "SqueezeBackward0", x.squeeze(0): "SqueezeBackward1", x.squeeze((0, 1)): "SqueezeBackward2",
         x.unsqueeze(0): "UnsqueezeBackward0", x[1]: "SelectBackward0", x[1:]: "SliceBackward0",
-        x[...]: "AliasBackward0", x[[0, 1]]: "IndexBackward0", x.unbind()[0]: "UnbindBackward0", x.split(1)[0]: "SplitBackward0",
+        x[...]: "AliasBackward0", x[[0, 1]]: "IndexBackward0",
+        x.unbind()[0]: "UnbindBackward0", x.split(1)[0]: "SplitBackward0",
         x.diagonal(): "DiagonalBackward0", x.as_strided((2,), (1,)): "AsStridedBackward0",
     }  # fmt: skip
     assert {type(t.grad_fn).__name__ for t in names} == set(names.values())
