@@ -423,3 +423,32 @@ def test_the_order_of_steps_is_checked():
         lr_scheduler.StepLR(3, 2)
     with pytest.raises(KeyError, match="param 'initial_lr' is not specified"):
         lr_scheduler.StepLR(optim.SGD([leaf([1.0])]), 2, last_epoch=3)
+
+
+@every_kind
+def test_a_whole_training_step_replays_as_the_next_one(kind):
+    make, options = KINDS[kind]
+    nn, results = torch.nn, []
+    for replayed in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
+        optimizer = make(model.parameters(), **options)
+        x, y = torch.randn(5, 6), torch.randint(0, 3, (5,))
+
+        def step(model=model, optimizer=optimizer, x=x, y=y):
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step()
+        with tape() as recorded:
+            loss = step()
+        for _ in range(3):
+            if replayed:
+                recorded.replay()
+            else:
+                loss = step()
+        results.append([loss.item(), *[numbers(p) for p in model.parameters()], torch.rand(1).item()])
+    assert all((np.asarray(a) == b).all() for a, b in zip(*results, strict=True))
