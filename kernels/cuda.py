@@ -31,8 +31,8 @@ from .rules import Rule
 from .source import LoopSource
 
 __all__ = [
-    "SIMULATED", "THREADS", "CudaLoop", "compile_cuda", "copy_to_device", "copy_to_host", "device_count", "empty", "geometry",
-    "is_available", "pool", "provider", "synchronize", "uploaded", "user_kernel",
+    "SIMULATED", "THREADS", "CudaLoop", "compile_cuda", "copy_to_device", "copy_to_host", "device_count", "elementwise",
+    "empty", "geometry", "is_available", "pool", "provider", "synchronize", "uploaded", "user_kernel",
 ]  # fmt: skip
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -92,8 +92,8 @@ def _rounded(function: Callable[..., float]) -> Callable[..., Any]:
 def _simulated_math() -> Any:
     """What ``math`` is in simulated kernels: precision and special values as on the device."""
     names = {
-        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
-        "atanh": "arctanh", "pow": "power",
+        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+        "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
     }  # fmt: skip
     known = {n: getattr(np, names.get(n, n), None) or _rounded(f) for n, f in vars(math).items() if callable(f)}
     known["lgamma"] = _rounded(lambda x: math.inf if x <= 0 and x == int(x) else math.lgamma(x))
@@ -203,7 +203,7 @@ class CudaElementwise(Kernel):
 
     def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
         """The number of elements, for every array of values."""
-        return {k: (args[-1],) for k in range(self.arrays)}
+        return dict.fromkeys(range(self.arrays), (args[-1],))
 
 
 def elementwise(

@@ -5,7 +5,6 @@ writes the function of that name before it. Float literals are read as ``R``, th
 kernel; ``math`` stands for CUDA's functions, which are exact in the kernel's own precision.
 """
 
-# ruff: noqa: A001, A002
 from __future__ import annotations
 
 import math

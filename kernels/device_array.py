@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 
 
 _MISSING = (
-    "Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {kernel} has no CUDA kernel. Copy the arguments "
-    "to the CPU with .cpu(), and the result back with .cuda()"
+    "Could not run 'aten::{op}' with arguments from the 'CUDA' backend: {kernel} has no CUDA kernel. Copy the "
+    "arguments to the CPU with .cpu(), and the result back with .cuda()"
 )
 
 
@@ -209,7 +209,9 @@ class DeviceArray:
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> DeviceArray:
         return DeviceArray(self.allocation, self.dtype, tuple(shape), tuple(strides), self.offset + offset)
 
-    def restrided(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None) -> DeviceArray:
+    def restrided(
+        self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None
+    ) -> DeviceArray:
         """The same memory under another shape; strides and offset in elements of the result's dtype."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         item = dtype.itemsize
@@ -232,8 +234,8 @@ class DeviceArray:
 
     def transpose(self, *axes: Any) -> DeviceArray:
         """The dimensions in another order, by default reversed."""
-        order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
-        order = order or range(self.ndim)[::-1]
+        order = tuple(axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+        order = order or tuple(range(self.ndim))[::-1]
         return self._view([self.shape[d] for d in order], [self.strides[d] for d in order])
 
     @property
@@ -265,7 +267,8 @@ class DeviceArray:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(
-            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
+            "first."
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:

@@ -16,7 +16,6 @@ import functools
 import inspect
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from . import cuda_math
 from .cuda_math import Complex, Integer, Real

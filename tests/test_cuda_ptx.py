@@ -16,10 +16,10 @@ pytest.importorskip("numba_cuda")
 if kernels.SIMULATED:
     pytest.skip("the simulator compiles nothing", allow_module_level=True)
 
-import numba  # noqa: E402
-import numba.cuda.compiler  # noqa: E402
-import numba.cuda.dispatcher  # noqa: E402
-from numba import cuda  # noqa: E402
+import numba
+import numba.cuda.compiler
+import numba.cuda.dispatcher
+from numba import cuda
 
 CAPABILITY = (8, 0)
 # libdevice reduces huge angles in float64; the words of these functions work in float64 throughout.

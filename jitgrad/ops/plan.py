@@ -118,7 +118,7 @@ def plan_elementwise(
     ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
     ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
     """
-    device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
+    device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if into is not None and into.device != device:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
