@@ -21,7 +21,7 @@ class Call:
 
 
 class CallAgainstTorch(AgainstTorch):
-    params = [("x * y", "x.reshape(4, 4)", "linear(x)")]
+    params = [("x * y", "x.reshape(4, 4)", "linear(row)")]
     param_names = ["call"]
 
     def track_recorded(self, name):

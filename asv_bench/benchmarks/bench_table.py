@@ -10,7 +10,7 @@ from .rounds import AgainstTorch, optional, take_turns
 SIZES = (1_000, 1_000_000)
 EVERY = tuple(sorted(TABLE))
 DIFFERENTIABLE = tuple(name for name in EVERY if TABLE[name].grads)
-# One of each kind: the strided loop has the same rules, and costs as much again to compile.
+# One of each kind: other sizes and layouts run the same rules, and strided loops are compiled anew.
 CHOSEN = ("abs", "add", "div", "exp", "gelu", "log", "mul", "pow", "sigmoid", "where")
 WORDS = ("exp", "log", "tanh", "sigmoid", "erf", "sin")
 LAYOUTS = ("contiguous", "strided")
@@ -22,63 +22,65 @@ def dtype_of(op):
     return next(dtype for kind, dtype in kinds.items() if kind in op.accepts)
 
 
-def operands_of(name, size, layout="contiguous"):
+def operands_of(name, size, layout=LAYOUTS[0]):
     """The op's generated sample; strided operands are every second column of wider ones."""
     rows = 10
     columns = size // rows
-    shape = (rows, columns) if layout == "contiguous" else (rows, 2 * columns)
+    shape = (rows, columns) if layout == LAYOUTS[0] else (rows, 2 * columns)
     tensors = elementwise_sample(OPS[name], dtype_of(TABLE[name]), shape)
-    return tensors if layout == "contiguous" else [t[:, ::2] for t in tensors]
+    return tensors if layout == LAYOUTS[0] else [t[:, ::2] for t in tensors]
 
 
 class Forward:
-    """The op without recording."""
+    """The op without recording, on a thousand elements."""
 
-    params = [EVERY, SIZES]
-    param_names = ["op", "n"]
+    params = [EVERY]
+    param_names = ["op"]
     timeout = 120
 
-    def setup(self, name, size, layout="contiguous"):
+    def setup(self, name, size=SIZES[0], layout=LAYOUTS[0]):
         self.op, self.operands = OPS[name], operands_of(name, size, layout)
         self.op(*self.operands)
 
-    def time_forward(self, name, size, layout="contiguous"):
+    def time_forward(self, name, size=SIZES[0], layout=LAYOUTS[0]):
         self.op(*self.operands)
 
 
 class Backward:
     """The gradients of all inputs that have one, from a kept graph."""
 
-    params = [DIFFERENTIABLE, SIZES]
-    param_names = ["op", "n"]
+    params = [DIFFERENTIABLE]
+    param_names = ["op"]
     timeout = 120
 
-    def setup(self, name, size, layout="contiguous"):
+    def setup(self, name, size=SIZES[0], layout=LAYOUTS[0]):
         operands = operands_of(name, size, layout)
         pairs = zip(TABLE[name].inputs, operands, strict=True)
         self.leaves = [t.requires_grad_() for n, t in pairs if n in TABLE[name].grads]
         self.out = OPS[name](*operands)
         self.g = jitgrad.ones_like(self.out)
-        self.time_backward(name, size)
+        self.time_backward(name)
 
-    def time_backward(self, name, size, layout="contiguous"):
+    def time_backward(self, name, size=SIZES[0], layout=LAYOUTS[0]):
         jitgrad.autograd.grad(self.out, self.leaves, self.g, retain_graph=True)
 
 
-class ForwardStrided(Forward):
-    """The same on operands that are views with gaps."""
+class ForwardLayouts(Forward):
+    """Some ops at both sizes, and on operands that are views with gaps."""
 
-    params = [CHOSEN, SIZES, ("strided",)]
+    params = [CHOSEN, SIZES, LAYOUTS]
     param_names = ["op", "n", "layout"]
 
 
-class BackwardStrided(Backward):
-    params = [CHOSEN, SIZES, ("strided",)]
+class BackwardLayouts(Backward):
+    """The gradients of the same."""
+
+    params = [CHOSEN, SIZES, LAYOUTS]
     param_names = ["op", "n", "layout"]
 
 
 class WordsAgainstTorch(AgainstTorch):
-    """The words of issue and README on a million elements."""
+    """The words that a million elements show best."""
 
     params = [WORDS]
     param_names = ["op"]

@@ -34,7 +34,7 @@ def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 
     counts = {name: _calls_in(work, sample) for name, work in works.items()}
     samples: dict[str, list[float]] = {name: [] for name in works}
     order, end = list(works), time.perf_counter() + seconds
-    while time.perf_counter() < end or len(samples[order[0]]) < 5:
+    while time.perf_counter() < end or len(samples[order[0]]) < 3:
         for name in order:
             works[name]()  # not counted: it waits out the predecessor's spinning threads
             samples[name].append(_mean_of(works[name], counts[name]))

@@ -27,7 +27,7 @@ def normal(engine: Any, *shape: int, seed: int = 0, requires_grad: bool = False)
 # -- single calls on 16 elements: what is left is the library's own cost --------------------------
 
 
-def _calls(engine: Any, x: Any, y: Any, layer: Any) -> dict[str, Work]:
+def _calls(engine: Any, x: Any, y: Any, row: Any, layer: Any) -> dict[str, Work]:
     return {
         "x * y": lambda: x * y,
         "x + 1.5": lambda: x + 1.5,
@@ -35,17 +35,18 @@ def _calls(engine: Any, x: Any, y: Any, layer: Any) -> dict[str, Work]:
         "x.reshape(4, 4)": lambda: x.reshape(4, 4),
         "x[2:9]": lambda: x[2:9],
         "x.sum()": lambda: x.sum(),
-        "linear(x)": lambda: layer(x),
+        "linear(row)": lambda: layer(row),
     }
 
 
-CALLS = tuple(_calls(None, None, None, None))
+CALLS = tuple(_calls(*[None] * 5))
 
 
 def calls(engine: Any, recorded: bool) -> dict[str, Work]:
     """The calls by name, on operands that require grad if ``recorded``."""
     x, y = (normal(engine, 16, seed=k, requires_grad=recorded) for k in range(2))
-    return _calls(engine, x, y, engine.nn.Linear(16, 16).requires_grad_(recorded))
+    row = normal(engine, 1, 16, seed=2)
+    return _calls(engine, x, y, row, engine.nn.Linear(16, 16).requires_grad_(recorded))
 
 
 # -- graphs ---------------------------------------------------------------------------------------
