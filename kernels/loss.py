@@ -11,7 +11,8 @@ from .launch import Kernel, loop
 from .words import exp, log, log1p, maximum, minimum, sigmoid
 
 __all__ = [
-    "BINARY", "HUBER", "LOGITS", "MSE", "SMOOTH_L1", "Pointwise", "nll_each", "nll_gradient", "nll_total", "outside_unit",
+    "BINARY", "HUBER", "LOGITS", "MSE", "SMOOTH_L1", "Pointwise", "nll_each", "nll_gradient", "nll_total",
+    "outside_unit",
 ]  # fmt: skip
 
 

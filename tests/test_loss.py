@@ -1,5 +1,7 @@
 """Losses against their formulas in NumPy: values, reductions, gradients, warnings, errors."""
 
+# ruff: noqa: E501  (errors are quoted in full)
+
 import warnings
 
 import numpy as np
@@ -43,7 +45,7 @@ def test_losses_of_pairs(name, reduction):
     x = values(3, 4, low=0.1, high=0.9) if name == "binary_cross_entropy" else values(3, 4)
     t = values(3, 4, low=0.1, high=0.9) if name in UNIT else values(3, 4)
     expected = REDUCE[reduction](formula(x, t))
-    call = lambda a, b: getattr(F, name)(a, b, reduction=reduction, **options)  # noqa: E731
+    call = lambda a, b: getattr(F, name)(a, b, reduction=reduction, **options)
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
         a, b = torch.tensor(x, dtype=dtype), torch.tensor(t, dtype=dtype)
         assert call(a, b).dtype is dtype
@@ -167,7 +169,7 @@ def test_likelihood_of_classes(shapes, reduction):
             with np.errstate(invalid="ignore"):
                 expected = likelihood(source, t, weight, ignored, reduction)
             leaf = torch.tensor(x, requires_grad=True)
-            call = lambda a, name=name, options=options: getattr(F, name)(a, torch.tensor(t), **options)  # noqa: E731
+            call = lambda a, name=name, options=options: getattr(F, name)(a, torch.tensor(t), **options)
             np.testing.assert_allclose(call(leaf).detach().numpy(), expected, atol=1e-12)
             if np.all(np.isfinite(expected)):
                 assert gradcheck(call, leaf) and gradgradcheck(call, leaf)

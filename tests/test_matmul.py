@@ -1,5 +1,7 @@
 """Products of every rank against NumPy: values, layouts, gradients, dtypes, graphs, errors."""
 
+# ruff: noqa: E501  (errors are quoted in full)
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Reductions against NumPy: values, dtypes, dims, layouts, accuracy, NaN, nothing at all, errors."""
 
+# ruff: noqa: E501  (errors are quoted in full)
+
 import itertools
 import warnings
 

@@ -13,7 +13,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes
 from ..tensor import Tensor
 from .fold import plain
-from .loss import flat_array, loss_values, loss_gradient, matched, per_element, reduced, reduction_name
+from .loss import flat_array, loss_gradient, loss_values, matched, per_element, reduced, reduction_name
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured

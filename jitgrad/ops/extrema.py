@@ -35,11 +35,13 @@ def _check(op: str, x: Layout, dim: Any) -> None:
         return
     if dim is None or dim == ():
         if op == "aminmax":
-            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
-        kind, rest = RuntimeError, " Specify the reduction dim with the 'dim' argument."
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            )
+        words = f"{op}(): Expected reduction dim to be specified for input.numel() == 0."
         if op.startswith("arg"):
-            kind, rest = IndexError, ""
-        raise kind(f"{op}(): Expected reduction dim to be specified for input.numel() == 0.{rest}")
+            raise IndexError(words)
+        raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
     for d in fold(x, dim).dims:
         if x.ndim and not x.shape[d]:
             raise IndexError(f"{op}(): Expected reduction dim {d} to have non-zero size.")

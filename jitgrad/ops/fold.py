@@ -57,7 +57,8 @@ class Fold:
         self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
         outer, self.n, inner = self.blocks
         self.flat = inner == 1
-        self.source, self.target = ((outer, self.n), (outer,)) if self.flat else (self.blocks, (outer, inner))
+        self.source: tuple[int, ...] = (outer, self.n) if self.flat else self.blocks
+        self.target: tuple[int, ...] = (outer,) if self.flat else (outer, inner)
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         self.short = self.n < CHUNKS or layout.numel < STREAMED
@@ -195,7 +196,8 @@ def check_one_dim(op: str, dim: Any) -> None:
 
 def _invalid(op: str, dim: Any, kind: str) -> str:
     got = "keepdim=bool, " if dim is FULL else type(dim).__name__
-    return f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n{_OVERLOADS[kind]}"
+    head = f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:"
+    return f"{head}\n{_OVERLOADS[kind]}"
 
 
 CHUNKS = 16

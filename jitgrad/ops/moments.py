@@ -283,7 +283,8 @@ class VectorNorm(Structured):
 
 @public
 def norm(
-    input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False, dtype: dtypes.dtype | None = None
+    input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2.
 

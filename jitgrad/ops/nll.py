@@ -61,10 +61,13 @@ def _gradient(
     n, classes, places = _blocks(layout)
     result = intern(layout.numpy_dtype, layout.shape)
     data = np.empty(result.shape, result.numpy_dtype)
-    launch(
-        kernels.nll_gradient, contiguous(plain(g))._data.reshape(-1), contiguous(plain(target))._data.reshape(n, places),
-        _array(weight, layout.numpy_dtype), data.reshape(n, classes, places), ignore_index, reduction == "mean",
-    )  # fmt: skip
+    arrays = (
+        contiguous(plain(g))._data.reshape(-1),
+        contiguous(plain(target))._data.reshape(n, places),
+        _array(weight, layout.numpy_dtype),
+        data.reshape(n, classes, places),
+    )
+    launch(kernels.nll_gradient, *arrays, ignore_index, reduction == "mean")
     return wrap(data, result)
 
 
@@ -249,7 +252,7 @@ def _smoothed(
     classes = x.shape[dim]
     likely = _nll(x, target, weight, ignore_index, reduction)
     spread = -(x if weight is None else x * _along_classes(weight, x, dim)).sum(dim)
-    ignored = target == ignore_index
+    ignored: Any = target == ignore_index
     spread = spread.masked_fill(ignored, 0.0)
     if reduction == "mean":
         counted = ~ignored

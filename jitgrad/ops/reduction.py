@@ -11,10 +11,10 @@ from .. import dtypes
 from ..dtypes import TITLES
 from ..kernels import reduction as kernels
 from ..kernels.launch import launch
-from ..layout import Layout, normalize_dim
-from ..tensor import Tensor, wrap
+from ..layout import normalize_dim
+from ..tensor import Tensor
 from .copy import cast
-from .fold import FULL, Fold, as_before, check_dims, check_one_dim, check_tensor, fold, plain, spread
+from .fold import FULL, Fold, check_dims, check_one_dim, check_tensor, fold, plain, spread
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured

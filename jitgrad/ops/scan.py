@@ -96,7 +96,7 @@ def _without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
 def _first_zero_apart(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
     """The same in linear time: only at the first zero of a row do products without it matter."""
     where = FUNCTIONS["where"]
-    zero = x == 0
+    zero: Any = x == 0
     first = zero & (Cumsum.forward(zero, dim) == 1)
     safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()
     elsewhere = where(zero, 0, Cumsum.forward(g * out.conj(), dim, None, True) / safe)

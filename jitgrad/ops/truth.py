@@ -54,7 +54,7 @@ def isclose(
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     x, y = plain(input), plain(other)
-    close = x == y
+    close: Any = x == y
     if equal_nan and a.category >= 2:
         close = close | (x.isnan() & y.isnan())
     if rtol == 0 and atol == 0:
@@ -79,4 +79,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements; NaN equals nothing."""
     if input._layout.shape != other._layout.shape:
         return False
-    return bool(all(plain(input) == plain(other)).item())
+    same: Any = plain(input) == plain(other)
+    return bool(all(same).item())

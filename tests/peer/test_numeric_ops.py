@@ -4,6 +4,8 @@ Each line is evaluated in both libraries: values, dtypes, shapes, strides, nodes
 gradients of all leaves, or else the class and the words of the error, and of warnings.
 """
 
+# ruff: noqa: E501  (errors are quoted in full)
+
 import re
 import warnings
 
