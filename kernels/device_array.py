@@ -44,11 +44,10 @@ def name_op(error: NotImplementedError, op: str) -> None:
 LOOPS: dict[str, Callable[..., None]] = {}
 
 
-def run_on_device(name: str, args: tuple[Any, ...], writes: tuple[int, ...]) -> None:
+def run_on_device(name: str, args: Sequence[Any]) -> None:
     """Run the device's form of the loop ``name``; `missing_kernel` where there is none."""
     found = LOOPS.get(name)
     if found is None:
-        check_one_device([a for k, a in enumerate(args) if k not in writes])
         raise missing_kernel(name)
     found(*args)
 
@@ -243,6 +242,26 @@ class DeviceArray:
         """The dimensions reversed."""
         return self.transpose()
 
+    def swapaxes(self, first: int, second: int) -> DeviceArray:
+        """Two dimensions exchanged."""
+        order = list(range(self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(order)
+
+    @property
+    def real(self) -> DeviceArray:
+        """The real parts of complex numbers."""
+        return self._part(0)
+
+    @property
+    def imag(self) -> DeviceArray:
+        """The imaginary parts of complex numbers."""
+        return self._part(1)
+
+    def _part(self, which: int) -> DeviceArray:
+        half = np.dtype(f"float{4 * self.itemsize}")
+        return DeviceArray(self.allocation, half, self.shape, self.strides, self.offset + which * half.itemsize)
+
     def __getitem__(self, index: Any) -> DeviceArray:
         """A view by integers, slices with positive steps, None and one Ellipsis."""
         shape: list[int] = []
@@ -274,8 +293,8 @@ class DeviceArray:
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
         """Kernels that call NumPy's BLAS run here instead, where there is a device's form of them."""
         check_one_device(args)
-        run_on_device(ufunc.__name__, (*args, *out), tuple(range(len(args), len(args) + len(out))))
+        run_on_device(ufunc.__name__, (*args, *out))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         check_one_device(args[:2])
-        run_on_device(function.__name__, args, (2,))
+        run_on_device(function.__name__, args)

@@ -118,7 +118,7 @@ class Loop(Kernel):
     def _dispatch(self, *args: Any) -> None:
         array = args[self.dtype_from]
         if type(array) is DeviceArray:
-            return run_on_device(self.name, args, self.writes)
+            return run_on_device(self.name, args)
         try:
             run = self.variants[array.dtype]
         except KeyError:

@@ -234,7 +234,7 @@ class Foreach(Kernel):
 
     def _run(self, *args: Any) -> None:
         if type(args[0]) is not np.ndarray:
-            return run_on_device("foreach", (self, *args), self.writes)
+            return run_on_device("foreach", (self, *args))
         count = self.count
         many = len(self.arrays) * count
         arrays, scalars = args[:many], args[many:]
