@@ -13,6 +13,7 @@ from ..dtypes import TITLES, by_name, complex64, complex128
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, collapse, intern, normalize_dim
+from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import contiguous, copy_into
 from .create import fill_array
@@ -28,7 +29,7 @@ __all__ = ["AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsR
 def zeros_of(layout: Layout) -> Tensor:
     """A row-major tensor of zeros with the shape and dtype of ``layout``."""
     dense = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    out = wrap(np.empty(dense.shape, dense.numpy_dtype), dense)
+    out = wrap(empty_for(dense), dense)
     fill_array(out._data, dense, {"f": 0.0, "c": 0j, "b": False}.get(dense.numpy_dtype.kind, 0))
     return out
 
