@@ -117,15 +117,16 @@ def first_outside(index, found, low, high):
 
 
 @loop
-def fold_index(index, out, found, n, stride):
-    """out += stride * index, where -n <= index < n counts from either end; else as `first_outside`."""
+def fold_index(index, out, found, n, stride, first):
+    """out += stride * index (``first``: =), where -n <= index < n counts from either end; else as `first_outside`."""
     for k in range(index.size):
         value = index[k]
         if not -n <= value < n:
             found[0] = 1
             found[1] = value
             break
-        out[k] += (value + n if value < 0 else value) * stride
+        place = (value + n if value < 0 else value) * stride
+        out[k] = place if first else out[k] + place
 
 
 # -- masks --------------------------------------------------------------------------------------------

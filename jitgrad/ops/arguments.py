@@ -84,7 +84,7 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     layout = target._layout
-    if not repeats and any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
+    if not (repeats or layout.contiguous) and any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

@@ -46,6 +46,8 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
 def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
     """RuntimeError where a number lies outside the dtype; -1 for an unsigned one wraps, as in C."""
     kind = dtype.category
+    if kind == 2 and type(value) is float and -1e30 < value < 1e30:
+        return
     complex_lost = isinstance(value, complex) and kind < 3 and value.imag != 0
     size = value.real if isinstance(value, complex) else value
     if kind >= 2:
@@ -64,7 +66,8 @@ def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
 
 def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
     """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
-    value = value.item() if isinstance(value, (np.generic, Tensor)) else value
+    if isinstance(value, (np.generic, Tensor)):
+        value = value.item()
     check_fits(value, dtype, _CPP_NAMES[dtype.name])
     if dtype.category == 3:
         return complex(value)

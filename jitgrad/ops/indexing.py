@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import state as grad_state
 from ..dtypes import TITLES, bool_, int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
-from ..layout import Layout, intern
+from ..layout import Layout, cache, intern
 from ..storage import empty_for
 from ..tensor import Tensor, method, wrap
 from .copy import cast, contiguous
@@ -24,10 +25,10 @@ from .fill import copy_, fill_, zeros_like
 from .gather import folded
 from .index_keys import apply_key
 from .mask import indices_of, true_places
-from .part import zeros_of
+from .part import Select, zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw, draw_ints
-from .structured import Structured
+from .structured import Structured, view_of
 from .view import Alias
 from .written import Written, through_rows
 
@@ -165,23 +166,47 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
         places = true_places(mask)
         return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
     named = _by_dim(x, indices)
-    found = _common_shape([i for _, i in named])
-    places = zeros_of(intern(np.dtype(np.int64), (math.prod(found),), None, "cpu"))
+    found = named[0][1]._layout.shape if len(named) == 1 else _common_shape([i for _, i in named])
+    places = _new(_INDEX, (math.prod(found),))
     stride = 1
     for order in range(len(named) - 1, -1, -1):
         dim, index = named[order]
-        _fold(places, cast(index.detach(), int64).expand(found), shape[dim], stride, order)
+        if index._layout.dtype is not int64 or index._layout.shape != found:
+            index = cast(index.detach(), int64).expand(found)
+        _fold(places, index, shape[dim], stride, order, order == len(named) - 1)
         stride *= shape[dim]
-    return places, Pattern(shape, [d for d, _ in named], found)
+    key = (shape, tuple([d for d, _ in named]), found)
+    pattern = _PATTERNS.get(key)
+    if pattern is None:
+        pattern = _PATTERNS[key] = Pattern(*key)
+    return places, pattern
 
 
-def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int) -> None:
+_INDEX = intern(np.dtype(np.int64), (0,), None, "cpu")
+_PATTERNS: dict[Any, Pattern] = cache()
+
+
+def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first: bool) -> None:
     bad = np.zeros(2, np.int64)
-    launch(kernels.fold_index, contiguous(index)._data.reshape(-1), places._data, bad, n, stride)
+    plain = index if index._layout.contiguous else contiguous(index.detach())
+    launch(kernels.fold_index, plain._data.reshape(-1), places._data, bad, n, stride, first)
     if bad[0] and n == 0:
         raise IndexError("index is out of bounds for dimension with size 0")
     if bad[0]:
         raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")
+
+
+def _quick_view(x: Tensor, key: Any) -> Tensor | None:
+    """The view that NumPy gives for ints and slices, where nothing is recorded; None for all other keys."""
+    items = key if type(key) is tuple else (key,)
+    for item in items:
+        if type(item) is not int:
+            if type(item) is not slice or not (item.step is None or (type(item.step) is int and item.step > 0)):
+                return None
+    try:
+        return view_of(x, x._data[(*items, ...)])
+    except (IndexError, TypeError):  # said in PyTorch's words by the general road
+        return None
 
 
 # -- reading ------------------------------------------------------------------------------------------
@@ -189,6 +214,12 @@ def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int) -> Non
 
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
+    if not ((self._requires_grad and grad_state.enabled) or grad_state.dual_level >= 0):
+        view = _quick_view(self, key)
+        if view is not None:
+            return view
+    elif type(key) is int and self._layout.ndim and -self._layout.shape[0] <= key < self._layout.shape[0]:
+        return Select.apply(self, 0, key)
     result, indices = apply_key(self, key)
     if indices:
         return Index.apply(result, *resolve(result, indices))
@@ -202,6 +233,11 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
+    recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
+    result = None if recorded or grad_state.dual_level >= 0 else _quick_view(self, key)
+    if result is not None:
+        _assign(result, value)
+        return
     result, indices = apply_key(self, key)
     if not indices:
         _assign(result, value)

@@ -75,15 +75,13 @@ class Cat(Structured):
         d, shape = _cat_shape(tensors, dim)
         layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
         out = wrap(empty_for(layout), layout)
-        at = 0
+        at, lead = 0, (slice(None),) * d
         for tensor in tensors:
-            if _skipped(tensor):
-                continue
-            n = tensor._layout.shape[d]
-            part = Slice.forward(out, d, at, at + n, 1)
-            if part._layout.numel:
-                copy_into(part._data, part._layout, tensor)
-            at += n
+            if not _skipped(tensor) and tensor._layout.numel:
+                n = tensor._layout.shape[d]
+                part = intern(layout.numpy_dtype, tensor._layout.shape, layout.strides, layout.device)
+                copy_into(out._data[(*lead, slice(at, at + n))], part, tensor)
+                at += n
         return out
 
     def grad_tensors(g, tensors_layout, dim):

@@ -23,14 +23,17 @@ from .strided import dense_layout, extent, offset_in, restrided
 from .structured import Structured, View, view_of
 from .view import relaid
 
-__all__ = ["AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsReal", "zeros_of"]
+__all__ = ["ZEROS", "AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsReal", "zeros_of"]
+
+
+ZEROS: dict[str, Any] = {"f": 0.0, "c": 0j, "b": False}  # for fill kernels; integers have 0
 
 
 def zeros_of(layout: Layout) -> Tensor:
     """A row-major tensor of zeros with the shape and dtype of ``layout``."""
     dense = intern(layout.numpy_dtype, layout.shape, None, layout.device)
     out = wrap(empty_for(dense), dense)
-    fill_array(out._data, dense, {"f": 0.0, "c": 0j, "b": False}.get(dense.numpy_dtype.kind, 0))
+    fill_array(out._data, dense, ZEROS.get(dense.numpy_dtype.kind, 0))
     return out
 
 
@@ -92,7 +95,7 @@ class Select(Part):
             raise IndexError(
                 f"select(): index {index} out of range for tensor of size {list(layout.shape)} at dimension {d}"
             )
-        return view_of(x, x._data[(slice(None),) * d + (index, ...)])
+        return view_of(x, x._data[(slice(None),) * d + (index, ...)], key=("select", d))
 
     def grad_x(g, x_layout, dim, index):
         return Embedded.apply(g, x_layout, Select, (dim, index))
@@ -105,7 +108,8 @@ class Slice(Part):
     samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
 
     def forward(x, dim, start, end, step):
-        return view_of(x, x._data[(slice(None),) * dim + (slice(start, end, step),)])
+        part = x._data[(slice(None),) * dim + (slice(start, end, step),)]
+        return view_of(x, part, key=("slice", dim, start, end, step))
 
     def grad_x(g, x_layout, dim, start, end, step):
         return Embedded.apply(g, x_layout, Slice, (dim, start, end, step))

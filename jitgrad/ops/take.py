@@ -7,7 +7,7 @@ import numpy as np
 from ..dtypes import TITLES, int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
-from ..layout import intern, normalize_dim
+from ..layout import normalize_dim
 from ..tensor import Tensor
 from .copy import contiguous
 from .fill import zeros_like
@@ -47,8 +47,8 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
         raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {TITLES[index.dtype.name]}")
     n = x._layout.numel
     plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
-    out = zeros_of(intern(np.dtype(np.int64), (index._layout.numel,), None, "cpu"))
-    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1)
+    out = new_like(plain._layout, (plain._layout.numel,))
+    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1, True)
     if found[0]:
         raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
     return out

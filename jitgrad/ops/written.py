@@ -54,17 +54,23 @@ class Written(Structured, abstract=True):
 
 def _writer(op: type[Written]) -> Callable[..., Tensor]:
     """The in-place form of an op."""
+    count = len(op.parameters)
 
     def into(*args: Any, **kwargs: Any) -> Tensor:
-        args = bind_arguments(op, op.signature, args, kwargs)
-        x, given = args[0], args[1:]
+        if kwargs or len(args) != count:
+            args = bind_arguments(op, op.signature, args, kwargs)
+        x = args[0]
         if grad_state.dual_level >= 0 and any(map(structured.is_dual, args)):
             return structured.overwrite(x, op.apply(*args))
-        wanted = grad_state.enabled and any(isinstance(a, Tensor) and a._requires_grad for a in args)
-        recorded = wanted and x._layout.dtype.category >= 2
+        others = [a for a in args if isinstance(a, Tensor)]
+        recorded = False
+        if grad_state.enabled and x._layout.dtype.category >= 2:
+            recorded = any(a._requires_grad for a in others)
         check_inplace_target(x, recorded, op.repeats)
-        apart = [a.detach().clone() if isinstance(a, Tensor) and a._overlaps(x) else a for a in given]
-        op.write(x, *apart)
+        if len(others) > 1 and any(a._overlaps(x) for a in others):
+            op.write(x, *[a.detach().clone() if isinstance(a, Tensor) and a._overlaps(x) else a for a in args[1:]])
+        else:
+            op.write(*args)
         x._counter[0] += 1
         if recorded:
             record(op, args, x)
