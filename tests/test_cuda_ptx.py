@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jitgrad.kernels import cuda as kernels
-from jitgrad.kernels import cuda_loops, emit_cuda
+from jitgrad.kernels import cuda_loops, cuda_matmul, cuda_steps, emit_cuda, optimizer
 from jitgrad.kernels import elementwise as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.declaration import TABLE
 from jitgrad.kernels.emit import Argument
@@ -105,3 +105,36 @@ def test_sums_compile(dtype):
         made = ptx(loop.source.name, text, (array(dtype), out, *whole, *[numba.int64] * more))
         assert dtype != "float32" or ".f64" not in made
         assert loop is not cuda_loops.SUM_BLOCK or "bar.sync" in made
+
+
+def test_products_and_fills_compile():
+    f, whole = array("float32"), numba.int64
+    made = ptx("_product", cuda_matmul.PRODUCT.text("float32", "float32"), (f, f, f, *[whole] * 9))
+    assert ".f64" not in made
+    assert "fma.rn.f32" in made
+    ptx("_add_row", cuda_matmul.ADD_ROW.text("float32", "float32"), (f, f, whole, whole))
+    ptx("_fill", cuda_loops.FILL.text("float32", "float32"), (f, numba.float32, whole))
+    ptx("_divide", cuda_loops.DIVIDE.text("float32", "float32"), (f, numba.float32, whole))
+    places = array("int64")
+    ptx("_fill_strided", cuda_loops.FILL_STRIDED.text("float32", "float32"), (f, numba.float32, places, places, whole))
+    ptx("_arange", cuda_loops.ARANGE.text("float32", "float32"), (f, numba.float64, numba.float64, whole))
+
+
+@pytest.mark.parametrize("loop", [optimizer.sgd, optimizer.sgd_momentum, optimizer.adam, optimizer.rmsprop])
+def test_optimizers_steps_compile(loop):
+    made = cuda_steps.GridStrided(loop)
+    first = made.source.parameters.index("lr")
+    counted = made.source.parameters[first - 1] == "step"
+    numbers = [numba.float64] * (len(made.source.parameters) - first + counted)
+    signature = (*[array("float32")] * (first - counted), *numbers)
+    ptx(loop.name, made.text("float32", "float32"), signature)
+
+
+def test_a_kernel_can_be_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "_names", lambda: {"cuda": cuda, "math": math, "np": np})
+    monkeypatch.setattr(kernels, "provider", lambda: cuda)
+    text = "def kept(x, n):\n    for i in range(cuda.grid(1), n, cuda.gridsize(1)):\n        x[i] = 0\n"
+    dispatcher = kernels.compile_cuda("kept", text)
+    assert type(dispatcher._cache).__name__ == "CUDACache"
+    assert [p.suffix for p in tmp_path.rglob("kept-*")] == [".py"]

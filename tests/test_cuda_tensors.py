@@ -7,7 +7,9 @@ import jitgrad as torch
 from jitgrad.kernels.cuda import SIMULATED
 from jitgrad.kernels.launch import observers
 from jitgrad.kernels.words import exp
-from jitgrad.testing import assert_close
+from jitgrad.ops.elementwise import ElementwiseOp
+from jitgrad.ops.registry import OPS
+from jitgrad.testing import assert_close, op_samples
 
 simulated = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
 
@@ -315,3 +317,50 @@ def test_a_pair_without_cuda_loops():
     op = torch.kernel_pair(doubled_forward, name="doubled_once")
     with pytest.raises(NotImplementedError, match="doubled_once: has no CUDA loops"):
         op(torch.ones(2, device="cuda"))
+
+
+# -- every other op -----------------------------------------------------------------------------------
+
+ON_CPU = {"laid", "copy_slice"}  # whose samples name a layout, and with it the CPU
+STRUCTURED = sorted(n for n, op in OPS.items() if not isinstance(op, ElementwiseOp) and n not in ON_CPU)
+
+
+def moved(value):
+    """The same arguments with tensors on the device; leaves that require grad where they can."""
+    if isinstance(value, torch.Tensor):
+        copy = value.detach().cuda()
+        return copy.requires_grad_() if value.dtype.is_floating_point or value.dtype.is_complex else copy
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return type(value)(moved(v) for v in value)
+    return value
+
+
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for v in value for t in tensors_in(v)] if isinstance(value, (list, tuple)) else []
+
+
+def forward_and_backward(function, args, kwargs):
+    outs = tensors_in(function(*args, **kwargs))
+    recorded = [o for o in outs if o.requires_grad]
+    if recorded:
+        torch.autograd.backward(recorded, [torch.ones_like(o) for o in recorded])
+    return [o.detach() for o in outs] + [t.grad for t in tensors_in(list(args)) if t.grad is not None]
+
+
+@simulated
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_an_op_runs_as_on_the_cpu_or_says_that_it_cannot(name):
+    for function, args, kwargs in op_samples(name):
+        try:
+            found = forward_and_backward(function, [moved(a) for a in args], {k: moved(v) for k, v in kwargs.items()})
+        except NotImplementedError as error:
+            assert "arguments from the 'CUDA' backend" in str(error)
+            continue
+        for t in tensors_in(list(args)):
+            if t.dtype.is_floating_point or t.dtype.is_complex:
+                t.requires_grad_()
+        expected = forward_and_backward(function, args, kwargs)
+        for f, e in zip(found, expected, strict=True):
+            assert_close(f.cpu(), e, rtol=1e-5, atol=1e-6)
