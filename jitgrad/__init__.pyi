@@ -1,8 +1,6 @@
 # What type checkers see of the package: classes and settings by name, ops as they are published.
 from typing import Any
 
-def __getattr__(name: str) -> Any: ...
-
 from . import autograd as autograd
 from . import cuda as cuda
 from . import datasets as datasets
@@ -24,6 +22,9 @@ from .random import Generator as Generator
 from .tensor import Tensor as Tensor
 
 __version__: str
+
+def __getattr__(name: str) -> Any: ...
+
 tensor: Any
 arange: Any
 as_tensor: Any

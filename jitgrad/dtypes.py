@@ -63,8 +63,8 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
         return _BY_NUMPY[np.dtype(numpy_dtype)]
     except KeyError:
         raise TypeError(
-            f"can't convert np.ndarray of type numpy.{np.dtype(numpy_dtype).type.__name__}. The only supported types are: "
-            "float64, float32, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
+            f"can't convert np.ndarray of type numpy.{np.dtype(numpy_dtype).type.__name__}. The only supported types "
+            "are: float64, float32, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
         ) from None
 
 

@@ -31,7 +31,9 @@ class finfo:
     def __init__(self, dtype: dtypes.dtype | None = None):
         dtype = dtype or dtypes.get_default_dtype()
         if dtype.category < 2:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype!r}'")
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype!r}'"
+            )
         info = np.finfo(dtype.to_real().numpy)
         self.bits, self.dtype = int(info.bits), dtype.name
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)

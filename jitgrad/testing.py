@@ -46,9 +46,13 @@ def assert_close(
                      check_device=check_device, check_stride=check_stride, msg=msg)  # fmt: skip
 
 
-def _compare(a: Any, e: Any, rtol: Any, atol: Any, nans: bool, dtype: bool, device: bool, stride: bool, msg: Any) -> None:
+def _compare(
+    a: Any, e: Any, rtol: Any, atol: Any, nans: bool, dtype: bool, device: bool, stride: bool, msg: Any
+) -> None:  # fmt: skip
     if (rtol is None) != (atol is None):
-        raise ValueError(f"rtol and atol must both be specified or both be unspecified, but got rtol={rtol}, atol={atol}")
+        raise ValueError(
+            f"rtol and atol must both be specified or both be unspecified, but got rtol={rtol}, atol={atol}"
+        )
     if isinstance(a, Tensor) != isinstance(e, Tensor):
         raise AssertionError(f"None of the pairs could be compared: {type(a).__name__} and {type(e).__name__}")
     problem = ""
@@ -78,12 +82,13 @@ def _difference(a: Any, e: Any, rtol: Any, atol: Any, nans: bool) -> str:
     if close.ndim == 0:
         return f"Scalars are not close!\n\nExpected {y.item()} but got {x.item()}.\n"
     wrong, worst = np.argwhere(~close), np.abs(np.where(close, 0, x.astype(complex) - y))
-    place = tuple(int(k) for k in np.unravel_index(int(np.nanargmax(worst)) if np.isfinite(worst).any() else 0, worst.shape))
+    largest = int(np.nanargmax(worst)) if np.isfinite(worst).any() else 0
+    place, first = tuple(np.unravel_index(largest, worst.shape)), tuple(wrong[0].tolist())
     return (
         f"Tensor-likes are not {'close' if r or t else 'equal'}!\n\n"
         f"Mismatched elements: {len(wrong)} / {close.size} ({100 * len(wrong) / close.size:.1f}%)\n"
-        f"Greatest absolute difference: {worst[place]} at index {place} (up to {t} allowed)\n"
-        f"First mismatch at index {tuple(int(k) for k in wrong[0])}: got {x[tuple(wrong[0])]}, expected {y[tuple(wrong[0])]}\n"
+        f"Greatest absolute difference: {worst[place]} at index {tuple(map(int, place))} (up to {t} allowed)\n"
+        f"First mismatch at index {first}: got {x[first]}, expected {y[first]}\n"
     )
 
 
@@ -106,7 +111,10 @@ def make_tensor(
     return result.requires_grad_() if requires_grad else result
 
 
-def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
+Sample = tuple[Callable[..., Any], list[Any], dict[str, Any]]
+
+
+def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[Sample]:
     """Yield (function, arguments, keywords) for the declared op ``name``; tensors do not require grad."""
     op = OPS[name]
     seed = zlib.crc32(name.encode())

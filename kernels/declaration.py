@@ -128,7 +128,7 @@ class StridedKernel(Kernel):
     def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
         """The collapsed shape, for every array of values."""
         shape = tuple(int(n) for n in args[-4])
-        return {k: shape for k in range(max(self.writes) + 1)}
+        return dict.fromkeys(range(max(self.writes) + 1), shape)
 
 
 def _split_flat(call: Callable[..., None], arrays: int) -> Callable[..., None]:

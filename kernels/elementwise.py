@@ -18,7 +18,7 @@ from . import (  # noqa: F401  (the rest of the table)
     elementwise_special,
 )
 from .declaration import Elementwise
-from .words import *  # noqa: F403  (the vocabulary)
+from .words import *
 
 _TWO_BOOLS = (
     "Subtraction, the `-` operator, with two bool tensors is not supported. "

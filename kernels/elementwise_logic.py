@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .declaration import Elementwise
-from .words import *  # noqa: F403  (the vocabulary)
-
+from .words import *
 
 # -- comparisons ----------------------------------------------------------------------------------
 

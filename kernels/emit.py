@@ -133,7 +133,8 @@ class _Rename(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         node = self.generic_visit(node)  # type: ignore[assignment]
-        if isinstance(node.func, ast.Name) and node.func.id in ("pow", "power_of") and isinstance(node.args[1], ast.Constant):
+        powers = isinstance(node.func, ast.Name) and node.func.id in ("pow", "power_of")
+        if powers and isinstance(node.args[1], ast.Constant):
             return _literal_power(node.args[0], node.args[1].value)  # type: ignore[arg-type]
         return node
 

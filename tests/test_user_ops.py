@@ -133,7 +133,8 @@ def test_lambdas_are_no_rules(rule, what, instead):
 
 
 def test_forbidden_constructs_name_op_and_line():
-    with pytest.raises(RuleError, match=r"BadBranch\.forward: 'IfExp' at .*test_user_ops\.py:\d+ .*use where") as caught:
+    message = r"BadBranch\.forward: 'IfExp' at .*test_user_ops\.py:\d+ .*use where"
+    with pytest.raises(RuleError, match=message) as caught:
 
         class BadBranch(torch.Elementwise):
             """A branch."""
@@ -307,7 +308,8 @@ def test_unknown_names_in_loops_are_reported_with_their_line():
         for i in range(x.size):
             out[i] = undefined_function(x[i])  # noqa: F821
 
-    with pytest.raises(SourceError, match=r"forward: the name 'undefined_function' at .*test_user_ops.py:\d+ is not defined"):
+    message = r"forward: the name 'undefined_function' at .*test_user_ops.py:\d+ is not defined"
+    with pytest.raises(SourceError, match=message):
         torch.kernel_pair(forward)
 
 

@@ -86,7 +86,7 @@ class _Task:
             results = node.vjp_recorded(grad) if create else node.vjp(grad)
             if not keep:
                 node.release()
-            for edge, result in zip(node.edges, results):  # noqa: B905  (hot; checked where nodes are made)
+            for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue
                 target = edge[0]

@@ -81,7 +81,10 @@ def _random_like(tensor: Tensor, rng: np.random.Generator) -> Tensor:
 def _check(func: Function, arguments: list[Any], eps: float, atol: float, rtol: float) -> None:
     checked = [k for k, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
     if not checked:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
+            "requires_grad=True."
+        )
     outs = _outputs(func, arguments)
     for number, out in enumerate(outs):
         for k in checked:

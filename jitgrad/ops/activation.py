@@ -157,7 +157,8 @@ def logit(input: Tensor, eps: float | None = None, *, into: Any = None) -> Tenso
 
 @published("nan_to_num")
 def nan_to_num(
-    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *, into: Any = None
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
+    into: Any = None,
 ) -> Tensor:
     """``input`` with NaN replaced (by 0), and infinities (by the dtype's largest numbers)."""
     if input._layout.dtype.category < 2:
@@ -165,7 +166,8 @@ def nan_to_num(
     if input._layout.dtype.is_complex:
         return _complex_nan_to_num(input, nan, posinf, neginf, into)
     largest = float(np.finfo(input._layout.numpy_dtype).max)
-    numbers = (0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
+    above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    numbers = (0.0 if nan is None else nan, above, below)
     return _activate("nan_to_num", input, *numbers, inplace=into is not None)
 
 

@@ -13,7 +13,9 @@ from ..dtypes import TITLES
 from ..tensor import Tensor
 from .view_errors import check_view_kind
 
-__all__ = ["NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_kernel", "check_result_cast", "number"]
+__all__ = [
+    "NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_kernel", "check_result_cast", "number",
+]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.generic)
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")
@@ -84,7 +86,8 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     layout = target._layout
-    if not (repeats or layout.contiguous) and any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
+    sizes = zip(layout.strides, layout.shape, strict=True)
+    if not (repeats or layout.contiguous) and any(s == 0 and n > 1 for s, n in sizes):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

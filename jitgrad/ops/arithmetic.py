@@ -343,7 +343,8 @@ def _declare_operators() -> None:
     for name, function in functions.items():
         setattr(Tensor, name, _operator(function))
     in_place = {
-        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_",
+        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
+        "mod": "remainder_",
         "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
         "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
     }  # fmt: skip

@@ -77,7 +77,8 @@ class Wanted:
         conjugate = call.op.holomorphic and call.dtype.kind == "c"
         return plan_elementwise(
             f"{call.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
-            [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others], [g, *saved], call.dtype, call.shape,
+            [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others],
+            [g, *saved], call.dtype, call.shape,
             [inputs[n].numpy_dtype for n in self.names], conjugate=conjugate,
         )  # fmt: skip
 
@@ -135,14 +136,14 @@ class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass that carries its printed name."""
 
     wanted: Wanted
-    scalars: dict[str, Any] = {}  # noqa: RUF012  (never written to: nodes set their own)
+    scalars: dict[str, Any] = {}
 
     def vjp(self, g: Any) -> Any:
         """Run the backward kernel, all wanted gradients in one loop."""
         saved, wanted = self.saved, self.wanted
         if saved is None:
             raise RuntimeError(FREED)
-        for tensor, version in zip(saved, self.versions):  # noqa: B905  (hot; same length by construction)
+        for tensor, version in zip(saved, self.versions):
             if tensor._counter[0] != version:
                 raise RuntimeError(modified(tensor, version, self))
         if wanted.handed:

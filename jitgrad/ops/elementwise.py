@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
-from ..autograd.node import edge_of, next_sequence_number
+from ..autograd.node import edge_of
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout, broadcast_shapes, cache
@@ -35,7 +35,8 @@ class ElementwiseOp:
         """Apply the op, its result written to ``out`` if given."""
         if out is None:
             return self(*operands, **named)
-        if grad_state.enabled and (out._requires_grad or any(isinstance(o, Tensor) and o._requires_grad for o in operands)):
+        tensors = [o for o in (*operands, out) if isinstance(o, Tensor)]
+        if grad_state.enabled and any(t._requires_grad for t in tensors):
             raise RuntimeError(
                 f"{self.op.name}(): functions with out=... arguments don't support automatic differentiation, but one "
                 "of the arguments requires grad."
@@ -66,7 +67,8 @@ class ElementwiseOp:
         call = self.calls.get(full_key)
         if call is None:
             call = self.calls[full_key] = self._plan(operands, tensors, into)
-        scalars = tuple([_as(call.dtype, v) for a, v in _runtime_numbers(call, operands)]) if numbers or self.op.scalars else ()
+        runtime = _runtime_numbers(call, operands) if numbers or self.op.scalars else []
+        scalars = tuple([_as(call.dtype, v) for _, v in runtime])
         return self._run(call, tensors, operands, scalars, into)
 
     def _run(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...], into: Any) -> Tensor:

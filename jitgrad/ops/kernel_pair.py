@@ -173,7 +173,9 @@ class KernelPair:
         if like._layout.device == "cpu":
             return (self.forward_kernel, self.backward_kernel)[direction]
         if self.cuda is None:
-            raise NotImplementedError(f"{self.name}: has no CUDA loops; pass kernel_pair(..., cuda=(forward, backward))")
+            raise NotImplementedError(
+                f"{self.name}: has no CUDA loops; pass kernel_pair(..., cuda=(forward, backward))"
+            )
         from ..kernels.cuda import user_kernel
 
         return user_kernel(self.cuda[direction])

@@ -7,7 +7,8 @@
         def kernel_x(g, out, dim): ...            # optional: launches the backward kernel
 
 Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
-for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME (``out_layout``: those of the results), any other
+for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME
+(``out_layout``: those of the results), any other
 name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
 differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
 gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
@@ -24,7 +25,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..kernels.device_array import name_op
 from ..layout import cache, layout_of
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
 from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
 
