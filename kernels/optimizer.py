@@ -17,16 +17,15 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.device_array import run_on_device
 from jitgrad.kernels.launch import SPLIT_SIZE, Kernel, Loop, loop
+from jitgrad.kernels.words import maximum
 from jitgrad.kernels.words_registry import T
 
 __all__ = [
     "Foreach",
     "adagrad",
     "adam",
-    "amsgrad",
     "foreach",
     "rmsprop",
-    "rmsprop_momentum",
     "sgd",
     "sgd_momentum",
 ]
@@ -70,9 +69,13 @@ def bias_corrections(step, lr, beta1, beta2):
 
 @loop
 def adam(
-    param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
+    param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad,
+    maximize,
 ):  # fmt: skip
-    """Adam; AdamW where the decay is ``decoupled`` from the gradient. Advances ``step``."""
+    """Adam; AdamW where the decay is ``decoupled`` from the gradient. Advances ``step``.
+
+    ``max_exp_avg_sq`` is read and written for ``amsgrad`` alone: else any array of the size will do.
+    """
     step[0] += 1
     corrected = bias_corrections(step[0], lr, beta1, beta2)
     rate, correction = T(corrected[0]), T(corrected[1])
@@ -88,68 +91,37 @@ def adam(
         v = keep2 * exp_avg_sq[i] + new2 * g * g
         exp_avg[i] = m
         exp_avg_sq[i] = v
+        if amsgrad:
+            v = maximum(max_exp_avg_sq[i], v)
+            max_exp_avg_sq[i] = v
         param[i] = p - rate * m / (np.sqrt(v) / correction + tiny)
 
 
 @loop
-def amsgrad(
-    param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
-):  # fmt: skip
-    """Adam that divides by the largest second moment so far. A loop of its own: a flag inside
-    `adam` would keep that from being vectorised."""
-    step[0] += 1
-    corrected = bias_corrections(step[0], lr, beta1, beta2)
-    rate, correction = T(corrected[0]), T(corrected[1])
-    new, keep2, new2, tiny = T(1 - beta1), T(beta2), T(1 - beta2), T(eps)
-    decay, sign = T(0 if decoupled else weight_decay), T(-1 if maximize else 1)
-    shrink = T(1 - lr * weight_decay if decoupled else 1)
-    for i in range(param.size):
-        p = param[i] * shrink
-        g = sign * grad[i]
-        if weight_decay != 0:
-            g += decay * p
-        m = exp_avg[i] + new * (g - exp_avg[i])
-        v = keep2 * exp_avg_sq[i] + new2 * g * g
-        most = max(max_exp_avg_sq[i], v)
-        exp_avg[i] = m
-        exp_avg_sq[i] = v
-        max_exp_avg_sq[i] = most
-        param[i] = p - rate * m / (np.sqrt(most) / correction + tiny)
-
-
-@loop
-def rmsprop(param, grad, square_avg, step, lr, alpha, eps, weight_decay, maximize):
-    """square_avg averages grad^2; param -= lr grad / (sqrt(square_avg) + eps)."""
-    step[0] += 1
-    rate, keep, new, tiny = T(lr), T(alpha), T(1 - alpha), T(eps)
-    decay, sign = T(weight_decay), T(-1 if maximize else 1)
-    for i in range(param.size):
-        g = sign * grad[i]
-        if weight_decay != 0:
-            g += decay * param[i]
-        v = keep * square_avg[i] + new * g * g
-        square_avg[i] = v
-        param[i] -= rate * g / (np.sqrt(v) + tiny)
-
-
-@loop
-def rmsprop_momentum(
+def rmsprop(
     param, grad, square_avg, grad_avg, buffer, step, lr, alpha, eps, weight_decay, momentum, centered, maximize,
 ):  # fmt: skip
-    """RMSprop with momentum, less the square of the mean where ``centered`` (1 or 0)."""
+    """square_avg averages grad^2; param -= lr grad / (sqrt(square_avg) + eps).
+
+    ``grad_avg`` is read and written if ``centered`` alone, ``buffer`` with ``momentum`` alone.
+    """
     step[0] += 1
     rate, keep, new, tiny = T(lr), T(alpha), T(1 - alpha), T(eps)
-    decay, sign, inertia, center = T(weight_decay), T(-1 if maximize else 1), T(momentum), T(centered)
+    decay, sign, inertia = T(weight_decay), T(-1 if maximize else 1), T(momentum)
     for i in range(param.size):
         g = sign * grad[i]
         if weight_decay != 0:
             g += decay * param[i]
         v = keep * square_avg[i] + new * g * g
-        mean = grad_avg[i] + new * (g - grad_avg[i])
-        change = inertia * buffer[i] + g / (np.sqrt(v - center * mean * mean) + tiny)
         square_avg[i] = v
-        grad_avg[i] = mean
-        buffer[i] = change
+        if centered:
+            mean = grad_avg[i] + new * (g - grad_avg[i])
+            grad_avg[i] = mean
+            v -= mean * mean
+        change = g / (np.sqrt(v) + tiny)
+        if momentum > 0:
+            change += inertia * buffer[i]
+            buffer[i] = change
         param[i] -= rate * change
 
 

@@ -159,6 +159,21 @@ def test_empty_strided_and_complex_parameters():
     assert number.item() == 0.5 + 2j
 
 
+@every_kind
+def test_strided_parameters_move_as_row_major_ones(kind):
+    make, options = KINDS[kind]
+    results = []
+    for strided in (False, True):
+        values = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
+        p = (values.t().contiguous().t() if strided else values).requires_grad_()
+        optimizer = make([p], **options)
+        for _ in range(3):
+            p.grad = p.detach() ** 2
+            optimizer.step()
+        results.append(numbers(p))
+    assert not p.is_contiguous() and (results[0] == results[1]).all()
+
+
 def test_large_parameters_on_several_threads_equal_one():
     results = []
     before = threads.get_num_threads()
@@ -178,14 +193,14 @@ def test_large_parameters_on_several_threads_equal_one():
 
 def test_plain_loop_and_fused_kernel_agree():
     rng = np.random.default_rng(0)
-    fused = [rng.random((4, 5)), rng.random((4, 5)), np.zeros((4, 5)), np.zeros((4, 5)), np.zeros((), np.float32)]
+    fused = [rng.random((4, 5)), rng.random((4, 5)), *np.zeros((3, 4, 5)), np.zeros((), np.float32)]
     plain = [a.copy().reshape(-1) for a in fused]
-    options = (0.1, 0.9, 0.999, 1e-8, 0.1, True, False)
+    options = (0.1, 0.9, 0.999, 1e-8, 0.1, True, True, False)
     loops.foreach(loops.adam, 1).call(*fused, *options)
     loops.adam.call(*plain, *options)
     assert all((a.reshape(-1) == b).all() for a, b in zip(fused, plain, strict=True))
     kernel = loops.foreach(loops.adam, 2)
-    assert kernel.writes == (0, 1, 4, 5, 6, 7, 8, 9)  # parameters, both moments, steps; not the gradients
+    assert kernel.writes == (0, 1, 4, 5, 6, 7, 8, 9, 10, 11)  # parameters, both moments, steps; not the gradients
 
 
 def test_infinite_and_nan_gradients_travel():
@@ -193,6 +208,15 @@ def test_infinite_and_nan_gradients_travel():
     optim.SGD([p], lr=0.1).step()
     values = numbers(p)
     assert math.isnan(values[0]) and values[1] == -np.inf and values[2] == np.inf
+
+
+def test_amsgrad_remembers_nan():
+    p = leaf([1.0], [np.nan])
+    adam = optim.Adam([p], amsgrad=True)
+    adam.step()
+    adam.state[p]["exp_avg_sq"].fill_(1)
+    adam.step()
+    assert math.isnan(adam.state[p]["max_exp_avg_sq"].item())
 
 
 # -- around the step ----------------------------------------------------------------------------------

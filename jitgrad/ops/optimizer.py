@@ -60,7 +60,8 @@ def _check_state(param: Layout, others: list[Layout]) -> None:
 
 def _launch_mixed(kernel: Kernel, tensors: list[Tensor], numbers: Sequence[Any]) -> None:
     """Launch on row-major copies where a tensor is strided, on pairs of reals where it is complex."""
-    dense = [contiguous(t.detach()) for t in tensors]
+    copies = {id(t): contiguous(t.detach()) for t in tensors}  # one for each, however often it is named
+    dense = [copies[id(t)] for t in tensors]
     arrays = [t._data.view(t.dtype.to_real().numpy) if t.dtype.is_complex and t.ndim else t._data for t in dense]
     arrays = [a.reshape(1).view(a.real.dtype) if a.dtype.kind == "c" else a for a in arrays]
     launch(kernel, *arrays, *numbers)

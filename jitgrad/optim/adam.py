@@ -64,13 +64,13 @@ class Adam(Optimizer):
         for param, state in zip(params, states, strict=True):
             if not state:
                 self._new_state(param, state, amsgrad)
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step") if amsgrad else ("exp_avg", "exp_avg_sq", "step")
+        # The kernel touches the third kind of state for AMSGrad only: else the second stands in.
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if amsgrad else "exp_avg_sq", "step")
         beta1, beta2 = group["betas"]
         update(
-            "amsgrad" if amsgrad else "adam",
-            [params, [p._grad for p in params], *[[s[name] for s in states] for name in names]],
+            "adam", [params, [p._grad for p in params], *[[s[name] for s in states] for name in names]],
             as_number(group["lr"]), as_number(beta1), as_number(beta2), as_number(group["eps"]),
-            as_number(group["weight_decay"]), group["decoupled_weight_decay"], group["maximize"],
+            as_number(group["weight_decay"]), group["decoupled_weight_decay"], amsgrad, group["maximize"],
         )  # fmt: skip
 
 

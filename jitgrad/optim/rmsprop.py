@@ -56,20 +56,13 @@ class RMSprop(Optimizer):
         squares = [s["square_avg"] for s in states]
         lr, alpha, eps = as_number(group["lr"]), as_number(group["alpha"]), as_number(group["eps"])
         decay, momentum, maximize = as_number(group["weight_decay"]), as_number(group["momentum"]), group["maximize"]
-        if momentum == 0 and not group["centered"]:
-            update("rmsprop", [params, grads, squares, steps], lr, alpha, eps, decay, maximize)
-            return
-        # One kernel for both options: what an option does not keep lives for this step only.
-        means = [_kept(s, "grad_avg", p) for s, p in zip(states, params, strict=True)]
-        buffers = [_kept(s, "momentum_buffer", p) for s, p in zip(states, params, strict=True)]
+        # What an option does not keep, the kernel does not touch: any array stands in.
+        means = [s.get("grad_avg", s["square_avg"]) for s in states]
+        buffers = [s.get("momentum_buffer", s["square_avg"]) for s in states]
         update(
-            "rmsprop_momentum", [params, grads, squares, means, buffers, steps], lr, alpha, eps, decay, momentum,
-            float(group["centered"]), maximize,
+            "rmsprop", [params, grads, squares, means, buffers, steps], lr, alpha, eps, decay, momentum,
+            group["centered"], maximize,
         )  # fmt: skip
-
-
-def _kept(state: dict[str, Any], name: str, param: Tensor) -> Tensor:
-    return state[name] if name in state else jitgrad.zeros_like(param, requires_grad=False)
 
 
 class Adagrad(Optimizer):
