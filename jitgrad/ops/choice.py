@@ -78,6 +78,9 @@ _WORDS.update(where=_chosen, maximum=_larger, minimum=_smaller)
 # -- clamp ----------------------------------------------------------------------------------------
 
 
+_PLAIN = (int, float)
+
+
 def _clamp_op(min: Any, max: Any) -> str:
     """Which op of the table clamps with these bounds."""
     if min is None and max is None:
@@ -101,6 +104,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, into: Any = None) 
 
     Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
     """
+    if type(min) in _PLAIN and type(max) in _PLAIN:
+        return apply("clamp_numbers", input, min, max, into=into)
     name = _clamp_op(min, max)
     return apply(name, input, *[b for b in (min, max) if b is not None], into=into)
 
