@@ -53,6 +53,7 @@ public(where, method_too=False)
 
 @method
 def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where the condition holds, else ``other``."""
     return where(condition, self, other)
 
 
