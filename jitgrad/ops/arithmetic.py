@@ -266,6 +266,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma, n >= 0."""
     return polygamma(n, self)
 
 
