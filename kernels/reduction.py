@@ -42,18 +42,11 @@ def sum_columns(x, out):
             width = min(1024, inner - left)
             total[:] = W(0)
             for begin in range(0, n, 64):
-                end = min(begin + 64, n)
                 block[:] = A(0)
-                fours = end - (end - begin) % 4
-                for i in range(begin, fours, 4):
-                    a, b = x[o, i, left:], x[o, i + 1, left:]
-                    c, d = x[o, i + 2, left:], x[o, i + 3, left:]
+                for i in range(begin, min(begin + 64, n)):
+                    row = x[o, i, left:]
                     for j in range(width):
-                        block[j] += (A(a[j]) + A(b[j])) + (A(c[j]) + A(d[j]))
-                for i in range(fours, end):
-                    a = x[o, i, left:]
-                    for j in range(width):
-                        block[j] += A(a[j])
+                        block[j] += A(row[j])
                 for j in range(width):
                     total[j] += block[j]
             result = out[o, left:]
