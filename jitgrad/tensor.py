@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from .autograd.grad_mode import state as grad_state
 from .dtypes import TITLES
 from .layout import Layout, Size
@@ -241,7 +243,9 @@ class Tensor:
         """Whether writing to ``other`` could change this tensor while it is being read."""
         if self is other or self._counter is not other._counter:
             return False
-        return not (self._layout is other._layout and address(self) == address(other))
+        if self._layout is other._layout and address(self) == address(other):
+            return False
+        return self._layout.device != "cpu" or bool(np.may_share_memory(self._data, other._data))
 
     def __hash__(self) -> int:
         return id(self)

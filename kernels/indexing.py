@@ -16,6 +16,7 @@ __all__ = [
     "add_rows",
     "add_strided",
     "count_true",
+    "fill_true",
     "first_outside",
     "fold_index",
     "gather",
@@ -149,6 +150,13 @@ def true_places(x, out):
         if x[k] != T(0):
             out[at] = k
             at += 1
+
+
+@loop(dtype_from="out")
+def fill_true(mask, out, value):
+    """Set the elements of a flat array where the mask is true."""
+    for k in range(out.size):
+        out[k] = T(value) if mask[k] else out[k]
 
 
 @loop

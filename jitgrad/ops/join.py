@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..layout import intern, normalize_dim
+from ..layout import Layout, cache, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_devices
@@ -65,6 +65,25 @@ def _cat_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...
     return dim, (*first[:dim], sum(s[dim] for _, s in counted), *first[dim + 1 :])
 
 
+_PLANS: dict[Any, Any] = cache()
+
+
+def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
+    """The result's layout, and for each tensor its place there and the layout of that; None for nothing to copy."""
+    d, shape = _cat_shape(tensors, dim)
+    layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
+    at, parts = 0, []
+    for tensor in tensors:
+        if _skipped(tensor) or not tensor._layout.numel:
+            parts.append((None, None))
+            continue
+        n = tensor._layout.shape[d]
+        part = intern(layout.numpy_dtype, tensor._layout.shape, layout.strides, layout.device)
+        parts.append(((*(slice(None),) * d, slice(at, at + n)), part))
+        at += n
+    return layout, parts
+
+
 class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
@@ -72,16 +91,15 @@ class Cat(Structured):
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
     def forward(tensors, dim):
-        d, shape = _cat_shape(tensors, dim)
-        layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
+        key = (*[t._layout for t in tensors], dim)
+        planned = _PLANS.get(key)
+        if planned is None:
+            planned = _PLANS[key] = _cat_plan(tensors, dim)
+        layout, parts = planned
         out = wrap(empty_for(layout), layout)
-        at, lead = 0, (slice(None),) * d
-        for tensor in tensors:
-            if not _skipped(tensor) and tensor._layout.numel:
-                n = tensor._layout.shape[d]
-                part = intern(layout.numpy_dtype, tensor._layout.shape, layout.strides, layout.device)
-                copy_into(out._data[(*lead, slice(at, at + n))], part, tensor)
-                at += n
+        for tensor, (where, part) in zip(tensors, parts, strict=True):
+            if part is not None:
+                copy_into(out._data[where], part, tensor)
         return out
 
     def grad_tensors(g, tensors_layout, dim):

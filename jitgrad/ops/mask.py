@@ -13,6 +13,7 @@ from ..layout import broadcast_shapes, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import contiguous, copy_into
+from .create import convert_number
 from .fill import zeros_like
 from .gather import folded
 from .part import zeros_of
@@ -102,7 +103,9 @@ class MaskedFill(Written):
 
     def write(x, mask, value):
         _check_mask("masked_fill_", mask)
-        _choose(x, mask, FUNCTIONS["full"]((), value, dtype=x.dtype))
+        number = convert_number(value, x._layout.dtype)
+        places = contiguous(_mask_for(x, mask))._data.reshape(-1)
+        through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
 
     def grad_x(g, mask):
         return MaskedFill.apply(g, mask, 0)
