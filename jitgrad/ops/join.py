@@ -72,7 +72,7 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
     """The result's layout, and for each tensor its place there and the layout of that; None for nothing to copy."""
     d, shape = _cat_shape(tensors, dim)
     layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
-    at, parts = 0, []
+    at, parts = 0, []  # type: int, list[Any]
     for tensor in tensors:
         if _skipped(tensor) or not tensor._layout.numel:
             parts.append((None, None))

@@ -30,7 +30,7 @@ def is_nonzero(input: Tensor) -> bool:
     if input._layout.numel != 1:
         what = "no values" if not input._layout.numel else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-    return bool(input.item())  # type: ignore[attr-defined]
+    return bool(input.item())
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
@@ -43,10 +43,11 @@ def is_inference(input: Tensor) -> bool:
     return False
 
 
-for _function in (is_nonzero, is_same_size, is_inference):
-    public(_function)
-for _function in (can_cast, result_type):
-    public(_function, method_too=False)
+public(is_nonzero)
+public(is_same_size)
+public(is_inference)
+public(can_cast, method_too=False)
+public(result_type, method_too=False)
 
 
 class Format:
@@ -70,7 +71,7 @@ def _format(name: str) -> Any:
 
 for _name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"):
     FUNCTIONS[_name] = Format(_name)  # type: ignore[assignment]
-FUNCTIONS["layout"] = FUNCTIONS["memory_format"] = Format  # type: ignore[assignment]
+FUNCTIONS["layout"] = FUNCTIONS["memory_format"] = Format
 setattr(Tensor, "layout", property(lambda self: FUNCTIONS["strided"], doc="How values are stored: always strided."))  # noqa: B010
 
 
