@@ -28,7 +28,7 @@ def array(shape, dtype="float64"):
 def names(node, depth=6):
     found = []
     while node is not None and len(found) < depth:
-        found.append(node.name().removesuffix("Backward0"))
+        found.append(node.name().rpartition("::")[2].removesuffix("Backward0"))
         node = next((n for n, _ in node.next_functions if n is not None), None)
     return " ".join(found)
 

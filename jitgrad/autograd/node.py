@@ -121,6 +121,10 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor):
         self._variable = weakref.ref(variable)
 
+    def name(self) -> str:
+        """The name that PyTorch gives it."""
+        return "torch::autograd::AccumulateGrad"
+
     @property
     def variable(self) -> Tensor | None:
         """The leaf, or None once nobody else holds it."""

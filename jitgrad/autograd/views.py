@@ -104,6 +104,10 @@ class CopySlices(Node):
         self.edges = (edge_of(base), *writer.edges[1:])
         self.sequence_number = next_sequence_number()
 
+    def name(self) -> str:
+        """The name that PyTorch gives it."""
+        return "torch::autograd::CopySlices"
+
     def vjp(self, g: Any) -> tuple[Any, ...]:
         """Send the part of the gradient through the writer, the rest past it."""
         return self._split(g, self.writer.vjp)

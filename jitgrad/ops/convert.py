@@ -153,7 +153,7 @@ def _format(self: Tensor, spec: str) -> str:
 def _print(self: Tensor) -> str:
     edge = self._edge
     return formatting.tensor_repr(
-        on_host(self), requires_grad=self._requires_grad, grad_fn_name=edge[0].name() if edge else None,
+        on_host(self), requires_grad=self._requires_grad, grad_fn_name=type(edge[0]).__name__ if edge else None,
         device=str(self._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 
