@@ -29,7 +29,7 @@ class Times:
     median: float
 
 
-def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 0.01) -> dict[str, Times]:
+def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 0.003) -> dict[str, Times]:
     """Time all ``works`` in turn for ``seconds`` together, each turn about ``sample`` seconds long."""
     counts = {name: _calls_in(work, sample) for name, work in works.items()}
     samples: dict[str, list[float]] = {name: [] for name in works}

@@ -34,10 +34,11 @@ def call() -> None:
     """Small ops, recorded and not."""
     for recorded in (True, False):
         figure = Figure(
-            f"one call on 16 elements, {'recorded' if recorded else 'not recorded'}", limit=1.0 if recorded else None
+            f"a call on 16 elements, {'recorded' if recorded else 'not recorded'}", limit=1.0 if recorded else None
         )
         for name in CALLS:
-            figure.add(name, take_turns(for_engines(lambda e: calls(e, recorded)[name])))  # noqa: B023
+            times = take_turns(for_engines(lambda e: calls(e, recorded)[name]))  # noqa: B023
+            figure.add(name, times, limited=name == "x * y")
         figure.show()
 
 
@@ -52,7 +53,8 @@ def graphs() -> None:
     }
     figure = Figure("forward and backward, per op of 16 elements", limit=1.0)
     for label, (make, size, ops) in rows.items():
-        figure.add(label, take_turns(for_engines(lambda e: make(e, size)), 3.0), 1 / ops)  # noqa: B023
+        times = take_turns(for_engines(lambda e: make(e, size)), 3.0)  # noqa: B023
+        figure.add(label, times, 1 / ops, limited=size == 50)
     figure.show()
 
 
@@ -102,9 +104,9 @@ def pools() -> None:
         works = mixture(engine)
         times = take_turns({**works, "in turn": in_turn(works)}, 5.0)
         alone = Times(*(sum(getattr(times[w], k) for w in works) for k in ("fastest", "median")))
-        figure = Figure(f"{name}: np.matmul 256, matmul 256, exp of 300 000 in turn", ("alone, summed",),
-                        limit=1.3 if engine is jitgrad else None)  # fmt: skip
-        figure.add("in turn", {"jitgrad": times["in turn"], "alone, summed": alone})
+        limit = 1.3 if engine is jitgrad else None
+        figure = Figure(f"{name}: np.matmul 256, matmul 256, exp of 300 000", ["alone, summed"], limit, ours="in turn")
+        figure.add(name, {"in turn": times["in turn"], "alone, summed": alone})
         figure.show()
 
 
