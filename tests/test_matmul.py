@@ -194,3 +194,52 @@ def test_errors(call, kind, words):
     with pytest.raises(kind) as error:
         call()
     assert words in str(error.value)
+
+
+EQUATIONS = [
+    ("ij,jk->ik", (2, 3), (3, 4)), ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("ij->i", (2, 3)), ("ii", (3, 3)), ("ii->i", (3, 3)),
+    ("iij->ji", (3, 3, 2)), ("i,j->ij", (3,), (4,)), ("ij,ij->", (2, 3), (2, 3)), ("ij,kj", (2, 3), (4, 3)),
+    ("...ij,...jk", (2, 3), (5, 3, 4)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("i,i", (3,), (3,)),
+    ("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)), ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("bn,anm,bm->ba", (2, 5), (3, 5, 4), (2, 4)), ("i,j,k->", (2,), (3,), (4,)), ("...i->...", (2, 3, 4)),
+    ("i...->...i", (2, 3, 4)), ("b...,b...->...", (2, 3), (2, 3)), ("ij , jk", (1, 3), (3, 2)), ("ba,b->ab", (2, 3), (2,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EQUATIONS, ids=[c[0] for c in EQUATIONS])
+def test_einstein_sums(case):
+    equation, *shapes = case
+    arrays = [array(s) for s in shapes]
+    tensors = tuple(torch.tensor(a, requires_grad=True) for a in arrays)
+    np.testing.assert_allclose(torch.einsum(equation, *tensors).detach().numpy(), np.einsum(equation, *arrays), atol=1e-12)
+    assert gradcheck(lambda *t: torch.einsum(equation, *t), tensors)
+
+
+def test_other_forms_of_einstein_sums():
+    x, y = torch.tensor(array((2, 3))), torch.tensor(array((3, 4)))
+    expected = (x @ y).numpy()
+    np.testing.assert_allclose(torch.einsum("ij,jk", [x, y]).numpy(), expected)
+    np.testing.assert_allclose(torch.einsum(x, [0, 1], y, [1, 2], [0, 2]).numpy(), expected)
+    np.testing.assert_allclose(torch.einsum(x, [..., 1], y, [1, 2]).numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "words"),
+    [
+        ("ij,jk", [(2, 3)], "fewer operands were provided than specified in the equation"),
+        ("ij", [(2, 3), (2, 3)], "more operands were provided than specified in the equation"),
+        ("ij->k", [(2, 3)], "output subscript k does not appear in the equation for any input operand"),
+        ("ij->ii", [(2, 3)], "output subscript i appears more than once in the output"),
+        ("i1", [(2, 3)], "invalid subscript given at index 1 in the equation string, subscripts must be in [a-zA-Z]"),
+        ("ij,jk", [(2, 3), (4, 4)], "subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3"),
+        ("ij", [(2, 3, 4)], "the number of subscripts in the equation (2) does not match the number of dimensions (3)"),
+        ("...ijk", [(2, 3)], "the number of subscripts in the equation (3) is more than the number of dimensions (2)"),
+        ("ii", [(2, 3)], "subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
+        ("i.j", [(2, 3)], "found '.' for operand 0 that is not part of any ellipsis"),
+        ("...i...", [(2, 3)], "found '.' for operand 0 for which an ellipsis was already found"),
+    ],
+)
+def test_errors_of_einstein_sums(equation, shapes, words):
+    with pytest.raises(RuntimeError) as error:
+        torch.einsum(equation, *(torch.ones(s) for s in shapes))
+    assert f"einsum(): {words}" in str(error.value)

@@ -79,6 +79,8 @@ torch.mv(x, f[0]) | torch.dot(u, f[0]) | torch.bmm(y, z.float()) | s @ u | u @ s
 torch.dot(b[0], b[1]) | i[0] @ i[1] | torch.addmm(w[0], x, w) | torch.addmm(u, x, w) | torch.addmm(x[:, :1], x, w, beta=0.5, alpha=2)
 torch.addmm(y, x, w) | torch.addmm(w[0].float(), x, w) | torch.addmv(x[:, 0], x, u, beta=2) | torch.baddbmm(x[:, :3], y, z)
 torch.outer(u, v) | torch.ger(u, v) | torch.outer(x, u) | torch.vdot(m, m) | torch.inner(x, x) | torch.inner(u, v) | torch.inner(x, i)
+torch.einsum("ij->ji", x) | torch.einsum("ij,jk->ik", x, w) | torch.einsum("bij,bjk", y, z) | torch.einsum("ij->i", x)
+torch.einsum("i,j->ij", u, v) | torch.einsum("ij,ij->", x, p) | torch.einsum("ij", y) | torch.einsum("ij->k", x) | torch.einsum("ij,jk", x, x)
 torch.tensordot(y, z, ([1, 2], [2, 1])) | torch.tensordot(x, w, 1) | torch.tensordot(x, w, 2) | e @ x[:3] | e.t() @ e
 F.linear(x, w.t()) | F.linear(x, w.t(), w[0]) | F.linear(y, w.t(), w[0]) | F.linear(y, w.t()) | F.linear(u, w.t(), w[0]) | F.linear(x, u)
 F.linear(x, w) | F.linear(x, w, u) | F.linear(x, w.t(), u) | F.linear(x, w.float(), w[0]) | F.linear(x, u, u)
