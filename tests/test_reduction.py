@@ -249,6 +249,14 @@ def test_too_few_elements_for_a_variance():
         torch.ones(2, 1).std(1)
 
 
+def test_names_that_numpy_has_for_dims():
+    x = torch.tensor(array("float64", (3, 4)))
+    for f in ("sum", "mean", "var", "amax", "logsumexp"):
+        close(getattr(x, f)(axis=1, keepdims=True), getattr(x, f)(1, keepdim=True).numpy())
+    assert x.argmax(axis=0).tolist() == x.argmax(0).tolist()
+    assert torch.softmax(x, axis=0).shape == x.cumsum(axis=0).shape == x.sort(axis=0).values.shape == (3, 4)
+
+
 def test_ways_to_ask_for_a_variance():
     a = array("float32", (4, 6))
     t = torch.tensor(a)

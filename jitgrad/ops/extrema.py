@@ -15,7 +15,7 @@ from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -245,6 +245,7 @@ class Aminmax(Structured):
 
 
 @public
+@numpy_names
 def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``.
 
@@ -259,6 +260,7 @@ def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
 
 
 @public
+@numpy_names
 def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The smallest element; with ``dim`` (values, indices) along it; with a tensor, ``minimum``.
 
@@ -295,6 +297,7 @@ def _place(op: str, x: Tensor, dim: int | None, keepdim: bool, largest: bool) ->
 
 
 @public
+@numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Indices (int64) of the largest elements along ``dim``, or of the largest of all.
 
@@ -304,6 +307,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 @public
+@numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Indices (int64) of the smallest elements along ``dim``, or of the smallest of all.
 

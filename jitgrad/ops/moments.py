@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain, spread
 from .reduction import mean_values, sum_values
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -163,6 +163,7 @@ def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple
 
 
 @public
+@numpy_names
 def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -175,6 +176,7 @@ def var(
 
 
 @public
+@numpy_names
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -199,8 +201,8 @@ def std_mean(
     return StdMean.apply(input, *_arguments(dim, unbiased, keepdim, correction))
 
 
-public(var_mean, method_too=False)
-public(std_mean, method_too=False)
+public(numpy_names(var_mean), method_too=False)
+public(numpy_names(std_mean), method_too=False)
 
 
 # -- norms ------------------------------------------------------------------------------------------

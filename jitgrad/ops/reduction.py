@@ -15,7 +15,7 @@ from ..layout import normalize_dim
 from ..tensor import Tensor
 from .copy import cast
 from .fold import FULL, Fold, check_dims, check_one_dim, check_tensor, fold, plain, spread
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -124,6 +124,7 @@ class MeanDim(Structured):
 
 
 @public
+@numpy_names
 def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim``: an int, several, or None for all dims.
 
@@ -138,6 +139,7 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
 
 
 @public
+@numpy_names
 def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim``: an int, several, or None for all dims; NaN where there is nothing.
 
@@ -169,6 +171,7 @@ class NanSum(Structured):
 
 
 @public
+@numpy_names
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN; NaN where there is nothing else."""
     total = NanSum.apply(input, dim, keepdim, dtype)
@@ -261,6 +264,7 @@ class ProdDim(Structured):
 
 
 @public
+@numpy_names
 def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of all elements or along one dim; 1 where there is nothing.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..tensor import Tensor
 
-__all__ = ["FUNCTIONS", "OPS", "public"]
+__all__ = ["FUNCTIONS", "OPS", "numpy_names", "public"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 OPS: dict[str, Any] = {}  # every differentiable op by its name, for generated tests
@@ -22,3 +23,18 @@ def public(function: F, name: str = "", *, function_too: bool = True, method_too
     if method_too:
         setattr(Tensor, name, function)
     return function
+
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def numpy_names(function: F) -> F:
+    """Let ``function`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``, as PyTorch's do."""
+
+    @functools.wraps(function)
+    def renaming(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return renaming  # type: ignore[return-value]

@@ -15,7 +15,7 @@ from ..tensor import Tensor, wrap
 from .copy import cast, contiguous
 from .fold import check_tensor, fold, plain
 from .reduction import accumulated
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -111,6 +111,7 @@ def _checked(op: str, x: Tensor, dim: Any) -> Layout:
 
 
 @public
+@numpy_names
 def cumsum(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
     _checked("cumsum", input, dim)
@@ -118,6 +119,7 @@ def cumsum(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) 
 
 
 @public
+@numpy_names
 def cumprod(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
     _checked("cumprod", input, dim)

@@ -15,7 +15,7 @@ from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
 from .copy import cast, contiguous
 from .fold import as_before, fold, plain
-from .registry import public
+from .registry import numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -107,6 +107,7 @@ def _required(op: str, dim: Any) -> int:
 
 
 @public
+@numpy_names
 def softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given.
 
@@ -117,6 +118,7 @@ def softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) ->
 
 
 @public
+@numpy_names
 def log_softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given.
 
@@ -163,6 +165,7 @@ class Logsumexp(Structured):
 
 
 @public
+@numpy_names
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
     return Logsumexp.apply(input, dim, keepdim)

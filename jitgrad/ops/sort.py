@@ -16,7 +16,7 @@ from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .extrema import chosen_rule, shared_rule
 from .fold import FULL, plain
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
 
@@ -86,6 +86,7 @@ class StableSort(Structured):
 
 
 @public
+@numpy_names
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
     """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
     op = Sort if stable is None else StableSort
@@ -93,6 +94,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | 
 
 
 @public
+@numpy_names
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Indices (int64) that sort along ``dim``. Equal elements keep their order; NaN is largest."""
     return _sorted(input, dim, descending).indices
@@ -230,6 +232,7 @@ class MedianDim(Structured):
 
 
 @public
+@numpy_names
 def median(input: Tensor, dim: Any = FULL, keepdim: bool = False) -> Any:
     """The lower of the two middle elements of all; with ``dim`` (values, indices) along it.
 

@@ -158,7 +158,7 @@ def set_push(push: Any, write: Any) -> None:
     _push, overwrite = push, write
 
 
-_KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x"}
+_KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
 
 
 def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from ..dtypes import TITLES
 from ..kernels import extrema as kernels
 from ..tensor import Tensor
 from .fold import fold, plain
-from .registry import FUNCTIONS, public
+from .registry import FUNCTIONS, numpy_names, public
 
 __all__: list[str] = []
 
@@ -22,18 +22,21 @@ def _any_values(x: Tensor, dim: Any, keepdim: bool, every: bool) -> Tensor:
 
 
 @public
+@numpy_names
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
     return _any_values(input, dim, keepdim, False)
 
 
 @public
+@numpy_names
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element over ``dim`` (all dims by default) is not zero; True where there is none."""
     return _any_values(input, dim, keepdim, True)
 
 
 @public
+@numpy_names
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements over ``dim`` (all dims by default) are not zero, as int64."""
     return FUNCTIONS["sum"](plain(input) != 0, dim)
