@@ -64,6 +64,10 @@ class Tensor:
         __getitem__: Any
         __setitem__: Any
         __len__: Any
+        __eq__: Any
+        __ne__: Any
+        __invert__: Any
+        __pos__: Any
         __lt__: Any
         __le__: Any
         __gt__: Any

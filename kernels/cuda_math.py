@@ -1,8 +1,8 @@
 """What word bodies call of NumPy, as device functions: numba.cuda has few of NumPy's functions.
 
-Only the text of these functions is used: ``emit_cuda`` renames a body's ``np.NAME`` to ``np_NAME`` and
-writes the function of that name before it. Float literals are read as ``R``, the real dtype of the
-kernel; ``math`` stands for CUDA's functions, which are exact in the kernel's own precision.
+Only the text of these functions is used: ``emit_cuda`` renames a body's ``np.NAME`` to ``real_NAME`` or
+``complex_NAME``, by its arguments, and writes that function before it. Float literals are read as ``R``, the
+real dtype of the kernel; ``math`` stands for CUDA's functions, which have the precision of their arguments.
 """
 
 from __future__ import annotations
@@ -18,19 +18,35 @@ class Real:
     """Functions of real numbers."""
 
     abs = "math.fabs"
+    arccos = "math.acos"
+    arccosh = "math.acosh"
+    arcsin = "math.asin"
+    arcsinh = "math.asinh"
+    arctan = "math.atan"
     arctan2 = "math.atan2"
+    arctanh = "math.atanh"
     ceil = "math.ceil"
     copysign = "math.copysign"
     cos = "math.cos"
+    cosh = "math.cosh"
     exp = "math.exp"
+    expm1 = "math.expm1"
     floor = "math.floor"
     fmod = "math.fmod"
+    hypot = "math.hypot"
     log = "math.log"
+    log1p = "math.log1p"
     power = "math.pow"
     rint = "libdevice.rint"
     sin = "math.sin"
+    sinh = "math.sinh"
     sqrt = "math.sqrt"
+    tan = "math.tan"
+    tanh = "math.tanh"
     trunc = "libdevice.trunc"
+
+    def divide(a, b):
+        return a / b
 
 
 class Integer:
@@ -42,8 +58,6 @@ class Integer:
 
 class Complex:
     """Functions of complex numbers, after W. Kahan's "Branch cuts for complex elementary functions"."""
-
-    arctan2 = "math.atan2"
 
     def abs(z):
         return math.hypot(z.real, z.imag)
@@ -105,12 +119,12 @@ class Complex:
         return complex(h * (1.0 + t * t) / below, t * (1.0 - h * h) / below)
 
     def arcsin(z):
-        below, above = np_sqrt(1.0 - z), np_sqrt(1.0 + z)
+        below, above = complex_sqrt(1.0 - z), complex_sqrt(1.0 + z)
         real = math.atan2(z.real, below.real * above.real - below.imag * above.imag)
         return complex(real, math.asinh(below.real * above.imag - below.imag * above.real))
 
     def arccos(z):
-        below, above = np_sqrt(1.0 - z), np_sqrt(1.0 + z)
+        below, above = complex_sqrt(1.0 - z), complex_sqrt(1.0 + z)
         real = 2.0 * math.atan2(below.real, above.real)
         return complex(real, math.asinh(above.real * below.imag - above.imag * below.real))
 
@@ -120,14 +134,14 @@ class Complex:
         return complex(real, 0.5 * math.atan2(2.0 * z.imag, near * (1.0 + z.real) - square))
 
     def arctan(z):
-        turned = np_arctanh(complex(-z.imag, z.real))
+        turned = complex_arctanh(complex(-z.imag, z.real))
         return complex(turned.imag, -turned.real)
 
     def arcsinh(z):
-        turned = np_arcsin(complex(z.imag, -z.real))
+        turned = complex_arcsin(complex(z.imag, -z.real))
         return complex(-turned.imag, turned.real)
 
     def arccosh(z):
-        below, above = np_sqrt(z - 1.0), np_sqrt(z + 1.0)
+        below, above = complex_sqrt(z - 1.0), complex_sqrt(z + 1.0)
         real = math.asinh(below.real * above.real + below.imag * above.imag)
         return complex(real, 2.0 * math.atan2(below.imag, above.real))

@@ -115,7 +115,8 @@ def elementwise_kernel(
         writes = tuple(range(arrays, arrays + len(rules)))
         call = compile_text(name, text)
         if parallel:
-            call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules))
+            whole = {k for k, a in enumerate(a for a in arguments if a.kind == "array") if a.once}
+            call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules), whole)
         _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
     return _kernels[key]
 
@@ -131,11 +132,13 @@ class StridedKernel(Kernel):
         return dict.fromkeys(range(max(self.writes) + 1), shape)
 
 
-def _split_flat(call: Callable[..., None], arrays: int) -> Callable[..., None]:
+def _split_flat(call: Callable[..., None], arrays: int, whole: set[int]) -> Callable[..., None]:
+    cut = [k not in whole for k in range(arrays)]
+
     def split(*args: Any) -> None:
         parts = threads.spans(args[arrays - 1].size, threads.get_num_threads())
-        scalars = args[arrays:]
-        threads.run_together([(call, (*(a[b:e] for a in args[:arrays]), *scalars)) for b, e in parts])
+        scalars, given = args[arrays:], list(zip(args, cut, strict=False))
+        threads.run_together([(call, (*(a[b:e] if c else a for a, c in given), *scalars)) for b, e in parts])
 
     return split
 

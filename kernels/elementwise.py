@@ -28,7 +28,9 @@ _ONE_BOOL = (
     "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
     "mask, use the `~` or `logical_not()` operator instead."
 )
-_BOOLS = {"bool": (RuntimeError, _TWO_BOOLS), "any bool": (RuntimeError, _ONE_BOOL)}
+_BOOLS: dict[str, tuple[type[Exception], str]] = {
+    "bool": (RuntimeError, _TWO_BOOLS), "any bool": (RuntimeError, _ONE_BOOL),
+}  # fmt: skip
 _NEGATED_BOOL = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
     "mask, use the `~` or `logical_not()` operator instead."

@@ -34,6 +34,7 @@ class Argument:
     kind: str  # "array", "scalar" or "literal"
     value: Literal | None = None
     condition: bool = False  # a boolean array, read as it is
+    once: bool = False  # an array of one element among longer ones, read before the loop
 
 
 class _Retype(ast.NodeTransformer):
@@ -265,11 +266,13 @@ def elementwise_text(
     outputs = [target for _, target in rules]
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
     every = [f"{a}_array" for a in [*arrays, *outputs]]
-    near_body, limits = ([], {}) if strided else near(body, arrays, dtype)
+    once = [a.name for a in arguments if a.once]
+    walked = [a for a in arrays if a not in once]
+    near_body, limits = ([], {}) if strided else near(body, walked, dtype)
     index = "{0}_array[{0}_at + i * {0}_step]" if strided else "{0}_block[i]" if limits else "{0}_array[i]"
     pieces = {
-        "scalars": [f"{s} = T({s}_scalar)" for s in scalars],
-        "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in arrays],
+        "scalars": [f"{s} = T({s}_scalar)" for s in scalars] + [f"{a} = {casts[a]}({a}_array[0])" for a in once],
+        "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in walked],
         "body": body,
         "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
@@ -277,7 +280,7 @@ def elementwise_text(
         "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
         "near_body": near_body,
         "checks": [f"near &= np.abs(T({index.format(a)})) <= T({limit})" for a, limit in limits.items()],
-        "cuts": [f"{a[:-6]}_block = {a}[start : start + {_NEAR_BLOCK}]" for a in every],
+        "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
     }
     head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])

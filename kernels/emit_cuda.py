@@ -43,22 +43,51 @@ class _Device(ast.NodeTransformer):
 
     def __init__(self, dtype: str):
         self.dtype, self.needed = dtype, dict[str, None]()
+        self.real: set[str] = set()  # variables known to be real in a complex kernel
         self.kind: type = Complex if dtype.startswith("complex") else Real if dtype.startswith("float") else Integer
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """Note which variables are complex, before what they are made of is rewritten."""
+        targets, values = [node.targets[0]], [node.value]
+        if isinstance(targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+            targets, values = targets[0].elts, node.value.elts
+        for target, value in zip(targets, values, strict=True):
+            if isinstance(target, ast.Name) and not self.is_complex(value):
+                self.real.add(target.id)
+        return self.generic_visit(node)
+
+    def is_complex(self, node: ast.expr) -> bool:
+        """Whether an expression in a complex kernel is complex: it names something that is."""
+        if isinstance(node, ast.Name):
+            return node.id not in self.real
+        if isinstance(node, (ast.Constant, ast.Compare)) or (isinstance(node, ast.Attribute)):
+            return False  # of attributes there are real and imag
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in ("np.abs", "np.arctan2", "math.hypot", "math.atan2", "R"):
+                return False
+            return not name.startswith(("np.", "math.")) or any(map(self.is_complex, node.args))
+        return any(self.is_complex(n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if not (isinstance(node.value, ast.Name) and node.value.id in ("np", "libdevice")):
             return self.generic_visit(node)
         if node.value.id == "libdevice":  # its names end in f for float32
             return _name(f"libdevice.{node.attr}{'f' if self.dtype in ('float32', 'complex64') else ''}")
-        if node.attr in ("inf", "nan", "pi"):
-            return _call("R", node)
-        if not hasattr(self.kind, node.attr):
-            return node
-        found = getattr(self.kind, node.attr)
+        return _call("R", node) if node.attr in ("inf", "nan", "pi") else node
+
+    def numpys(self, name: str, args: list[ast.expr]) -> ast.expr | None:
+        """The device's form of the function ``np.NAME`` for these arguments; None where NumPy's will do."""
+        kind = self.kind
+        if kind is Complex and not any(map(self.is_complex, args)):
+            kind = Real
+        found = getattr(kind, name, None)
+        if found is None:
+            return None
         if isinstance(found, str):
-            return self.visit(ast.parse(found, mode="eval").body)
-        self.needed[node.attr] = None
-        return _name(f"np_{node.attr}")
+            return self.visit(_name(found))
+        self.needed[f"{kind.__name__} {name}"] = None
+        return _name(f"{kind.__name__.lower()}_{name}")
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """float64 constants travel as bits, safe from being read as T; here they become numbers again."""
@@ -69,6 +98,11 @@ class _Device(ast.NodeTransformer):
             except ValueError:
                 return self.generic_visit(node)
             return _call("np.float64", ast.Constant(struct.unpack("<d", struct.pack("<q", bits))[0]))
+        function = node.func
+        if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "np":
+            found = self.numpys(function.attr, node.args)
+            if found is not None:
+                return ast.Call(found, [self.visit(a) for a in node.args], [])
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
@@ -130,9 +164,9 @@ class _RealLiterals(ast.NodeTransformer):
         return ast.Name("R", node.ctx) if node.id == "T" else node
 
 
-def _numpy_text(kind: type, name: str) -> str:
-    body = ast.unparse(_numpy_bodies()[kind.__name__, name])
-    tree = _RealLiterals().visit(ast.parse(retype(body.replace(f"def {name}(", f"def np_{name}(", 1))))
+def _numpy_text(kind: str, name: str) -> str:
+    body = ast.unparse(_numpy_bodies()[kind, name])
+    tree = _RealLiterals().visit(ast.parse(retype(body.replace(f"def {name}(", f"def {kind.lower()}_{name}(", 1))))
     return ast.unparse(tree) + "\n"
 
 
@@ -147,18 +181,18 @@ class _Writer:
         device = _Device(self.dtype)
         tree = ast.fix_missing_locations(device.visit(ast.parse(text)))
         for need in device.needed:
-            self._need(need, device.kind)
+            self._need(need)
         return ast.unparse(tree)
 
-    def _need(self, name: str, kind: type) -> None:
-        key = f"np {name}"
+    def _need(self, key: str) -> None:
+        """Write a function of `cuda_math` ("Complex exp"), or a whole power ("power 3")."""
         if key in self.done:
             return
-        power = name.startswith("power ")
-        text = _power_text(int(name[6:])) if power else _numpy_text(kind, name)
+        kind, name = key.split()
+        text = _power_text(int(name)) if kind == "power" else _numpy_text(kind, name)
         for other in [n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]:
-            if other.startswith("np_"):
-                self._need(other[3:], kind)
+            if other.startswith("complex_"):
+                self._need(f"Complex {other.removeprefix('complex_')}")
         self.done[key] = f"{DEVICE}\n{text}"
 
     def word(self, name: str) -> None:

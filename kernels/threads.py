@@ -37,7 +37,7 @@ class _Worker(threading.Thread):
             except BaseException as error:  # handed to the thread that waits
                 self.error = error
             finally:
-                self.job = function = args = None  # type: ignore[assignment]
+                self.job = function = args = None
                 self.done.release()
 
     def start_job(self, job: Job) -> None:

@@ -41,10 +41,10 @@ class _asin_tail:
 class _quarter_turn_low:
     """pi / 2 less its float."""
 
-    def float32():
+    def float32():  # type: ignore[misc]
         return T(-4.371138828673793e-08)
 
-    def float64():
+    def float64():  # type: ignore[misc]
         return 6.123233995736766e-17
 
 

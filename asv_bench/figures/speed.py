@@ -145,7 +145,7 @@ def matmul() -> None:
                 kind = "forward and backward" if backward else "forward"
                 figure = Figure(f"matmul, {kind}, {count} threads", ("torch",) if backward else ("torch", "numpy"))
                 for label, shapes in PRODUCTS.items():
-                    figure.add(label, take_turns(product(shapes, backward)))
+                    figure.add(label, take_turns(product(shapes, backward), 1.0))
                 figure.show()
 
 

@@ -42,7 +42,8 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
 
         for made, made_name in ((public_function, name), (in_place, f"{name}_")):
             made.__name__ = made.__qualname__ = made_name
-            made.__doc__, made.__wrapped__ = function.__doc__, function  # type: ignore[attr-defined]
+            made.__doc__ = function.__doc__
+            setattr(made, "__wrapped__", function)  # noqa: B010
         public(public_function, name)
         if inplace:
             setattr(Tensor, f"{name}_", in_place)
@@ -190,11 +191,13 @@ def _rounded(mode: str, input: Any, other: Any) -> str:
 _div("div")
 _div("divide")
 public(table("div"), "true_divide")
-setattr(Tensor, "true_divide_", Tensor.div_)  # noqa: B010
+setattr(Tensor, "true_divide_", getattr(Tensor, "div_"))  # noqa: B009, B010
 
 
 class _Underived(Node):
     """Stands behind a result whose op PyTorch has no derivative for."""
+
+    op = ""
 
     def vjp(self, *grads: Any) -> Any:
         raise RuntimeError(f"derivative for aten::{self.op} is not implemented")
@@ -349,9 +352,9 @@ def _declare_operators() -> None:
         "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
         "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
     }  # fmt: skip
-    for name, function in in_place.items():
-        setattr(Tensor, f"__i{name}__", _operator(getattr(Tensor, function)))
-    Tensor.__invert__, Tensor.__pos__ = _invert, positive  # type: ignore[attr-defined]
+    for name, written in in_place.items():
+        setattr(Tensor, f"__i{name}__", _operator(getattr(Tensor, written)))
+    Tensor.__invert__, Tensor.__pos__ = _invert, positive
 
 
 _declare_operators()

@@ -139,7 +139,7 @@ def _contains(self: Tensor, element: Any) -> bool:
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
-    return bool((self == element).any())  # type: ignore[attr-defined]
+    return bool((self == element).any())
 
 
 def _reverse(self: Tensor) -> Tensor:

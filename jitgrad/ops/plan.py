@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -124,9 +125,16 @@ def plan_elementwise(
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"{into.device} and {device}! (in {name.removesuffix('_forward')})"
         )
-    strides = _preserved_strides(inputs, shape)
+    arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
+    strides = _preserved_strides(walked, shape)
     outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
-    form, tail = _form([*inputs, *outs], shape, outs[0])
+    form, tail = _form([*walked, *outs], shape, outs[0])
+    if len(walked) < len(inputs):
+        if form == "strided":  # the rest needs strides anyway
+            arguments, walked = [replace(a, once=False) for a in arguments], inputs
+            form, tail = _form([*inputs, *outs], shape, outs[0])
+        elif form == "1d":
+            form = "flat"  # the single elements may have no dimension
     wide = False
     if device != "cpu":
         form, tail, wide = _device_form(form, [*inputs, *outs], shape)
@@ -140,6 +148,18 @@ def plan_elementwise(
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
     guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
     return Plan(kernel, counts, tuple(outs), form, tail, guests)
+
+
+def _read_once(
+    arguments: Sequence[Argument], inputs: Sequence[Layout], shape: tuple[int, ...]
+) -> tuple[Sequence[Argument], Sequence[Layout]]:
+    """Mark the inputs of one element among longer ones; return the arguments and the other layouts."""
+    single = [x.numel == 1 and x.shape != shape for x in inputs]
+    if not any(single) or all(single):
+        return arguments, inputs
+    marks = iter(single)
+    marked = [replace(a, once=next(marks)) if a.kind == "array" else a for a in arguments]
+    return marked, [x for x, s in zip(inputs, single, strict=True) if not s]
 
 
 def _nothing(*args: Any) -> None:

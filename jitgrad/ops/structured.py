@@ -111,7 +111,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             raise
         if differentiable and grad_state.enabled:
             kinds = tuple([kind(a) for a in args])
-            recipe = recipes.get(kinds)
+            recipe: Any = recipes.get(kinds)
             if recipe is None:
                 wanted = any(kinds[k] in _WANTED for k in inputs)
                 recipe = recipes[kinds] = Recipe(op, kinds) if wanted else False
@@ -219,7 +219,7 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
 
 
 def _note(root: Tensor, view: Tensor) -> None:
-    views = root._views
+    views: Any = root._views
     count = len(views)
     if count >= 32 and count & (count - 1) == 0:  # now and then, forget those that died
         root._views = views = [v for v in views if v() is not None]
