@@ -6,11 +6,11 @@ notebook. The colours of a computation graph are those that users of torchviz kn
 
 from __future__ import annotations
 
+import html
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
 
 from .layered import Arrangement, Point, arrange
 
@@ -128,7 +128,7 @@ class Picture:
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_short(width)}" height="{_short(height)}" '
             f'viewBox="{_short(-MARGIN)} {_short(-MARGIN)} {_short(width)} {_short(height)}" role="img" '
-            f'aria-label={quoteattr(repr(self)[1:-1])} font-family="{FONT}" font-size="{FONT_SIZE}" '
+            f'aria-label="{html.escape(repr(self)[1:-1])}" font-family="{FONT}" font-size="{FONT_SIZE}" '
             'fill="#1a1a1a" text-anchor="middle">'
         )
         return "\n".join([head, *self._svg_arrows(plan), *self._svg_boxes(plan), "</svg>"])
@@ -192,7 +192,7 @@ def _svg_box(box: Box, centre: Point) -> str:
         # Spaces at the ends keep columns of numbers in line; renderers disagree on what they are wide.
         shift = (len(line) - len(line.lstrip())) - (len(line) - len(line.rstrip()))
         weight = ' font-weight="bold"' if k == 0 else ""
-        text = escape(line.strip()).replace(" ", "\N{NO-BREAK SPACE}")
+        text = html.escape(line.strip()).replace(" ", "\N{NO-BREAK SPACE}")
         place = f'x="{_short(x + shift * CHARACTER / 2)}" y="{_short(baseline + k * LINE)}"'
         parts.append(f"<text {place}{weight}>{text}</text>")
     return "".join([*parts, "</g>"])
@@ -209,7 +209,7 @@ def _svg_arrow(arrow: Arrow, path: list[Point]) -> str:
     if arrow.label:
         (x0, y0), (x1, y1) = path[-2:]
         place = f'x="{_short((x0 + x1) / 2 + 4)}" y="{_short((y0 + y1) / 2 + 4)}"'
-        parts.append(f'<text {place} fill="#666" font-size="9" text-anchor="start">{escape(arrow.label)}</text>')
+        parts.append(f'<text {place} fill="#666" font-size="9" text-anchor="start">{html.escape(arrow.label)}</text>')
     return "".join(parts)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from .words import WORDS
@@ -40,21 +42,49 @@ class RuleError(TypeError):
     """A rule holds a construct that has no meaning on tensors or in a kernel."""
 
 
+def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The definition of ``function``, its lines numbered as in its file."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)  # a reloaded module has another text
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    found: Any = _definitions(text).get((code.co_firstlineno, function.__name__))
+    if found is None:  # not a plain file: what Python finds by other means
+        found = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        ast.increment_lineno(found, code.co_firstlineno - 1)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _definitions(text: str) -> dict[tuple[int, str], ast.FunctionDef]:
+    """{(line, name): definition} of a file's functions. A table has hundreds of rules: its file is parsed once."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        return {}
+    return {(min([f.lineno, *(d.lineno for d in f.decorator_list)]), f.name): f for f in _functions(body)}
+
+
+def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement
+        yield from _functions(getattr(statement, "body", []))
+
+
 class Rule:
     """One rule: its parameters, the words that it calls, and its body as a syntax tree."""
 
     def __init__(self, op: str, function: Callable[..., Any]):
         self.op, self.function, self.name = op, function, function.__name__
-        source, self.first_line = inspect.getsource(function), function.__code__.co_firstlineno
-        self.tree: ast.FunctionDef = ast.parse(textwrap.dedent(source)).body[0]  # type: ignore[assignment]
-        parameters = inspect.signature(function).parameters.values()
-        self.parameters = [p.name for p in parameters]
-        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.tree = _definition(function)
+        code, defaults = function.__code__, function.__defaults__ or ()
+        self.parameters = list(code.co_varnames[: code.co_argcount])
+        self.defaults = dict(zip(self.parameters[len(self.parameters) - len(defaults) :], defaults, strict=True))
         self.words: set[str] = set()
         self._check()
 
     def _fail(self, node: ast.AST, what: str, instead: str) -> None:
-        line = self.first_line + getattr(node, "lineno", 1) - 1
+        line = getattr(node, "lineno", self.tree.lineno)
         file = self.function.__code__.co_filename
         raise RuleError(
             f"{self.op}.{self.name}: {what} at {file}:{line} is not allowed in a rule; use {instead}. "

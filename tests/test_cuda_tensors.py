@@ -1,5 +1,8 @@
 """CUDA tensors in Numba's simulator: sums, copies, devices, training. Started by ``test_cuda.py``."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -159,6 +162,15 @@ def test_moving_a_leaf_is_recorded():
     (y * 3).sum().cpu().backward()
     assert x.grad.device == torch.device("cpu")
     assert x.grad.tolist() == [3, 3]
+
+
+@simulated
+def test_pickles_and_copies_stay_on_the_device():
+    x = torch.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert y.device == x.device
+        assert y.requires_grad
+        assert y.tolist() == [1, 2]
 
 
 @simulated

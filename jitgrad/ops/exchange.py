@@ -14,9 +14,10 @@ from .from_data import from_numpy
 from .registry import public
 
 
-def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool) -> Tensor:
+def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
     """Undo pickling."""
     result = wrap(array, layout_of(array))
+    result = result if device == "cpu" else result.to(device)
     result.__class__ = kind
     result._requires_grad = requires_grad
     return result
@@ -28,7 +29,7 @@ def _user_state(x: Tensor) -> dict[str, Any] | None:
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    return _rebuild, (self.__class__, on_host(self), self._requires_grad), _user_state(self)
+    return _rebuild, (self.__class__, on_host(self), self._requires_grad, str(self._layout.device)), _user_state(self)
 
 
 @method
