@@ -9,7 +9,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.kernels.cuda import SIMULATED
 from jitgrad.kernels.launch import observers
-from jitgrad.kernels.words import exp
+from jitgrad.kernels.words import exp, tanh
 from jitgrad.ops.elementwise import ElementwiseOp
 from jitgrad.ops.registry import OPS
 from jitgrad.testing import assert_close, op_samples
@@ -44,6 +44,30 @@ def test_second_order():
     (second,) = torch.autograd.grad(first.sum(), x)
     v = x.detach().cpu().numpy()
     np.testing.assert_allclose(second.cpu().numpy(), 2 * np.cos(v) - v * np.sin(v), rtol=1e-5)
+
+
+class Bent(torch.Elementwise):
+    """x bent by tanh: an op that nothing but this file knows."""
+
+    def forward(x, width):
+        return width * tanh(x)
+
+    def grad_x(g, x, width):
+        return g * width * (1 - tanh(x) * tanh(x))
+
+    def grad_width(g, x):
+        return g * tanh(x)
+
+
+@simulated
+def test_a_newly_declared_op_has_cuda_kernels():
+    x, width = torch.randn(3, 4), torch.randn(4)
+    leaves = [t.clone().requires_grad_() for t in (x.t(), width[:, None])]
+    copies = [t.cuda().requires_grad_() for t in (x.t(), width[:, None])]
+    for tensors in (leaves, copies):
+        torch.bent(*tensors).sum().backward()
+    compare([torch.bent(*copies).detach()], [torch.bent(*leaves).detach()], rtol=1e-5, atol=1e-6)
+    compare([c.grad for c in copies], [t.grad for t in leaves], rtol=1e-5, atol=1e-6)
 
 
 # -- sums, fills, copies -----------------------------------------------------------------------------
