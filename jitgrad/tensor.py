@@ -41,7 +41,7 @@ class Tensor:
     _views: list[Any] | None = None  # weak references to the views of this memory
     _view_kind = ""  # "multi": one of several outputs; "no_grad": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
-    _leaf_hooks: dict[int, Any] | None = None
+    _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _tangent: Any = None  # (level, tangent) in forward mode
     _plain: Any = None  # a dual tensor's value as a plain tensor
     __array_priority__ = 1000

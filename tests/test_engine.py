@@ -285,3 +285,48 @@ def test_observers_see_every_node():
         engine.observers.remove(observe)
     names = ["SumBackward0", "MulBackward0", "ExpBackward0"]
     assert seen == [(n, p) for n in names for p in ("before", "after")]
+
+
+def test_hooks_see_and_replace_gradients():
+    x = leaf(1.0, 2.0)
+    y = x * 3.0
+    seen = []
+    first = y.register_hook(lambda g: seen.append(("y", g.tolist())))
+    y.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: seen.append(("x", g.tolist())))
+    y.sum().backward(retain_graph=True)
+    assert seen == [("y", [1.0, 1.0]), ("x", [30.0, 30.0])] and x.grad.tolist() == [30.0, 30.0]
+    first.remove()
+    first.remove()
+    y.sum().backward()
+    assert [name for name, _ in seen] == ["y", "x", "x"] and x.grad.tolist() == [60.0, 60.0]
+
+
+def test_hooks_after_accumulation():
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda t: t.grad.mul_(2.0))
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [4.0]
+    with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):
+        (x * 2).register_post_accumulate_grad_hook(print)
+
+
+def test_hooks_need_a_gradient():
+    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
+        torch.ones(1).register_hook(print)
+
+
+def test_a_hook_that_raises_reaches_the_caller():
+    x = leaf(1.0)
+    y = (x * 2.0).exp()
+
+    def fail(g):
+        raise ZeroDivisionError("in the hook")
+
+    handle = y.register_hook(fail)
+    with pytest.raises(ZeroDivisionError, match="in the hook"):
+        y.sum().backward(retain_graph=True)
+    assert x.grad is None and torch.is_grad_enabled()
+    handle.remove()
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([2.0]), rtol=1e-6)

@@ -1,6 +1,6 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
-from . import forward_ad, views  # views gives Tensor its in-place history
+from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
