@@ -27,13 +27,15 @@ Key = Node | Edge
 
 def run(
     roots: Sequence[Edge], gradients: Sequence[Tensor], keep_graph: bool, create_graph: bool,
-    wanted: Sequence[Edge] | None = None, accumulate: bool = True,
+    wanted: Sequence[Edge] | None = None, accumulate: bool = True, rules: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
     """Propagate ``gradients`` from ``roots``; return the gradients at the ``wanted`` edges.
 
     With ``wanted`` only what leads to them runs; with ``accumulate`` leaves add to ``.grad``.
+    ``rules`` runs nodes' rules instead of their kernels, as ``create_graph`` does, and writes into no
+    gradient: for gradients that are more than plain tensors.
     """
-    task = _Task(keep_graph, create_graph, wanted, accumulate)
+    task = _Task(keep_graph, create_graph, wanted, accumulate, rules)
     before = grad_state.enabled
     grad_state.enabled = create_graph
     try:
@@ -50,8 +52,9 @@ def _key(edge: Edge) -> Key:
 class _Task:
     """One run of the engine: gradients that wait for their node, and which of them are owned."""
 
-    def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool):
+    def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool):
         self.keep, self.create, self.accumulate = keep, create, accumulate
+        self.rules = rules or create
         self.waiting: dict[Key, Tensor] = {}
         self.owned: set[Key] = set()
         self.leaves: dict[Node, int] = {}
@@ -74,7 +77,7 @@ class _Task:
 
     def sweep(self, nodes: list[Node]) -> None:
         """The common road of ``step``: nodes with one output and no hooks, nothing observed."""
-        waiting, create, keep, deliver = self.waiting, self.create, self.keep, self.deliver
+        waiting, rules, keep, deliver = self.waiting, self.rules, self.keep, self.deliver
         for node in nodes:
             if node.special:
                 self.step(node)
@@ -83,7 +86,7 @@ class _Task:
             if grad is None:
                 self.skip(node)
                 continue
-            results = node.vjp_recorded(grad) if create else node.vjp(grad)
+            results = node.vjp_recorded(grad) if rules else node.vjp(grad)
             if not keep:
                 node.release()
             for edge, result in zip(node.edges, results):
@@ -191,7 +194,7 @@ class _Task:
             observer(node, "before", grads)
         for hook in list((node.pre_hooks or {}).values()):
             grads = list(hook(tuple(grads)) or grads)
-        results = node.vjp_recorded(*grads) if self.create else node.vjp(*grads)
+        results = node.vjp_recorded(*grads) if self.rules else node.vjp(*grads)
         for hook in list((node.post_hooks or {}).values()):
             results = hook(results, tuple(grads)) or results
         for observer in observers:
@@ -205,7 +208,7 @@ class _Task:
         there = self.waiting.get(key)
         if there is not None:
             fresh = True
-            if key in self.owned and not self.create:
+            if key in self.owned and not self.rules:
                 add_into(there, grad)
                 grad = there
             else:
@@ -253,8 +256,8 @@ class _Task:
     def accumulate_into(self, variable: Tensor, grad: Tensor, fresh: bool) -> None:
         there = variable._grad
         if there is None:
-            variable._grad = grad if self.create or (fresh and grad._layout.contiguous) else own_copy(grad)
-        elif self.create:
+            variable._grad = grad if self.create or (fresh and not self.rules and grad._layout.contiguous) else own_copy(grad)
+        elif self.rules:
             variable._grad = add_new(there, grad)
         else:
             add_into(there, grad)
