@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .autograd.grad_mode import marks
 from .autograd.grad_mode import state as grad_state
+from .autograd.inference import check_requires_grad, is_inference, mark, version
 from .dtypes import TITLES
 from .layout import Layout, Size
 
@@ -39,7 +41,7 @@ class Tensor:
     _grad: Tensor | None = None
     _base: Any = None  # the tensor whose memory a view shows  # the tensor whose memory this is a view of
     _views: list[Any] | None = None  # weak references to the views of this memory
-    _view_kind = ""  # "multi": one of several outputs; "no_grad": made while nothing was recorded
+    _view_kind = ""  # "multi": one of several outputs; "no_grad", "inference": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _tangent: Any = None  # (level, tangent) in forward mode
@@ -100,7 +102,9 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same values outside the graph, with a version counter of their own."""
-        return wrap(self._data, self._layout)
+        result = wrap(self._data, self._layout)
+        result._counter = self._counter if is_inference(self) else [0]
+        return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -108,7 +112,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return self._counter[0]
+        return version(self)
 
     # -- the graph ----------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
-        return self._requires_grad or (self._view_kind == "no_grad" and self._base._requires_grad)
+        return self._requires_grad or (self._view_kind in ("no_grad", "inference") and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -142,6 +146,8 @@ class Tensor:
             )
         if value and self._layout.dtype.category < 2:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if value:
+            check_requires_grad(self)
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -280,6 +286,8 @@ def wrap(data: Any, layout: Layout) -> Tensor:
     tensor._data = data
     tensor._layout = layout
     tensor._counter = [0]
+    if marks:
+        mark(tensor)
     return tensor
 
 

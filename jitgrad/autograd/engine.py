@@ -37,7 +37,7 @@ def run(
     """
     task = _Task(keep_graph, create_graph, wanted, accumulate, rules)
     before = grad_state.enabled
-    grad_state.enabled = create_graph
+    grad_state.enabled = create_graph and not grad_state.inference
     try:
         task.run(roots, gradients)
     finally:

@@ -1,72 +1,110 @@
-"""Whether ops are recorded, per thread: no_grad, enable_grad, set_grad_enabled."""
+"""Whether ops are recorded, per thread: no_grad, enable_grad, set_grad_enabled, inference_mode."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
 from typing import Any
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
+]  # fmt: skip
 
 
 class _State(threading.local):
-    enabled = True
+    enabled = True  # what every op looks at
+    inference = False
+    asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
+    levels: tuple[Any, ...] = ()  # transforms at work, outermost first; see ops/lifted.py
+    forward: Any = None  # the level opened by forward_ad
     dual_level = -1  # of forward mode; see forward_ad
     dual_count = 0
 
 
 state = _State()
+# Not empty while any thread is in inference mode: whoever makes a tensor looks here, which costs next to
+# nothing, and only then at the state of its own thread. See inference.py.
+marks: list[None] = []
 
 
 def is_grad_enabled() -> bool:
-    """Return True if ops are recorded in this thread."""
-    return state.enabled
+    """Return True if grad mode is on in this thread."""
+    return state.asked if state.inference else state.enabled
 
 
-class _GradMode:
+def is_inference_mode_enabled() -> bool:
+    """Return True if this thread is in inference mode."""
+    return state.inference
+
+
+def set_enabled(mode: bool) -> bool:
+    """Switch grad mode; return what it was. In inference mode nothing is recorded either way."""
+    if state.inference:
+        before, state.asked = state.asked, mode
+    else:
+        before, state.enabled = state.enabled, mode
+    return before
+
+
+class _Mode:
     """A context manager, and a decorator of functions and generators."""
 
-    mode: bool
-
-    def __enter__(self) -> None:
-        self._before = state.enabled
-        state.enabled = self.mode
-
-    def __exit__(self, *error: Any) -> None:
-        state.enabled = self._before
-
-    def clone(self) -> _GradMode:
+    def clone(self) -> Any:
+        """A context manager of the same kind, for one call of what is decorated."""
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
+        called = function
+        if inspect.isclass(function):
+            warnings.warn(_CLASSES, FutureWarning, stacklevel=2)
+            called = lambda *args, **kwargs: function(*args, **kwargs)
 
-        @functools.wraps(function)
+        @functools.wraps(called)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
-                return function(*args, **kwargs)
+                return called(*args, **kwargs)
 
         return wrapped
 
     def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The mode is on whenever the generator runs, and off while its caller does."""
+
         @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            generator, sent = function(*args, **kwargs), None
+        def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator = function(*args, **kwargs)
+            resume: Callable[..., Any] = generator.send
+            value: Any = None
             while True:
                 try:
                     with self.clone():
-                        item = generator.send(sent)
+                        item = resume(value)
                 except StopIteration as stop:
                     return stop.value
-                sent = yield item
+                try:
+                    resume, value = generator.send, (yield item)
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    resume, value = generator.throw, error
 
         return wrapped
 
 
-class no_grad(_GradMode):
+_CLASSES = (
+    "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
+    "methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` method "
+    "and nothing else."
+)
+
+
+class no_grad(_Mode):
     """Record nothing inside: results have ``requires_grad=False``. Also a decorator."""
 
     mode = False
@@ -76,7 +114,13 @@ class no_grad(_GradMode):
         return self if function is None else self(function)
 
     def __init__(self, function: Any = None):
-        super().__init__()
+        self._before = False
+
+    def __enter__(self) -> None:
+        self._before = set_enabled(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        set_enabled(self._before)
 
 
 class enable_grad(no_grad):
@@ -85,23 +129,63 @@ class enable_grad(no_grad):
     mode = True
 
 
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(_Mode):
     """Record or not, by a flag: takes effect at once, and as a context manager until its end."""
 
     def __init__(self, mode: bool):
-        self.mode = bool(mode)
-        self._before = state.enabled
-        state.enabled = self.mode
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {_kind(mode)}")
+        self.mode = mode
+        self._before = set_enabled(mode)
 
     def __enter__(self) -> None:
-        state.enabled = self.mode
+        set_enabled(self.mode)
+
+    def __exit__(self, *error: Any) -> None:
+        set_enabled(self._before)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        state.enabled = self._before  # a decorator changes nothing until the function runs
+        set_enabled(self._before)  # a decorator changes nothing until the function runs
         return super().__call__(function)
 
-    def clone(self) -> _GradMode:
+    def clone(self) -> set_grad_enabled:
+        """The same flag, set again."""
         return set_grad_enabled(self.mode)
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """Record nothing inside, and make tensors that never can be part of a graph. Also a decorator.
+
+    Such inference tensors count no versions. Outside they can be read, and used by ops that need not
+    save them; writing to them, saving them for backward and making them require grad are RuntimeErrors.
+    ``clone()`` gives a normal tensor. ``mode=False`` is the ordinary state within inference mode.
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        self = super().__new__(cls)
+        return self if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self._before = state.inference, state.enabled, state.asked
+        if self.mode:
+            marks.append(None)
+        state.inference, state.enabled, state.asked = self.mode, not self.mode, False
+
+    def __exit__(self, *error: Any) -> None:
+        state.inference, state.enabled, state.asked = self._before
+        if self.mode:
+            marks.pop()
+
+    def clone(self) -> inference_mode:
+        """The same mode, to be entered once more."""
+        return inference_mode(self.mode)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

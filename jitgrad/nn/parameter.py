@@ -28,7 +28,7 @@ class Parameter(Tensor):
         self = _sharing(cls, data)
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        self._requires_grad = bool(requires_grad)
+        self.requires_grad = requires_grad
         return self
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):

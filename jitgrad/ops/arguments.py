@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import check_write
 from ..dtypes import TITLES
 from ..tensor import Tensor
 from .view_errors import check_view_kind
@@ -85,6 +86,7 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
             )
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    check_write(target)
     layout = target._layout
     sizes = zip(layout.strides, layout.shape, strict=True)
     if not (repeats or layout.contiguous) and any(s == 0 and n > 1 for s, n in sizes):

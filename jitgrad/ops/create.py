@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import check_write
 from ..device import resolve
 from ..kernels import fill as kernels
 from ..kernels.launch import launch
@@ -100,6 +101,7 @@ def into_out(op: str, result: Tensor, out: Tensor | None) -> Tensor:
             f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    check_write(out)
     if out.shape != result.shape:
         if out._layout.numel:
             warnings.warn(

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import check_write
 from ..autograd.node import edge_of
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
@@ -122,8 +123,11 @@ class ElementwiseOp:
         if call is None:
             call = self._plan((target, other), [target, other], target._layout)
             self.writes[target._layout, other._layout] = call
+        try:
+            target._counter[0] += 1
+        except RuntimeError:
+            check_write(target)
         call.forward.write(target, other, target._data)
-        target._counter[0] += 1
 
     # -- the first call with these layouts ------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd import inference
 from ..tensor import Tensor
 from .registry import FUNCTIONS, public
 
@@ -39,8 +40,12 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode."""
-    return False
+    """Whether the tensor was made in inference mode, or shows the memory of one that was."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return inference.is_inference(input)
 
 
 public(is_nonzero)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..autograd.inference import check_write
 from ..kernels import optimizer as loops
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, cache
@@ -79,6 +80,7 @@ def update(name: str, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
     """
     if not columns[0]:
         return
+    check_write(columns[0][0])
     tensors = [t for column in columns for t in column]
     layouts = tuple([t._layout for t in tensors])
     plan = _plans.get((name, layouts))

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import marks
+from ..autograd.inference import mark
 from ..kernels import cuda, threads
 from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
@@ -48,7 +50,8 @@ _TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
 _WRAP = """\
-        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}; out{k}._counter = [0]"""
+        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}; out{k}._counter = [0]
+        if marks: mark(out{k})"""
 _LAUNCHER = """\
 def make(plan):
     kernel, layouts, tail, call = plan.kernel, plan.layouts, plan.tail, plan.kernel.call
@@ -97,7 +100,7 @@ def _launcher(
     )
     scope = {
         "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
-        "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+        "new": object.__new__, "Tensor": Tensor, "first_element": first_element, "marks": marks, "mark": mark,
         "uploaded": cuda.uploaded,
     }  # fmt: skip
     exec(text, scope)

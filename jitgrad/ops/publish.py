@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import check_write
 from ..kernels import elementwise as table  # noqa: F401  (declares the ops)
 from ..kernels.declaration import Elementwise, on_declaration
 from ..layout import cache
@@ -191,13 +192,17 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
             if call is None or recorded or other._counter is self._counter or self._view_kind:
                 return general(self, other)
-            call.forward.write(self, other, self._data)
+            value = other
         else:
             call = get((self._layout, type(other)))
             if call is None or (self._requires_grad and grad_state.enabled) or self._view_kind:
                 return general(self, other)
-            call.forward.write(self, _CASTS[call.dtype.kind](other), self._data)
-        self._counter[0] += 1
+            value = _CASTS[call.dtype.kind](other)
+        try:
+            self._counter[0] += 1
+        except RuntimeError:
+            check_write(self)
+        call.forward.write(self, value, self._data)
         return self
 
     inplace.__name__ = inplace.__qualname__ = name

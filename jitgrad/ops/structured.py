@@ -209,7 +209,7 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
     root = base if base._base is None else base._base
     result._base = root
     if kind or not grad_state.enabled:
-        result._view_kind = kind or "no_grad"
+        result._view_kind = "inference" if grad_state.inference else kind or "no_grad"
     if layout.dtype.category >= 2:
         if root._views is None:
             root._views = [weakref.ref(result)]

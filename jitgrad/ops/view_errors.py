@@ -10,6 +10,11 @@ _MULTI = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
     "to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
+_INFERENCE = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be tracked) "
+    "or both outside (if you want the inplace to be tracked)."
+)
 _NO_GRAD = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
@@ -21,6 +26,8 @@ def _message(view: Tensor, event: str) -> str:
     edge = view._edge
     if edge is not None:
         origin = f"Output {edge[1]} of {edge[0].name().removesuffix('Backward0')} is a view and {event}. "
+    elif view._view_kind == "inference":
+        return f"A view was created in inference mode and {event} in normal mode. {_INFERENCE}"
     else:
         origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
     return origin + (_MULTI if view._view_kind == "multi" else _NO_GRAD)

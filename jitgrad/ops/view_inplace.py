@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import check_write, is_inference
 from ..layout import intern
 from ..storage import empty_for
 from ..tensor import Tensor
@@ -50,6 +51,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    check_write(self)
     shape = size_argument("resize_", sizes)
     layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
     room = extent(self._layout.shape, self._layout.strides)
@@ -78,8 +80,10 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(
             f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
         )
+    check_write(self)
     self._data, self._layout = source._data, source._layout
-    self._counter = source._counter
+    if not (is_inference(self) or is_inference(source)):
+        self._counter = source._counter
     self._counter[0] += 1
     return self
 

@@ -1,0 +1,71 @@
+"""Inference tensors: what is made in inference mode stays out of every graph.
+
+Their version counter is one that does not count. Recording an op reads the versions of what it
+saves, and writing in place advances one, so the counter itself refuses both outside of inference
+mode: neither road has to ask what kind of tensor it meets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .grad_mode import state
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+__all__ = ["check_write", "is_inference", "mark"]
+
+_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
+_WRITTEN = (  # the missing spaces are PyTorch's
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+
+
+class Untracked(list[int]):
+    """The version counter of inference tensors: silent in inference mode, refusing to be read outside."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        if not state.inference:
+            raise RuntimeError(_SAVED)
+        return 0
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Nothing is counted."""
+
+
+def mark(tensor: Tensor) -> None:
+    """Make a new tensor an inference tensor, if this thread is in inference mode."""
+    if state.inference:
+        tensor._counter = Untracked()
+
+
+def is_inference(tensor: Tensor) -> bool:
+    """Whether a tensor was made in inference mode, or shows the memory of one that was."""
+    return type(tensor._counter) is Untracked
+
+
+def check_write(tensor: Tensor) -> None:
+    """A RuntimeError for inference tensors that are to be written to outside of inference mode."""
+    if type(tensor._counter) is Untracked and not state.inference:
+        raise RuntimeError(_WRITTEN) from None
+
+
+def check_requires_grad(tensor: Tensor) -> None:
+    """A RuntimeError for inference tensors that are to require grad outside of inference mode."""
+    if type(tensor._counter) is Untracked and not state.inference:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor's memory was written to."""
+    if type(tensor._counter) is Untracked:
+        raise RuntimeError("Inference tensors do not track version counter.")
+    return tensor._counter[0]
