@@ -39,13 +39,12 @@ class Tensor:
     _requires_grad = False
     _edge: Any = None  # (node, output number) of the op that made it
     _grad: Tensor | None = None
-    _base: Any = None  # the tensor whose memory a view shows  # the tensor whose memory this is a view of
+    _base: Any = None  # the tensor whose memory a view shows
     _views: list[Any] | None = None  # weak references to the views of this memory
     _view_kind = ""  # "multi": one of several outputs; "no_grad", "inference": made while nothing was recorded
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
-    _tangent: Any = None  # (level, tangent) in forward mode
-    _plain: Any = None  # a dual tensor's value as a plain tensor
+    _level: Any = None  # of the transform that made it, if it is lifted; see ops/lifted.py
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
 
@@ -114,6 +113,10 @@ class Tensor:
     def _version(self) -> int:
         return version(self)
 
+    def _is_view(self) -> bool:
+        """Whether this shows the memory of another tensor, as views and detached tensors do."""
+        return self._base is not None
+
     # -- the graph ----------------------------------------------------------------------------
 
     @property
@@ -152,6 +155,11 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` in place and return the tensor."""
+        if type(requires_grad) is not bool:
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
         if requires_grad and self._layout.dtype.category < 2:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.requires_grad = requires_grad
@@ -226,7 +234,7 @@ class Tensor:
 
     def detach_(self) -> Tensor:
         """Take this tensor out of the graph: it becomes a leaf that requires no grad."""
-        if self._base is not None and self._edge is not None:
+        if self._base is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
                 "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "

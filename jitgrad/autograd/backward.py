@@ -6,9 +6,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ..ops.lifted import outermost
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor, method
 from . import engine
+from .grad_mode import state
+from .gradients import gradients as gradients_of
 from .node import Edge, edge_of
 
 __all__ = ["backward", "grad"]
@@ -129,7 +132,10 @@ def grad(
         return _batched(outs, ins, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads)
     grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
     edges, gradients = _roots(outs, grads)
-    found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
+    if state.levels and outermost((*outs, *ins, *gradients)) is not None:
+        found = gradients_of(outs, ins, gradients, create_graph)
+    else:
+        found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
     if not (allow_unused or materialize_grads) and any(f is None for f in found):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "

@@ -20,8 +20,8 @@ class _State(threading.local):
     asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
     levels: tuple[Any, ...] = ()  # transforms at work, outermost first; see ops/lifted.py
     forward: Any = None  # the level opened by forward_ad
-    dual_level = -1  # of forward mode; see forward_ad
-    dual_count = 0
+    levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see ops/lifted.py
+    forward: Any = None  # the level opened by forward_ad
 
 
 state = _State()

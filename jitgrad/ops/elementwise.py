@@ -16,6 +16,7 @@ from ..layout import Layout, broadcast_shapes, cache
 from ..tensor import Tensor
 from .arguments import check_category, check_devices, check_inplace_target, check_kernel, check_result_cast, number
 from .calls import Call, ElementwiseNode
+from .lifted import outermost
 from .plan import plan_elementwise
 
 __all__ = ["ElementwiseOp"]
@@ -62,8 +63,8 @@ class ElementwiseOp:
             else:
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
-        if grad_state.dual_level >= 0 and any(t._tangent is not None for t in tensors):
-            return _push(self, operands, into is not None)
+        if grad_state.levels and (lifted := outermost(tensors)) is not None:
+            return lifted.elementwise(lifted._level, self, operands, into is not None)
         full_key = (*key, into)
         call = self.calls.get(full_key)
         if call is None:
@@ -205,16 +206,6 @@ class ElementwiseOp:
             check_result_cast(result, into.dtype)
         check_kernel(op, common)
         return compute, result
-
-
-def _push(operation: Any, operands: tuple[Any, ...], write: bool) -> Any:
-    raise AssertionError("forward mode is not loaded")
-
-
-def set_push(push: Any) -> None:
-    """Let ``push(operation, operands, write)`` apply ops to dual tensors, ``write``: in place."""
-    global _push
-    _push = push
 
 
 def _as_it_was(target: Tensor) -> Tensor:

@@ -214,7 +214,7 @@ def _quick_view(x: Tensor, key: Any) -> Tensor | None:
 
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
-    if not ((self._requires_grad and grad_state.enabled) or grad_state.dual_level >= 0):
+    if not ((self._requires_grad and grad_state.enabled) or grad_state.levels):
         view = _quick_view(self, key)
         if view is not None:
             return view
@@ -234,7 +234,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {_type_name(value)} to a {self.type()}")
     recorded = grad_state.enabled and (self._requires_grad or (isinstance(value, Tensor) and value._requires_grad))
-    result = None if recorded or grad_state.dual_level >= 0 else _quick_view(self, key)
+    result = None if recorded or grad_state.levels else _quick_view(self, key)
     if result is not None:
         _assign(result, value)
         return

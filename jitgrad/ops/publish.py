@@ -69,7 +69,7 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
         call = get(x._layout)
         if call is None:
             result = operation(x)
-            if x._tangent is None:
+            if x._level is None:
                 calls[x._layout] = operation.calls[x._layout, None]
             return result
         result = call.compute(x)

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
 from ..kernels.device_array import name_op
 from ..layout import cache, layout_of
 from ..tensor import Tensor
+from .lifted import outermost
 from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
 
-__all__ = ["Structured", "View", "bind_arguments", "record", "view_of"]
+__all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
 
 _WANTED = (WANTED, WANTED_LIST)
 Rule = tuple[Callable[..., Any], tuple[str, ...]]
@@ -44,11 +45,13 @@ class Structured:
     method: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()
     several: ClassVar[bool] = False  # forward returns a tuple
+    linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     fresh: ClassVar[bool] = True
     samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
 
     signature: ClassVar[inspect.Signature]
     parameters: ClassVar[tuple[str, ...]]
+    positional: ClassVar[int]  # so many of them may be given by position
     grads: ClassVar[dict[str, Rule]]
     fast: ClassVar[dict[str, Rule]]
     joint: ClassVar[Rule | None]
@@ -66,6 +69,7 @@ class Structured:
         cls.forward = staticmethod(own["forward"])  # type: ignore[attr-defined]
         cls.signature = inspect.signature(own["forward"])
         cls.parameters = tuple(cls.signature.parameters)
+        cls.positional = sum(p.kind is not p.KEYWORD_ONLY for p in cls.signature.parameters.values())
         cls.grads = _rules(cls, "grad_")
         cls.fast = _rules(cls, "kernel_")
         cls.joint = (own["kernels"], tuple(inspect.signature(own["kernels"]).parameters)) if "kernels" in own else None
@@ -102,8 +106,8 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             if len(args) < required:
                 bind_arguments(op, signature, args, kwargs)  # says what is missing
             args = args + defaults[len(args) :]
-        if grad_state.dual_level >= 0 and any(map(is_dual, args)):
-            return _push(apply, *_split_keywords(signature, args))
+        if grad_state.levels and (lifted := outermost(args)) is not None:
+            return lifted.structured(lifted._level, op, args, False)
         try:
             out = forward(*args)
         except NotImplementedError as error:
@@ -131,31 +135,13 @@ def _by_name(op: type[Structured]) -> Callable[..., Any]:
     return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
 
 
-def is_dual(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(is_dual, value))
-    return isinstance(value, Tensor) and value._tangent is not None
-
-
-def _split_keywords(signature: inspect.Signature, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """All arguments in order of the parameters, as (positional, keyword-only)."""
-    only = [p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()]
-    named = {n: a for n, a, o in zip(signature.parameters, args, only, strict=True) if o}
-    return tuple(a for a, o in zip(args, only, strict=True) if not o), named
-
-
-def _push(apply: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise AssertionError("forward mode is not loaded")
-
-
-def overwrite(target: Tensor, result: Any) -> Any:
-    raise AssertionError("forward mode is not loaded")
-
-
-def set_push(push: Any, write: Any) -> None:
-    """Let ``push(apply, args, kwargs)`` apply ops to dual tensors, ``write(target, result)`` end those in place."""
-    global _push, overwrite
-    _push, overwrite = push, write
+def reapply(op: type[Structured], args: Sequence[Any], into: bool = False) -> Any:
+    """Apply an op, or its form in place, to all its arguments in the order of its parameters."""
+    function = op.into if into else op.apply  # type: ignore[attr-defined]
+    if op.positional == len(args):
+        return function(*args)
+    named = zip(op.parameters[op.positional :], args[op.positional :], strict=True)
+    return function(*args[: op.positional], **dict(named))
 
 
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
@@ -183,6 +169,8 @@ def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
 
 class View(Structured, abstract=True):
     """An op that returns the same memory under another layout. Launches nothing."""
+
+    linear = ("x",)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.fresh = False

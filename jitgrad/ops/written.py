@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..layout import intern
 from ..tensor import Tensor, wrap
-from . import structured
 from .arguments import check_inplace_target
 from .copy import copy_into, in_layout, preserved
+from .lifted import outermost
 from .registry import public
 from .structured import Structured, bind_arguments, record
 
@@ -60,8 +60,8 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
         if kwargs or len(args) != count:
             args = bind_arguments(op, op.signature, args, kwargs)
         x = args[0]
-        if grad_state.dual_level >= 0 and any(map(structured.is_dual, args)):
-            return structured.overwrite(x, op.apply(*args))
+        if grad_state.levels and (lifted := outermost(args)) is not None:
+            return lifted.structured(lifted._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]
         recorded = False
         if grad_state.enabled and x._layout.dtype.category >= 2:

@@ -1,0 +1,263 @@
+"""Dual tensors: a value and its tangent, pushed through every op by the op's own declaration.
+
+An elementwise op's tangent is its gradient rules applied to the tangents. An op that is linear in an
+input applies itself to that input's tangent. Any other op's is the derivative of its backward with
+respect to the incoming gradient: backward is linear in that, so differentiating it once more gives
+the Jacobian-vector product. In place, the result of the copying form is written over value and
+tangent. The gradient of a dual tensor is dual: d(J^T v) = J^T dv + gradient of (v . J dx).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..ops.arguments import check_result_cast
+from ..ops.lifted import Level, Lifted, outermost
+from ..ops.registry import FUNCTIONS
+from ..ops.structured import reapply
+from ..tensor import Tensor
+from .grad_mode import enable_grad, state
+from .gradients import fresh, gradients
+from .views import Place
+
+__all__ = ["Dual", "dual", "split"]
+
+
+class Dual(Lifted):
+    """A tensor with a tangent. All but the tangent is that of the tensor it wraps.
+
+    Its layout is a copy: plans are kept by the identity of layouts, so dual tensors never take
+    the roads of plain ones, and those need not look for tangents.
+    """
+
+    _plain: Tensor
+    _tangent: Tensor
+
+    def map(self, function: Any) -> Any:
+        """The same dual with a linear ``function`` applied to value and tangent; None where it gives nothing."""
+        return dual(self._level, function(self._plain), function(self._tangent))
+
+    @staticmethod
+    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+        """Apply a linear ``function`` of two tensors to values and to tangents."""
+        (p, dp), (t, dt) = split(x, level), split(y, level)
+        if dp is None and dt is None:
+            return function(p, t)
+        return dual(level, function(p, t), function(FUNCTIONS["zeros_like"](p) if dp is None else dp, dt))
+
+    def renewed(self, function: Any) -> Any:
+        """The same with ``function`` applied to what carries the graph, the value."""
+        return dual(self._level, function(self._plain), self._tangent)
+
+    def detach(self) -> Tensor:
+        """The value outside the graph, without a tangent."""
+        return self._plain.detach() if self._level.open else super().detach()
+
+    @classmethod
+    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+        """The op's gradient rules, with tangents in place of gradients."""
+        if into:
+            return _overwrite(level, operands[0], cls.elementwise(level, operation, operands, False))
+        pairs = [split(o, level) for o in operands]
+        op, primals = operation.op, tuple(p for p, _ in pairs)
+        out = operation(*primals)
+        if any(isinstance(p, Tensor) and p.dtype.is_complex for p in primals) and not op.holomorphic:
+            return dual(level, out, _twice(lambda args: operation(*args), primals, [t for _, t in pairs]))
+        known = {**op.scalars, **dict(zip((*op.inputs, *op.scalars), primals, strict=False)), "out": out}
+        total = None
+        for name, (_, tangent) in zip(op.inputs, pairs, strict=False):
+            if tangent is not None and name in op.grads:
+                rule = op.grads[name]
+                part = rule.function(*(tangent if p == "g" else known[p] for p in rule.parameters))
+                part = part if isinstance(part, Tensor) else FUNCTIONS["full_like"](out, part)
+                total = part if total is None else total + part
+        if total is None:
+            return out
+        return dual(level, out, _like(total, out))
+
+    @classmethod
+    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+        """The op itself on the tangents where it is linear, else by differentiating its backward."""
+        if into:
+            return _overwrite(level, args[0], cls.structured(level, op, args, False))
+        primals = tuple(_each(lambda v: split(v, level)[0], a) for a in args)
+        tangents = [_each(lambda v: split(v, level)[1], a) for a in args]
+        outs = reapply(op, primals)
+        found = _linear(op, primals, tangents)
+        if found is None:
+            found = _twice(lambda given: reapply(op, given), primals, tangents)
+        if not isinstance(outs, tuple):
+            return dual(level, outs, found)
+        pairs = [dual(level, o, t) for o, t in zip(outs, found or [None] * len(outs), strict=True)]
+        return type(outs)(*pairs) if hasattr(outs, "_fields") else type(outs)(pairs)
+
+    @classmethod
+    def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
+        """Gradients of values, and their tangents by the product rule."""
+        pairs, seeds = [split(o, level) for o in outs], [split(g, level) for g in grads]
+        values = [split(i, level)[0] for i in ins]
+        first = run([o for o, _ in pairs], values, [g for g, _ in seeds])
+        moved = [(o, dg) for (o, _), (_, dg) in zip(pairs, seeds, strict=True) if dg is not None]
+        moved += [(t, g) for (_, t), (g, _) in zip(pairs, seeds, strict=True) if t is not None]
+        if not moved:
+            return first
+        second = run([o for o, _ in moved], values, [g for _, g in moved])
+        return [dual(level, a, b) for a, b in zip(first, second, strict=True)]
+
+
+def _delegated(name: str) -> property:
+    def read(self: Any) -> Any:
+        return getattr(self._plain, name)
+
+    def write(self: Any, value: Any) -> None:
+        setattr(self._plain, name, value)
+
+    return property(read, write)
+
+
+for _name in ("_data", "_counter", "_requires_grad", "_edge", "_grad", "_base", "_views", "_view_kind", "_leaf_edge",
+              "_leaf_hooks"):  # fmt: skip
+    setattr(Dual, _name, _delegated(_name))
+Dual.__name__ = Dual.__qualname__ = "Tensor"
+
+
+def dual(level: Level, primal: Any, tangent: Any) -> Any:
+    """``primal`` with a tangent at ``level``, beneath what later levels have put round either."""
+    if tangent is None:
+        return primal
+    if primal is None:
+        primal = FUNCTIONS["zeros_like"](tangent)
+    later = outermost((primal, tangent))
+    if later is not None and later._level.number > level.number:
+        return later.join(lambda p, t: dual(level, p, t), later._level, primal, tangent)
+    result = object.__new__(Dual)
+    result._level, result._plain, result._tangent = level, primal, tangent
+    result._layout = copy.copy(primal._layout)
+    return result
+
+
+def split(x: Any, level: Level) -> tuple[Any, Any]:
+    """(value, tangent or None) of a tensor at ``level``; anything but a tensor has no tangent."""
+    if not isinstance(x, Lifted) or x._level.number < level.number or not x._level.open:
+        return x, None
+    if x._level is level:
+        return x._plain, x._tangent  # type: ignore[attr-defined]
+    return x.map(lambda v: split(v, level)[0]), x.map(lambda v: split(v, level)[1])
+
+
+def _like(tangent: Tensor, out: Tensor) -> Tensor:
+    """A tangent in shape and dtype of its value."""
+    tangent = tangent if tangent.shape == out.shape else tangent.expand(out.shape)
+    return tangent if tangent.dtype is out.dtype else tangent.to(out.dtype)
+
+
+def _each(function: Any, value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return function(value)
+    return type(value)([function(v) for v in value])
+
+
+def _has(tangent: Any) -> bool:
+    return any(t is not None for t in tangent) if isinstance(tangent, (list, tuple)) else tangent is not None
+
+
+def _linear(op: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
+    """The tangent of an op that is linear in each input that has one; None if it is not."""
+    found = [k for k, t in enumerate(tangents) if _has(t)]
+    if not found or any(op.parameters[k] not in op.linear for k in found):
+        return None
+    total: Any = None
+    for k in found:
+        tangent = tangents[k]
+        if isinstance(tangent, (list, tuple)):
+            pairs = zip(tangent, primals[k], strict=True)
+            tangent = [FUNCTIONS["zeros_like"](p) if t is None and isinstance(p, Tensor) else t for t, p in pairs]
+        part = reapply(op, (*primals[:k], tangent, *primals[k + 1 :]))
+        total = part if total is None else total + part
+    return total
+
+
+# -- by differentiating backward ------------------------------------------------------------------------
+
+
+def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
+    """Jacobian-vector product by differentiating backward, which is linear in its gradient."""
+    leaves: list[Any] = []
+    moves: list[Any] = []
+
+    def leaf(value: Any, tangent: Any) -> Any:
+        if tangent is None:
+            return value.detach() if isinstance(value, Tensor) else value
+        leaves.append(fresh(value))
+        moves.append(tangent)
+        return leaves[-1]
+
+    recorded = state.enabled
+    with enable_grad():
+        given = [type(p)([leaf(v, t) for v, t in zip(p, d, strict=True)]) if isinstance(d, (list, tuple)) else leaf(p, d)
+                 for p, d in zip(primals, tangents, strict=True)]  # fmt: skip
+        result = apply(given)
+        several = isinstance(result, tuple)
+        outs = [o for o in (result if several else (result,)) if o.requires_grad]
+        if not outs:
+            return None
+        dummies = [FUNCTIONS["zeros_like"](o).requires_grad_() for o in outs]
+        back = gradients(outs, leaves, dummies, create_graph=True)
+        found = _through(back, dummies, moves, recorded)
+    if not several:
+        return found[0]
+    queue = iter(found)
+    return [next(queue) if o.requires_grad else None for o in result]
+
+
+def _through(back: list[Any], dummies: list[Tensor], moves: list[Any], recorded: bool) -> list[Any]:
+    """Tangents of results; a gradient that is zero whatever arrives (of what is overwritten) has no history."""
+    passing = [(b, t) for b, t in zip(back, moves, strict=True) if b is not None and b.requires_grad]
+    if not passing:
+        return [FUNCTIONS["zeros_like"](d.detach()) for d in dummies]
+    found = gradients([b for b, _ in passing], dummies, [t for _, t in passing], create_graph=recorded)
+    return [FUNCTIONS["zeros_like"](d.detach()) if f is None else f for f, d in zip(found, dummies, strict=True)]
+
+
+# -- in place -------------------------------------------------------------------------------------------
+
+
+def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
+    """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
+    value, tangent = split(result, level)
+    plain, old = split(target, level)
+    check_result_cast(result.dtype, target.dtype)
+    plain.copy_(value)
+    if old is None and tangent is not None:
+        old = _tangent_for(level, target)
+    if old is not None:
+        old.copy_(FUNCTIONS["zeros_like"](old) if tangent is None else tangent)
+    return target
+
+
+def _tangent_for(level: Level, target: Tensor) -> Tensor:
+    """Give ``target`` a tangent of zeros: a part of the tangent of what it is a view of."""
+    base = target._base
+    if base is None:
+        return _become(level, target, FUNCTIONS["zeros_like"](target.detach()))
+    whole = _become(level, base, FUNCTIONS["zeros_like"](base.detach()))
+    for reference in list(base._views or ()):
+        view = reference()
+        if view is not None and not isinstance(view, Lifted):
+            _become(level, view, Place(base, view)(whole))
+    if not isinstance(target, Dual):
+        _become(level, target, Place(base, target)(whole))
+    return split(target, level)[1]
+
+
+def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
+    """Turn a tensor into a dual one, the same object as before; returns its tangent."""
+    plain = object.__new__(type(tensor))
+    plain.__dict__.update(tensor.__dict__)
+    tensor.__dict__.clear()
+    tensor.__class__ = Dual
+    lifted: Any = tensor
+    lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
+    lifted._layout = copy.copy(plain._layout)
+    return tangent

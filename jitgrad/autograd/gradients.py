@@ -1,0 +1,49 @@
+"""Gradients of tensors that transforms may have lifted: each level is taken off, the engine runs below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ops.lifted import Lifted, outermost
+from ..ops.view import Alias
+from ..tensor import Tensor
+from . import engine
+from .grad_mode import state
+from .node import edge_of
+
+__all__ = ["fresh", "gradients"]
+
+
+def gradients(
+    outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any], create_graph: bool = False
+) -> list[Tensor | None]:
+    """The gradients of ``outs``, weighted by ``grads``, with respect to ``ins``; None where none arrives.
+
+    What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. Graphs are kept.
+    """
+
+    def run(outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        lifted = outermost((*outs, *ins))
+        if lifted is not None:
+            return lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
+        roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
+        edges, seeds = [e for e, _ in roots if e is not None], [g for e, g in roots if e is not None]
+        targets = [edge_of(i) for i in ins]
+        wanted = [t for t in targets if t is not None]
+        if not edges or not wanted:
+            return [None] * len(ins)
+        rules = bool(state.levels) and outermost(seeds) is not None
+        found = iter(engine.run(edges, seeds, True, create_graph, wanted, accumulate=False, rules=rules))
+        return [None if t is None else next(found) for t in targets]
+
+    return run(outs, ins, grads)
+
+
+def fresh(x: Any) -> Any:
+    """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
+    if isinstance(x, Lifted) and x._level.open:
+        return x.renewed(fresh)  # type: ignore[attr-defined]
+    if x._requires_grad and state.enabled:
+        return Alias.apply(x)
+    return x.detach().requires_grad_()

@@ -1,0 +1,83 @@
+"""Tensors that a transform sees through: dual numbers of forward mode, batches of vmap.
+
+A transform opens a ``Level`` and hands its function lifted tensors: they wrap what lies below, and
+look like it but for a tangent or a missing dim. An op on lifted operands is given to the class of
+the outermost of them, which says what it means there in terms of ops on what it wraps. Transforms
+nest, so that may be lifted again, by a level opened earlier; a tensor's outermost wrapper always is
+that of its latest level. The graph of reverse mode is recorded at the bottom, on plain tensors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from ..autograd.grad_mode import state as grad_state
+from ..tensor import Tensor
+
+__all__ = ["Level", "Lifted", "outermost"]
+
+
+class Level:
+    """One transform at work in this thread, from ``with`` to the end of the block."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.number, self.open = next(self._numbers), False
+
+    def __enter__(self) -> Level:
+        self.open = True
+        grad_state.levels = (*grad_state.levels, self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.open = False
+        grad_state.levels = tuple(level for level in grad_state.levels if level is not self)
+
+
+class Lifted(Tensor):
+    """Base of tensors that wrap others for a transform. What an op means on them, subclasses say."""
+
+    _level: Any
+
+    @classmethod
+    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+        """Apply an elementwise op to operands, the outermost of which are of this class and ``level``."""
+        raise NotImplementedError
+
+    @classmethod
+    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+        """Apply a structured op, ``into``: its form that writes into the first argument."""
+        raise NotImplementedError
+
+    def map(self, function: Any) -> Any:
+        """The same lift of what a linear ``function`` makes of what it wraps; None where that is None."""
+        raise NotImplementedError
+
+    def renewed(self, function: Any) -> Any:
+        """The same lift of what ``function`` makes of the tensor that carries the graph."""
+        raise NotImplementedError
+
+    @staticmethod
+    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+        """Apply a linear ``function`` of two tensors below ``level``."""
+        raise NotImplementedError
+
+    @classmethod
+    def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
+        """Gradients of outs with respect to ins, by way of ``run``, which takes what lies below."""
+        raise NotImplementedError
+
+
+def outermost(values: Iterable[Any]) -> Any:
+    """The operand lifted by the latest open level, lists searched too; None if no operand is lifted."""
+    found: Any = None
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            value = outermost(value)
+        if isinstance(value, Lifted) and value._level.open:
+            if found is None or value._level.number > found._level.number:
+                found = value
+    return found
