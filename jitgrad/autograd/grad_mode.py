@@ -153,7 +153,7 @@ class set_grad_enabled(_Mode):
         return set_grad_enabled(self.mode)
 
     def __repr__(self) -> str:
-        return f"set_grad_enabled(mode={self.mode})"
+        return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
 
 
 class inference_mode(_Mode):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..autograd import inference
+from ..autograd.inference import is_inference as made_in_inference
 from ..tensor import Tensor
 from .registry import FUNCTIONS, public
 
@@ -45,7 +45,7 @@ def is_inference(input: Tensor) -> bool:
         raise TypeError(
             f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
-    return inference.is_inference(input)
+    return made_in_inference(input)
 
 
 public(is_nonzero)

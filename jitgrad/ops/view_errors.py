@@ -12,8 +12,8 @@ _MULTI = (
 )
 _INFERENCE = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-    "the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be tracked) "
-    "or both outside (if you want the inplace to be tracked)."
+    "the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be "
+    "tracked) or both outside (if you want the inplace to be tracked)."
 )
 _NO_GRAD = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
