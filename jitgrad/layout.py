@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtypes
 
-__all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "layout_of"]
+__all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "is_dense", "layout_of"]
 
 
 class Size(tuple[int, ...]):
@@ -116,6 +116,16 @@ def layout_of(array: Any, device: Any = "cpu") -> Layout:
         return intern(array.dtype, array.shape, None, device)
     item = array.dtype.itemsize
     return intern(array.dtype, array.shape, tuple(s // item for s in array.strides), device)
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
+    expected = 1
+    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
+        if n != 1 and stride != expected:
+            return False
+        expected *= n
+    return True
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Size:

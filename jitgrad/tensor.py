@@ -6,8 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from .autograd.grad_mode import marks
 from .autograd.grad_mode import state as grad_state
 from .autograd.inference import check_requires_grad, is_inference, mark, version
@@ -256,14 +254,6 @@ class Tensor:
         result = self.detach()
         result._edge, result._requires_grad = edge, True
         return result
-
-    def _overlaps(self, other: Tensor) -> bool:
-        """Whether writing to ``other`` could change this tensor while it is being read."""
-        if self is other or self._counter is not other._counter:
-            return False
-        if self._layout is other._layout and address(self) == address(other):
-            return False
-        return self._layout.device != "cpu" or bool(np.may_share_memory(self._data, other._data))
 
     def __hash__(self) -> int:
         return id(self)

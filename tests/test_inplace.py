@@ -172,12 +172,19 @@ def test_views_are_known_weakly():
     assert len(x._views) < 200
 
 
-def test_overlapping_source():
-    x = torch.arange(6.0)
-    x[1:] = x[:-1]
-    assert x.tolist() == [0, 0, 1, 2, 3, 4]
-    x[:3].add_(x[1:4])
-    assert x.tolist() == [0, 1, 3, 2, 3, 4]
+def test_a_source_that_overlaps_with_gaps_is_read_as_it_was():
+    x = torch.arange(6.0).reshape(2, 3)
+    x[:, 1:] = x[:, :-1]
+    assert x.tolist() == [[0, 0, 1], [3, 3, 4]]
+    x.t()[:2].add_(x.t()[1:])
+    assert x.tolist() == [[0, 1, 1], [6, 7, 4]]
+
+
+def test_an_operand_that_is_what_is_written_counts_as_modified():
+    x = leaf(3) * 1
+    x.mul_(x)
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0 instead"):
+        x.sum().backward()
 
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."

@@ -108,6 +108,11 @@ class CopySlices(Node):
         """The name that PyTorch gives it."""
         return "torch::autograd::CopySlices"
 
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The base as it was, and what was written."""
+        return (self.edges[0] or (None, 0), *self.writer.next_functions[1:])
+
     def vjp(self, g: Any) -> tuple[Any, ...]:
         """Send the part of the gradient through the writer, the rest past it."""
         return self._split(g, self.writer.vjp)
@@ -137,6 +142,7 @@ def rebase(self: Tensor, edge: Edge, before: Any = None) -> None:
 
     ``before`` is its edge before the write, if that has been replaced already.
     """
+    _count_back(edge[0], self._counter)
     base = self._base
     if base is None:
         _move(self, edge, before)
@@ -146,6 +152,16 @@ def rebase(self: Tensor, edge: Edge, before: Any = None) -> None:
         _move(base, (node, 0), None)
     if base._views:
         _refresh(base)
+
+
+def _count_back(node: Node, counter: list[int]) -> None:
+    """What the node saved of the memory that it then wrote to, it saved one version earlier.
+
+    Not so its result: that is saved as it is now.
+    """
+    if any(s._counter is counter for s in node.saved or ()):
+        pairs = zip(node.saved or (), node.versions, strict=True)
+        node.versions = tuple([v - (s._counter is counter and not node.is_output(s)) for s, v in pairs])
 
 
 def _move(tensor: Tensor, edge: Edge, before: Any) -> None:
@@ -163,7 +179,7 @@ def _refresh(base: Tensor) -> None:
     """Give each living view of ``base`` its place in what ``base`` is now."""
     for reference in list(base._views or ()):
         view = reference()
-        if view is None or (view._edge is None and view._requires_grad):
+        if view is None:
             continue
         if view._view_kind:
             view._stale, view.__class__ = stale_message(view), StaleView
@@ -183,6 +199,8 @@ class StaleView(Tensor):
 
     _edge = property(_refuse)
     _requires_grad = property(lambda self: bool(self._refuse()))
+    requires_grad = property(lambda self: True)
+    is_leaf = property(lambda self: False)
 
 
 StaleView.__name__ = StaleView.__qualname__ = "Tensor"

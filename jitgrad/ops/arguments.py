@@ -11,11 +11,13 @@ from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write
 from ..dtypes import TITLES
-from ..tensor import Tensor
+from ..layout import Layout, is_dense
+from ..tensor import Tensor, address
 from .view_errors import check_view_kind
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_kernel", "check_result_cast", "number",
+    "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.generic)
@@ -72,6 +74,35 @@ def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
         )
 
 
+def overlaps(target: Tensor, other: Tensor) -> bool:
+    """Whether writing to ``target`` could change ``other`` while it is being read.
+
+    RuntimeError where both are without gaps and share part of their memory, as in PyTorch.
+    """
+    if other is target or other._counter is not target._counter:
+        return False
+    mine, theirs = target._layout, other._layout
+    if mine is theirs and address(target) == address(other):
+        return False
+    if mine.device != "cpu":
+        return True
+    if not np.may_share_memory(target._data, other._data):
+        return False
+    if is_dense(mine) and is_dense(theirs):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+    return True
+
+
+def repeating(layout: Layout) -> bool:
+    """Whether several elements lie in one place, as an expanded tensor's do."""
+    if layout.contiguous:
+        return False
+    return any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
+
+
 def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) -> None:
     """A leaf that requires grad must not be written to while recording.
 
@@ -87,9 +118,7 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_write(target)
-    layout = target._layout
-    sizes = zip(layout.strides, layout.shape, strict=True)
-    if not (repeats or layout.contiguous) and any(s == 0 and n > 1 for s, n in sizes):
+    if not repeats and repeating(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

@@ -15,6 +15,7 @@ from ..dtypes import category_of, complex128, float64
 from ..kernels.any_zero import any_zero
 from ..kernels.launch import launch
 from ..tensor import Tensor, method
+from . import create
 from .arguments import NUMBERS, check_result_cast
 from .copy import contiguous
 from .publish import OPERATIONS
@@ -54,15 +55,8 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
 
 def into_out(name: str, result: Tensor, out: Tensor) -> Tensor:
     """Write a result into the tensor given as ``out``."""
-    if grad_state.enabled and (result._requires_grad or out._requires_grad):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
     check_result_cast(result.dtype, out.dtype)
-    if out.shape != result.shape:
-        raise RuntimeError(f"{name}(): out has shape {list(out.shape)}, the result {list(result.shape)}")
-    return out.copy_(result)
+    return create.into_out(name, result, out)
 
 
 def apply(name: str, *operands: Any, into: Any = None) -> Tensor:

@@ -132,11 +132,22 @@ def array_names(call: Call) -> list[str]:
     return [a.name for a in call.arguments if a.kind == "array"]
 
 
+# Ops that PyTorch applies to numbers as to tensors: a number is an input, without a node.
+_WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
+
+
 class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass that carries its printed name."""
 
     wanted: Wanted
     scalars: dict[str, Any] = {}
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """(node, output number) of every input that a gradient could flow to; (None, 0) where none does."""
+        op, edges = self.wanted.call.op, dict(zip(array_names(self.wanted.call), self.edges, strict=True))
+        shown = [n for n in op.inputs if n in op.grads and (n in edges or op.grad_name in _WRAPPING)]
+        return tuple([edges.get(n) or (None, 0) for n in shown])
 
     def vjp(self, g: Any) -> Any:
         """Run the backward kernel, all wanted gradients in one loop."""

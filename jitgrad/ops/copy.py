@@ -7,15 +7,16 @@ from typing import Any
 from .. import dtypes
 from ..kernels.emit import Argument
 from ..kernels.rules import Rule
-from ..layout import Layout, cache, intern, layout_of
+from ..layout import Layout, cache, intern, is_dense, layout_of
 from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
-from .plan import Plan, is_dense, plan_elementwise
+from .plan import Plan, plan_elementwise
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
+from .strided import empty_laid
 from .structured import Structured
 
-__all__ = ["cast", "contiguous", "copy_into", "dense_strides", "in_layout", "preserved"]
+__all__ = ["cast", "contiguous", "copy_into", "dense_strides", "in_layout", "preserved", "twin"]
 
 _plans: dict[tuple[Layout, Layout], Plan] = cache()
 
@@ -56,6 +57,13 @@ def in_layout(source: Tensor, layout: Layout) -> Tensor:
     data = empty_for(layout)
     copy_into(data, layout, source)
     return wrap(data, layout)
+
+
+def twin(x: Tensor) -> Tensor:
+    """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included."""
+    data = empty_laid(x._layout)
+    copy_into(data, x._layout, x)
+    return wrap(data, x._layout)
 
 
 def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:

@@ -14,8 +14,12 @@ from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout, broadcast_shapes, cache
 from ..tensor import Tensor
-from .arguments import check_category, check_devices, check_inplace_target, check_kernel, check_result_cast, number
+from .arguments import (
+    check_category, check_devices, check_inplace_target, check_kernel, check_result_cast, number, overlaps,
+)  # fmt: skip
 from .calls import Call, ElementwiseNode
+from .copy import twin
+from .create import into_out
 from .lifted import outermost
 from .plan import plan_elementwise
 
@@ -37,20 +41,9 @@ class ElementwiseOp:
         """Apply the op, its result written to ``out`` if given."""
         if out is None:
             return self(*operands, **named)
-        tensors = [o for o in (*operands, out) if isinstance(o, Tensor)]
-        if grad_state.enabled and any(t._requires_grad for t in tensors):
-            raise RuntimeError(
-                f"{self.op.name}(): functions with out=... arguments don't support automatic differentiation, but one "
-                "of the arguments requires grad."
-            )
         result = self(*operands, **named)
         check_result_cast(result.dtype, out.dtype)
-        if out.shape != result.shape:
-            raise RuntimeError(
-                f"{self.op.name}(): out has shape {list(out.shape)}, the result {list(result.shape)}; pass an out of "
-                "the result's shape"
-            )
-        return out.copy_(result)
+        return into_out(self.op.name, result, out)
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         """Apply the op to tensors and numbers; scalars of the declaration by position or name."""
@@ -90,7 +83,7 @@ class ElementwiseOp:
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_inplace_target(target, record)
         saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
-        apart = [t.detach().clone() if t._overlaps(target) else t for t in tensors[1:]]
+        apart = [twin(t) if overlaps(target, t) else t for t in tensors[1:]]
         call.forward.write(target, *apart, *scalars, target._data)
         target._counter[0] += 1
         if record:

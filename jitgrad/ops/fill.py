@@ -149,6 +149,7 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
 class Tril(Written):
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 
+    repeats = True
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
 
     def write(x, diagonal=0):
@@ -161,6 +162,7 @@ class Tril(Written):
 class Triu(Written):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 
+    repeats = True
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
 
     def write(x, diagonal=0):

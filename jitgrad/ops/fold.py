@@ -13,11 +13,10 @@ import numpy as np
 from ..kernels import threads
 from ..kernels.launch import Kernel, launch
 from ..kernels.reduction import STREAMED
-from ..layout import CAPACITY, Layout, intern, layout_of, normalize_dims
+from ..layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import cast, contiguous, in_layout
-from .plan import is_dense
 
 __all__ = [
     "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "spread",

@@ -171,7 +171,7 @@ class IndexCopy(Written):
 class IndexFill(Written):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
-    name = "index_fill"
+    name, grad_name, function, method = "index_fill_number", "IndexFillBackward0", False, False
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), 1.5))
 
     def write(x, dim, index, value):
@@ -179,11 +179,51 @@ class IndexFill(Written):
         outer, n, inner = row_blocks(x._layout.shape, d)
         places = _vector_index("index_fill", index, n)
         rows = new_like(x._layout, (outer, places._layout.numel, inner))
-        rows.fill_(value)
+        rows.fill_(value.detach() if isinstance(value, Tensor) else value)
         through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(outer, n, inner)))
 
     def grad_x(g, dim, index):
         return IndexFill.apply(g, dim, index, 0)
+
+
+class IndexFillWith(Written):
+    """Set the slices along ``dim`` that ``index`` names to the value of a tensor without dimensions."""
+
+    name, grad_name, function, method = "index_fill_tensor", "IndexFillBackward1", False, False
+    samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(seed=1)))
+
+    def write(x, dim, index, value):
+        if value._layout.ndim:
+            raise RuntimeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._layout.ndim} dimension(s)."
+            )
+        IndexFill.write(x, dim, index, value)
+
+    def grad_x(g, dim, index):
+        return IndexFill.apply(g, dim, index, 0)
+
+    def grad_value(g, dim, index, value_layout):
+        return cast(IndexSelect.apply(g, dim, _distinct(index)).sum(), value_layout.dtype)
+
+
+def _distinct(index: Tensor) -> Tensor:
+    """An index without repetitions: a slice that is filled twice counts once."""
+    return FUNCTIONS["tensor"](np.unique(index._data), dtype=int64, device=index.device)
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Set the slices along ``dim`` that ``index`` names to a number, or a tensor without dimensions."""
+    return (IndexFillWith if isinstance(value, Tensor) else IndexFill).into(self, dim, index, value)
+
+
+@public
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy with the slices along ``dim`` that ``index`` names set to a number, or a tensor without dimensions."""
+    return (IndexFillWith if isinstance(value, Tensor) else IndexFill).apply(input, dim, index, value)
+
+
+public(index_fill_, function_too=False)
 
 
 # -- an index for every element -------------------------------------------------------------------------

@@ -93,11 +93,11 @@ def _dims_taken(item: Any) -> int:
     return item._layout.ndim if _is_mask(item) else 1
 
 
-def apply_key(x: Tensor, key: Any) -> tuple[Tensor, Indices]:
+def apply_key(x: Tensor, key: Any, writing: bool = False) -> tuple[Tensor, Indices]:
     """Apply what makes views; return the result and the index tensors that are left, by dim.
 
     Ints select, slices slice, None inserts a dim, in this order, as ops of their own. A single slice is
-    always applied; one among others only if it leaves something out.
+    always applied, but for ``writing``; one among others only if it leaves something out.
     """
     items = _prepared(key)
     taken = sum(map(_dims_taken, items))
@@ -115,7 +115,7 @@ def apply_key(x: Tensor, key: Any) -> tuple[Tensor, Indices]:
         elif isinstance(item, int):
             result = _select(result, dim, item, place)
         elif isinstance(item, slice):
-            result = _slice(result, dim, item, single=len(items) == 1)
+            result = _slice(result, dim, item, always=len(items) == 1 and not writing)
             dim += 1
         else:
             _put(indices, dim, item)
@@ -148,7 +148,7 @@ def _select(x: Tensor, dim: int, index: int, place: int) -> Tensor:
     return Select.apply(x, dim, index)
 
 
-def _slice(x: Tensor, dim: int, item: slice, single: bool) -> Tensor:
+def _slice(x: Tensor, dim: int, item: slice, always: bool) -> Tensor:
     n = x._layout.shape[dim]
     step = 1 if item.step is None else int(item.step)
     if step == 0:
@@ -156,6 +156,6 @@ def _slice(x: Tensor, dim: int, item: slice, single: bool) -> Tensor:
     if step < 0:
         raise ValueError("step must be greater than zero")
     start, end, _ = slice(item.start, item.stop, step).indices(n)
-    if (start, end, step) == (0, n, 1) and not single:
+    if (start, end, step) == (0, n, 1) and not always:
         return x
     return Slice.apply(x, dim, start, max(end, start), step)

@@ -238,8 +238,12 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if result is not None:
         _assign(result, value)
         return
-    result, indices = apply_key(self, key)
+    if key is False:  # names no element
+        return
+    result, indices = apply_key(self, key, writing=True)
     if not indices:
+        if recorded and not isinstance(value, Tensor):  # as PyTorch records it
+            value = FUNCTIONS["full"]((), convert_number(value, result.dtype), dtype=result.dtype)
         _assign(result, value)
         return
     if not isinstance(value, Tensor):

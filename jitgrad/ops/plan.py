@@ -21,7 +21,7 @@ from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
 from ..kernels.launch import Kernel, launch, observers
 from ..kernels.rules import Rule
-from ..layout import Layout, broadcast_strides, collapse, intern
+from ..layout import Layout, broadcast_strides, collapse, intern, is_dense
 from ..storage import empty_for
 from ..tensor import Tensor
 
@@ -184,16 +184,6 @@ def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tupl
     first = inputs[0].strides
     same = all(x.shape == shape and x.strides == first for x in inputs)
     return first if same and not inputs[0].contiguous and is_dense(inputs[0]) else None
-
-
-def is_dense(layout: Layout) -> bool:
-    """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
-    expected = 1
-    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
-        if n != 1 and stride != expected:
-            return False
-        expected *= n
-    return True
 
 
 def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, tuple[Any, ...]]:

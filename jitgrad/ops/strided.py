@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..layout import Layout, contiguous_strides, intern
+from ..layout import Layout, contiguous_strides, intern, is_dense
 from ..storage import empty_for
 from ..tensor import Tensor, address
-from .plan import is_dense
 
 __all__ = ["Memory", "empty_laid", "extent", "offset_in", "restrided", "view_strides"]
 

@@ -196,8 +196,9 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
     result._data, result._layout, result._counter = data, layout, base._counter
     root = base if base._base is None else base._base
     result._base = root
-    if kind or not grad_state.enabled:
-        result._view_kind = "inference" if grad_state.inference else kind or "no_grad"
+    if kind or base._view_kind or not grad_state.enabled:
+        made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
+        result._view_kind = base._view_kind or made
     if layout.dtype.category >= 2:
         if root._views is None:
             root._views = [weakref.ref(result)]

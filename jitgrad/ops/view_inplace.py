@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write, is_inference
+from ..autograd.node import Node
 from ..layout import intern
 from ..storage import empty_for
 from ..tensor import Tensor
@@ -20,18 +22,38 @@ from .strided import extent, restrided
 __all__: list[str] = []
 
 
+# What PyTorch numbers the nodes of these ops in place.
+_IN_PLACE = {
+    "AsStridedBackward0": "AsStridedBackward1", "SqueezeBackward0": "SqueezeBackward3",
+    "SqueezeBackward1": "SqueezeBackward4", "SqueezeBackward2": "SqueezeBackward5", "TBackward0": "TBackward1",
+    "TransposeBackward0": "TransposeBackward1", "UnsqueezeBackward0": "UnsqueezeBackward1",
+}  # fmt: skip
+
+
+@functools.cache
+def _in_place_type(kind: type[Node]) -> type[Node]:
+    return type(_IN_PLACE[kind.__name__], (kind,), {"__doc__": kind.__doc__})
+
+
 def _become(x: Tensor, view: Tensor) -> Tensor:
     """Give ``x`` the layout of a view of it, and the view's history."""
+    edge, view._base = view._edge, None  # no view any more that a new history would reach
     x._data, x._layout = view._data, view._layout
     x._counter[0] += 1
-    if view._edge is not None:
-        x._edge, x._requires_grad = view._edge, True
+    if edge is not None:
+        edge[0].__class__ = _in_place_type(type(edge[0]))
+        if x._base is None:
+            x._rebase(edge)
+        else:  # a view that shows its part otherwise: what it is a part of has not changed
+            x._edge, x._requires_grad = edge, True
     return x
 
 
 def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
+        if name == "t_" and self._layout.ndim > 2:
+            raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
         return _become(self, function(self, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..layout import intern
 from ..tensor import Tensor, wrap
-from .arguments import check_inplace_target
-from .copy import copy_into, in_layout, preserved
+from .arguments import check_inplace_target, overlaps
+from .copy import copy_into, in_layout, preserved, twin
 from .lifted import outermost
 from .registry import public
 from .structured import Structured, bind_arguments, record
@@ -67,8 +67,8 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
         if grad_state.enabled and x._layout.dtype.category >= 2:
             recorded = any(a._requires_grad for a in others)
         check_inplace_target(x, recorded, op.repeats)
-        if len(others) > 1 and any(a._overlaps(x) for a in others):
-            op.write(x, *[a.detach().clone() if isinstance(a, Tensor) and a._overlaps(x) else a for a in args[1:]])
+        if len(others) > 1 and any([overlaps(x, a) for a in others]):
+            op.write(x, *[twin(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
             op.write(*args)
         x._counter[0] += 1
