@@ -195,8 +195,8 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
 
     recorded = state.enabled
     with enable_grad():
-        given = [type(p)([leaf(v, t) for v, t in zip(p, d, strict=True)]) if isinstance(d, (list, tuple)) else leaf(p, d)
-                 for p, d in zip(primals, tangents, strict=True)]  # fmt: skip
+        pairs = zip(primals, tangents, strict=True)
+        given = [type(p)(map(leaf, p, d)) if isinstance(d, (list, tuple)) else leaf(p, d) for p, d in pairs]
         result = apply(given)
         several = isinstance(result, tuple)
         outs = [o for o in (result if several else (result,)) if o.requires_grad]

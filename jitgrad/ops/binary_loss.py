@@ -12,6 +12,7 @@ from ..kernels import loss as kernels
 from ..kernels.launch import launch
 from ..layout import broadcast_shapes
 from ..tensor import Tensor
+from .batching import over_losses
 from .fold import plain
 from .loss import flat_array, loss_gradient, loss_values, matched, per_element, reduced, reduction_name
 from .registry import FUNCTIONS, public
@@ -39,6 +40,7 @@ def _times(g: Tensor, weight: Tensor | None) -> Tensor:
 class BinaryCrossEntropy(Structured):
     """-(target * log(x) + (1 - target) * log(1 - x)), with logarithms of at least -100."""
 
+    batch = over_losses
     name, function, method = "_binary_cross_entropy", False, False
 
     def forward(x, target, weight=None, reduction="mean"):
@@ -75,6 +77,7 @@ class BinaryCrossEntropy(Structured):
 class BinaryCrossEntropyWithLogits(Structured):
     """Binary cross entropy of sigmoid(x), computed without forming it."""
 
+    batch = over_losses
     name, function, method = "_binary_cross_entropy_with_logits", False, False
 
     def forward(x, target, weight=None, pos_weight=None, reduction="mean"):

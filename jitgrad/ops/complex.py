@@ -6,6 +6,7 @@ from ..layout import broadcast_shapes, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .arithmetic import apply
+from .batching import aligned
 from .copy import copy_into
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -65,6 +66,7 @@ def _check_parts(x: Tensor, y: Tensor) -> None:
 class Complex(Structured):
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 
+    batch = aligned
     method = False
     samples = cases(
         lambda: (draw(2, 3), draw(2, 3, seed=1)),
@@ -86,6 +88,7 @@ class Complex(Structured):
 class Polar(Structured):
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 
+    batch = aligned
     method = False
     samples = cases(
         lambda: (draw(2, 3, low=0.5), draw(2, 3, seed=1)),

@@ -10,6 +10,7 @@ from ..kernels.rules import Rule
 from ..layout import Layout, cache, intern, is_dense, layout_of
 from ..storage import empty_for, transfer
 from ..tensor import Tensor, wrap
+from .batching import aligned
 from .plan import Plan, plan_elementwise
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -107,6 +108,8 @@ def _compare(layout: Layout, d: int, e: int) -> int:
 class Clone(Structured):
     """Return a copy of ``x`` that gradients flow through."""
 
+    linear = ("x",)
+    batch = aligned
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
     def forward(x, memory_format=None):
@@ -119,6 +122,8 @@ class Clone(Structured):
 class Contiguous(Structured):
     """Copy into row-major memory."""
 
+    linear = ("x",)
+    batch = aligned
     name, grad_name, function, method = "contiguous_copy", "CloneBackward0", False, False
     samples = cases(lambda: (draw(2, 3).t(),))
 
@@ -132,6 +137,8 @@ class Contiguous(Structured):
 class ToCopy(Structured):
     """Cast to ``dtype``."""
 
+    linear = ("x",)
+    batch = aligned
     name, function, method = "to_copy", False, False
     samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")))
 

@@ -15,7 +15,13 @@ from ..kernels.emit import Argument
 from ..layout import Layout, broadcast_shapes, cache
 from ..tensor import Tensor
 from .arguments import (
-    check_category, check_devices, check_inplace_target, check_kernel, check_result_cast, number, overlaps,
+    check_category,
+    check_devices,
+    check_inplace_target,
+    check_kernel,
+    check_result_cast,
+    number,
+    overlaps,
 )  # fmt: skip
 from .calls import Call, ElementwiseNode
 from .copy import twin

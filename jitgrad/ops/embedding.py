@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..tensor import Tensor
+from .batching import Lot, one_by_one
 from .gather import IndexAdd, IndexSelect
 from .part import zeros_of
 from .sampling import draw, draw_ints
@@ -25,12 +26,18 @@ def _rows(weight: Tensor, indices: Tensor) -> Tensor:
     return indices.detach().reshape(-1)
 
 
+def _embedding_lot(lot: Lot) -> Any:
+    return lot.run() if lot.batched == {"indices"} else one_by_one(lot)
+
+
 class Embedding(Structured):
     """The rows of ``weight`` (n, d) that ``indices`` (*) name, as (*, d).
 
     Row ``padding_idx``, unless negative, gets no gradient. IndexError for an index outside 0 .. n - 1.
     """
 
+    linear = ("weight",)
+    batch = _embedding_lot
     name, method = "embedding", False
 
     def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):

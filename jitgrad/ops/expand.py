@@ -7,6 +7,7 @@ from typing import Any
 
 from ..layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from ..tensor import Tensor
+from .batching import Lot, one_by_one, over_dims, rewritten
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .sizes import is_int, size_argument
@@ -16,9 +17,21 @@ from .view import relaid, reshape
 __all__ = ["Expand", "Squeeze", "Unsqueeze"]
 
 
+def _expand_lot(lot: Lot) -> Any:
+    """Samples get their missing dims after the batch, not before it."""
+    x, size = lot["x"], lot["size"]
+    missing = len(size) + 1 - x._layout.ndim
+    if missing < 0:
+        return one_by_one(lot)
+    shape = x._layout.shape
+    x = x.view(shape[0], *(1,) * missing, *shape[1:]) if missing else x
+    return lot.run(x=x, size=(lot.size, *size))
+
+
 class Expand(View):
     """The elements repeated along dims of size 1, without copying."""
 
+    batch = _expand_lot
     name, function, method = "expand_to", False, False
     samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
 
@@ -106,6 +119,7 @@ public(shapes_broadcast, "broadcast_shapes", method_too=False)
 class Unsqueeze(View):
     """A new dim of size 1 at ``dim``."""
 
+    batch = over_dims("dim", extra=1)
     samples = cases(lambda: (draw(2, 3), 1), lambda: (draw(2, 3).t(), -1))
 
     def forward(x, dim):
@@ -130,6 +144,7 @@ def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
 class Squeeze(View):
     """Drop all dims of size 1."""
 
+    batch = rewritten(lambda lot, x: x.squeeze(tuple(range(1, x._layout.ndim))))
     name, function, method = "squeeze_all", False, False
     samples = cases(lambda: (draw(1, 3, 1),))
 
@@ -143,6 +158,7 @@ class Squeeze(View):
 class SqueezeDim(View):
     """Drop one dim if its size is 1."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
     samples = cases(lambda: (draw(1, 3, 1), 0), lambda: (draw(1, 3), 1))
 
@@ -156,6 +172,7 @@ class SqueezeDim(View):
 class SqueezeDims(View):
     """Drop those of several dims whose size is 1."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
     samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 

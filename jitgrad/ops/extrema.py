@@ -13,6 +13,7 @@ from ..kernels import extrema as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
+from .batching import flattened, over_dims
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain
 from .registry import FUNCTIONS, numpy_names, public
@@ -121,6 +122,7 @@ def _samples_dim() -> Iterator[Any]:
 class Max(Structured):
     """The largest element."""
 
+    batch = flattened("max")
     name, grad_name, function, method = "max_all", "MaxBackward1", False, False
     samples = staticmethod(_samples)
 
@@ -138,6 +140,7 @@ class Max(Structured):
 class Min(Structured):
     """The smallest element."""
 
+    batch = flattened("min")
     name, grad_name, function, method = "min_all", "MinBackward1", False, False
     samples = staticmethod(_samples)
 
@@ -155,6 +158,7 @@ class Min(Structured):
 class MaxDim(Structured):
     """The largest elements along a dim, and their indices."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method, several = "max_dim", "MaxBackward0", False, False, True
     samples = staticmethod(_samples_dim)
 
@@ -172,6 +176,7 @@ class MaxDim(Structured):
 class MinDim(Structured):
     """The smallest elements along a dim, and their indices."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method, several = "min_dim", "MinBackward0", False, False, True
     samples = staticmethod(_samples_dim)
 
@@ -192,6 +197,7 @@ class Amax(Structured):
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
     """
 
+    batch = over_dims("dim")
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim=(), keepdim=False):
@@ -211,6 +217,7 @@ class Amin(Structured):
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
     """
 
+    batch = over_dims("dim")
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim=(), keepdim=False):
@@ -227,6 +234,7 @@ class Amin(Structured):
 class Aminmax(Structured):
     """The smallest and the largest element, of all or along ``dim``."""
 
+    batch = over_dims("dim")
     several = True
 
     def forward(x, dim=None, keepdim=False):

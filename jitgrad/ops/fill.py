@@ -11,6 +11,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import Lot, aligned, over_dims, rewritten
 from .copy import cast, contiguous, copy_into
 from .create import convert_number, fill_array
 from .part import ZEROS, Diagonal, Embedded
@@ -30,6 +31,7 @@ def zeros_like(x: Tensor) -> Tensor:
 class CopyFrom(Written):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
+    batch = aligned
     name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 
@@ -70,6 +72,7 @@ public(copy_, function_too=False)
 class Zero(Written):
     """Set all elements to zero."""
 
+    batch = aligned
     function, repeats = False, True
     samples = cases(lambda: (draw(2, 3),))
 
@@ -83,6 +86,7 @@ class Zero(Written):
 class Fill(Written):
     """Set all elements to a number."""
 
+    batch = aligned
     name, grad_name, function, method, repeats = "fill_number", "FillBackward2", False, False, True
     samples = cases(lambda: (draw(2, 3), 1.5))
 
@@ -93,9 +97,18 @@ class Fill(Written):
         return zeros_like(g)
 
 
+def _fill_lot(lot: Lot) -> Any:
+    """A number for each sample."""
+    if "value" not in lot.batched:
+        return lot.run()
+    value = lot["value"]
+    return lot.overwritten(value.view(lot.size, *(1,) * lot.ndim("x")) if not lot.ndim("value") else value)
+
+
 class FillWith(Written):
     """Set all elements to the value of a tensor without dimensions."""
 
+    batch = _fill_lot
     name, grad_name, function, method, repeats = "fill_tensor", "FillBackward3", False, False, True
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))
 
@@ -149,6 +162,8 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
 class Tril(Written):
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 
+    linear = ("x",)
+    batch = aligned
     repeats = True
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
 
@@ -162,6 +177,8 @@ class Tril(Written):
 class Triu(Written):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 
+    linear = ("x",)
+    batch = aligned
     repeats = True
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
 
@@ -175,6 +192,8 @@ class Triu(Written):
 class DiagEmbed(Structured):
     """Matrices, in dims ``dim1`` and ``dim2`` of the result, with the last dim of ``x`` on a diagonal."""
 
+    linear = ("x",)
+    batch = over_dims("dim1", "dim2", extra=1)
     name = "diag_embed"
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1))
 
@@ -195,6 +214,8 @@ class DiagEmbed(Structured):
 class DiagonalCopy(Structured):
     """A diagonal of a matrix, copied."""
 
+    linear = ("x",)
+    batch = rewritten(lambda lot, x, offset: x.diagonal(offset, 1, 2).clone())
     name, grad_name, function, method = "diagonal_copy", "DiagonalBackward0_copy", False, False
     samples = cases(lambda: (draw(3, 4), 1))
 

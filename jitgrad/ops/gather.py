@@ -13,6 +13,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import Lot, one_by_one, over_dims
 from .copy import cast, contiguous
 from .create import convert_number
 from .part import zeros_of
@@ -80,9 +81,35 @@ def _vector_index(op: str, index: Tensor, n: int) -> Tensor:
     return checked_index(index, n, refuse).reshape(-1)
 
 
+def _select_lot(lot: Lot) -> Any:
+    """An index for each sample is one of gather."""
+    n = lot.ndim("x")
+    if not n or lot.ndim("index") != 1:
+        return one_by_one(lot)
+    d = normalize_dim(lot["dim"], n) + 1
+    if "index" not in lot.batched:
+        return lot.run(dim=d)
+    x, index = lot.whole("x"), lot["index"]
+    shape = list(x._layout.shape)
+    shape[d] = index._layout.shape[1]
+    index = index.view(lot.size, *(1,) * (d - 1), -1, *(1,) * (n - d)).expand(shape)
+    return Gather.apply(x, d, index)
+
+
+def _rows_lot(lot: Lot) -> Any:
+    """Slices written at places that all samples share."""
+    n = lot.ndim("x")
+    if "index" in lot.batched or not n:
+        return one_by_one(lot)
+    changed = {"source": lot.whole("source")} if "source" in lot.args else {}
+    return lot.run(x=lot.whole("x"), dim=normalize_dim(lot["dim"], n) + 1, **changed)
+
+
 class IndexSelect(Structured):
     """The slices along ``dim`` that ``index`` names, an int vector; copied."""
 
+    linear = ("x",)
+    batch = _select_lot
     name = "index_select"
     samples = cases(
         lambda: (draw(3, 4), 0, draw_ints(5, below=3)),
@@ -134,6 +161,7 @@ def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source
 class IndexAdd(Written):
     """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
 
+    batch = _rows_lot
     name = "index_add"
     samples = cases(
         lambda: (draw(3, 4), 0, draw_ints(5, below=3), draw(5, 4, seed=1), 0.5),
@@ -155,6 +183,7 @@ class IndexAdd(Written):
 class IndexCopy(Written):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
+    batch = _rows_lot
     name = "index_copy"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(2, 2, seed=1)))
 
@@ -171,6 +200,7 @@ class IndexCopy(Written):
 class IndexFill(Written):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
+    batch = _rows_lot
     name, grad_name, function, method = "index_fill_number", "IndexFillBackward0", False, False
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), 1.5))
 
@@ -300,6 +330,8 @@ def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, *source: Any)
 class Gather(Structured):
     """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
 
+    linear = ("x",)
+    batch = over_dims("dim")
     samples = cases(
         lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3)),
         lambda: (draw(3, 4), 0, draw_ints(2, 2, below=3)),
@@ -323,6 +355,7 @@ class Gather(Structured):
 class ScatterAdd(Written):
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
 
+    batch = over_dims("dim")
     name = "scatter_add"
     samples = cases(
         lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1)),
@@ -354,6 +387,7 @@ def _at_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
 class Scatter(Written):
     """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
 
+    batch = over_dims("dim")
     name, function, method = "scatter_source", False, False
     samples = cases(lambda: (draw(3, 2), 0, sample_places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
 
@@ -371,6 +405,7 @@ class Scatter(Written):
 class ScatterValue(Written):
     """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method = "scatter_value", "ScatterBackward1", False, False
     samples = cases(lambda: (draw(3, 2), 0, draw_ints(2, 2, below=3), 1.5))
 

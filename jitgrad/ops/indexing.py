@@ -19,11 +19,13 @@ from ..kernels.launch import launch
 from ..layout import Layout, cache, intern
 from ..storage import empty_for
 from ..tensor import Tensor, method, wrap
+from .batching import Lot
 from .copy import cast, contiguous
 from .create import convert_number
 from .fill import copy_, fill_, zeros_like
 from .gather import folded
 from .index_keys import apply_key
+from .lifted import outermost
 from .mask import indices_of, true_places
 from .part import Select, zeros_of
 from .registry import FUNCTIONS, public
@@ -38,11 +40,12 @@ __all__ = ["Index", "IndexPut", "Pattern"]
 class Pattern:
     """Which dims of a tensor are indexed, and the shapes that follow: ``order`` brings them together."""
 
-    __slots__ = ("blocks", "order", "result", "shape")
+    __slots__ = ("blocks", "dims", "found", "order", "result", "shape", "sizes", "together")
 
     def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
         first, count = dims[0], len(dims)
-        together = tuple(dims) == tuple(range(first, first + count))
+        self.sizes, self.dims, self.found = shape, tuple(dims), found
+        self.together = together = self.dims == tuple(range(first, first + count))
         rest = [d for d in range(len(shape)) if d not in dims]
         order = [*rest[:first], *dims, *rest[first:]] if together else [*dims, *rest]
         start = first if together else 0
@@ -56,6 +59,10 @@ class Pattern:
         """The values of ``x`` as (outer, n, inner), n the indexed dims."""
         plain = wrap(x._data, x._layout)
         return folded(plain if self.order is None else plain.permute(self.order), self.blocks)
+
+    def stacked(self, size: int) -> Pattern:
+        """The same in each of ``size`` tensors stacked along a new first dim."""
+        return Pattern((size, *self.sizes), [d + 1 for d in self.dims], self.found)
 
     def back(self, moved: Tensor) -> Tensor:
         """Undo ``order``."""
@@ -73,9 +80,30 @@ def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
     return resolve(draw(2, 3, 4), indices)
 
 
+def _index_lot(lot: Lot) -> Any:
+    """The same places in every sample."""
+    pattern = lot["pattern"]
+    out = lot.run(pattern=pattern.stacked(lot.size))
+    return out if pattern.together else out.movedim(len(pattern.found), 0)
+
+
+def _index_put_lot(lot: Lot) -> Any:
+    """Values for the same places in every sample."""
+    pattern, values = lot["pattern"], lot["values"]
+    missing = len(pattern.result) - lot.ndim("values")
+    if "values" in lot.batched and missing:
+        values = values.view(lot.size, *(1,) * missing, *lot.shape("values"))
+    values = values.expand(lot.size, *pattern.result)
+    if not pattern.together:
+        values = values.movedim(0, len(pattern.found))
+    return lot.run(x=lot.whole("x"), values=values, pattern=pattern.stacked(lot.size))
+
+
 class Index(Structured):
     """The elements at ``places`` of a pattern's dims."""
 
+    linear = ("x",)
+    batch = _index_lot
     samples = cases(
         lambda: (draw(2, 3, 4), *_pattern(None, draw_ints(5, below=3))),
         lambda: (draw(2, 3, 4), *_pattern(draw_ints(3, below=2), None, draw_ints(2, 1, below=4))),
@@ -95,6 +123,7 @@ class Index(Structured):
 class IndexPut(Written):
     """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""
 
+    batch = _index_put_lot
     samples = cases(lambda: _put_sample(True, None, draw_ints(5, below=3)), lambda: _put_sample(False, draw(2, 3) > 0))
     name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False
 
@@ -222,6 +251,8 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         return Select.apply(self, 0, key)
     result, indices = apply_key(self, key)
     if indices:
+        if grad_state.levels and (lifted := outermost(indices)) is not None:
+            return lifted.index(lifted._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
 
@@ -271,6 +302,9 @@ def _assign(target: Tensor, value: Any) -> None:
 
 def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
     """``index_put_``, with the value's shape and dtype checked."""
+    if grad_state.levels and (lifted := outermost(indices)) is not None:
+        lifted.index_put(lifted._level, x, indices, values, accumulate)
+        return x
     places, pattern = resolve(x, indices)
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype

@@ -10,6 +10,7 @@ from ..layout import Layout, cache, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_devices
+from .batching import over_dims
 from .copy import cast, copy_into
 from .create import into_out
 from .part import Slice
@@ -87,6 +88,8 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
 class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
+    linear = ("tensors",)
+    batch = over_dims("dim")
     name, function, method = "cat_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
@@ -118,6 +121,8 @@ class Cat(Structured):
 class Stack(Structured):
     """Tensors of one shape side by side along a new dim ``dim``."""
 
+    linear = ("tensors",)
+    batch = over_dims("dim", extra=1)
     name, function, method = "stack_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))
 

@@ -16,6 +16,7 @@ from ..kernels.launch import SPLIT_SIZE, launch
 from ..kernels.reduction import sum_rows
 from ..layout import Layout, broadcast_shapes, intern
 from ..tensor import Tensor, wrap
+from .batching import over_losses
 from .copy import cast, contiguous
 from .fold import plain
 from .registry import FUNCTIONS, public
@@ -106,6 +107,7 @@ def _samples() -> Iterator[Any]:
 class MseLoss(Structured):
     """Squares of differences."""
 
+    batch = over_losses
     name, function, method, samples = "_mse_loss", False, False, staticmethod(_samples)
 
     def forward(x, target, reduction="mean"):
@@ -127,6 +129,7 @@ class MseLoss(Structured):
 class SmoothL1Loss(Structured):
     """Squares of small differences, absolute values of others."""
 
+    batch = over_losses
     name, function, method, samples = "_smooth_l1_loss", False, False, staticmethod(_samples)
 
     def forward(x, target, reduction="mean", beta=1.0):
@@ -148,6 +151,7 @@ class SmoothL1Loss(Structured):
 class HuberLoss(Structured):
     """Squares of small differences, ``delta`` times absolute values of others."""
 
+    batch = over_losses
     name, function, method, samples = "_huber_loss", False, False, staticmethod(_samples)
 
     def forward(x, target, reduction="mean", delta=1.0):

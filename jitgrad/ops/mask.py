@@ -12,6 +12,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import Lot, align, onto_first
 from .copy import contiguous, copy_into
 from .create import convert_number
 from .fill import zeros_like
@@ -98,6 +99,7 @@ def _choose(x: Tensor, mask: Tensor, value: Any) -> None:
 class MaskedFill(Written):
     """Set the elements where ``mask`` is true to a number."""
 
+    batch = onto_first
     name, function, method = "masked_fill_number", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
@@ -111,9 +113,25 @@ class MaskedFill(Written):
         return MaskedFill.apply(g, mask, 0)
 
 
+def _fill_masked_lot(lot: Lot) -> Any:
+    """A number for each sample, chosen where the mask is true."""
+    if "value" not in lot.batched:
+        return onto_first(lot)
+    x = lot.whole("x")
+    names = ("mask", "value")
+    x, mask, value = align([(x, True), *((lot[n], n in lot.batched) for n in names)])
+    return lot.overwritten(FUNCTIONS["where"](mask, value.to(x.dtype), x))
+
+
+def _masked_lot(lot: Lot) -> Any:
+    """The same places in every sample."""
+    return lot["x"].reshape(lot.size, -1).index_select(1, lot["places"])
+
+
 class MaskedFillWith(Written):
     """Set the elements where ``mask`` is true to the value of a tensor without dimensions."""
 
+    batch = _fill_masked_lot
     name, grad_name, function, method = "masked_fill_tensor", "MaskedFillBackward1", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
 
@@ -153,6 +171,8 @@ public(masked_fill_, function_too=False)
 class MaskedSelect(Structured):
     """The elements where ``mask``, of the same shape, is true: a vector."""
 
+    linear = ("x",)
+    batch = _masked_lot
     name, grad_name, function, method = "masked_select_places", "MaskedSelectBackward0", False, False
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0)))
 

@@ -13,6 +13,7 @@ from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern
 from ..storage import empty_for, home_of
 from ..tensor import Tensor, wrap
+from .batching import Lot, align, rewritten
 from .copy import contiguous
 from .fold import fold, plain
 from .reduction import sum_values
@@ -68,11 +69,38 @@ def _check_matrices(x: Layout, y: Layout) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})")
 
 
+def _mv_lot(lot: Lot, x: Tensor, vec: Tensor, *rest: Any) -> Tensor:
+    """Matrices times vectors, some of them batched."""
+    names = [n for n, v in lot.args.items() if v is x or v is vec][-2:]
+    if names[1] not in lot.batched:
+        return FUNCTIONS["matmul"](x, vec)
+    if names[0] not in lot.batched:
+        return FUNCTIONS["matmul"](vec, x.t())
+    return FUNCTIONS["matmul"](x, vec.unsqueeze(-1)).squeeze(-1)
+
+
+def _add_lot(lot: Lot) -> Tensor:
+    """beta * x + alpha * product, the product batched or not."""
+    x, left, right, beta, alpha = lot.args.values()
+    _, first, second = list(lot.args)[:3]
+    stacked = first in lot.batched or second in lot.batched
+    if lot.ndim(second) == 1 and stacked:
+        product = _mv_lot(lot, left, right)
+    else:
+        product = FUNCTIONS["matmul"](left, right)
+    added, product = align([(x, "x" in lot.batched), (product, stacked)])
+    product = _scaled(product, alpha)
+    return product if beta == 0 and stacked else product + _scaled(added, beta)
+
+
 class Mm(Structured):
     """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts.
 
     RuntimeError where sizes or dtypes differ.
     """
+
+    linear = ("x", "mat2")
+    batch = rewritten(lambda lot, x, y: FUNCTIONS["matmul"](x, y))
 
     def forward(x, mat2):
         a, b = x._layout, mat2._layout
@@ -116,6 +144,9 @@ class Mv(Structured):
     RuntimeError where sizes or dtypes differ.
     """
 
+    linear = ("x", "vec")
+    batch = rewritten(_mv_lot)
+
     def forward(x, vec):
         a, b = x._layout, vec._layout
         if a.ndim != 2 or b.ndim != 1:
@@ -153,6 +184,9 @@ class Mv(Structured):
 class Dot(Structured):
     """Sum of the products of two vectors' elements; RuntimeError where sizes or dtypes differ."""
 
+    linear = ("x", "tensor")
+    batch = rewritten(lambda lot, x, y: (x * y).sum(-1))
+
     def forward(x, tensor):
         a, b = x._layout, tensor._layout
         if a.ndim != 1 or b.ndim != 1:
@@ -185,6 +219,9 @@ class Bmm(Structured):
 
     RuntimeError where sizes or dtypes differ.
     """
+
+    linear = ("x", "mat2")
+    batch = rewritten(lambda lot, x, y: FUNCTIONS["matmul"](x, y))
 
     def forward(x, mat2):
         _check_stacks(x._layout, mat2._layout)
@@ -289,6 +326,8 @@ class Addmm(Structured):
     RuntimeError where sizes or dtypes differ.
     """
 
+    batch = _add_lot
+
     def forward(x, mat1, mat2, beta=1, alpha=1):
         a, b = mat1._layout, mat2._layout
         if a.ndim != 2 or b.ndim != 2:
@@ -335,6 +374,8 @@ def _conj(number: Any) -> Any:
 class Addmv(Structured):
     """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
 
+    batch = _add_lot
+
     def forward(x, mat, vec, beta=1, alpha=1):
         product = Mv.forward(mat, vec)
         _check_same_dtype(mat._layout, vec._layout, x._layout)
@@ -357,6 +398,8 @@ class Addmv(Structured):
 
 class Baddbmm(Structured):
     """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
+
+    batch = _add_lot
 
     def forward(x, batch1, batch2, beta=1, alpha=1):
         _check_stacks(batch1._layout, batch2._layout)

@@ -16,6 +16,7 @@ from ..kernels.launch import launch
 from ..kernels.reduction import divide
 from ..layout import Layout
 from ..tensor import Tensor
+from .batching import over_dims
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain, spread
 from .reduction import mean_values, sum_values
@@ -90,6 +91,7 @@ def _samples() -> Iterator[Any]:
 class Var(Structured):
     """Variance over dims."""
 
+    batch = over_dims("dim")
     name, function, method, samples = "var_dim", False, False, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
@@ -105,6 +107,7 @@ class Var(Structured):
 class Std(Structured):
     """Standard deviation over dims."""
 
+    batch = over_dims("dim")
     name, function, method, samples = "std_dim", False, False, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
@@ -120,6 +123,7 @@ class Std(Structured):
 class VarMean(Structured):
     """Variance and mean over dims."""
 
+    batch = over_dims("dim")
     name, function, method, several, samples = "var_mean_dim", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
@@ -134,6 +138,7 @@ class VarMean(Structured):
 class StdMean(Structured):
     """Standard deviation and mean over dims."""
 
+    batch = over_dims("dim")
     name, function, method, several, samples = "std_mean_dim", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
@@ -249,6 +254,7 @@ def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
 class VectorNorm(Structured):
     """(sum |x|**ord) ** (1 / ord) over ``dim``; ord inf, -inf: the largest, smallest |x|; 0: how many are not 0."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method = "linalg_vector_norm", "LinalgVectorNormBackward0", False, False
 
     def forward(x, ord=2, dim=None, keepdim=False, dtype=None):

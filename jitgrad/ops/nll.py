@@ -12,6 +12,7 @@ from ..kernels import loss as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, intern
 from ..tensor import Tensor, wrap
+from .batching import Lot, one_by_one
 from .copy import contiguous
 from .fold import plain
 from .loss import reduced, reduction_name
@@ -100,9 +101,28 @@ def _samples_2d() -> Iterator[Any]:
     yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3), draw(3, low=0.5, seed=1), "none", 1), {}
 
 
+def _nll_lot(lot: Lot) -> Any:
+    """The samples' rows together, then reduced for each sample."""
+    reduction, n = lot["reduction"], lot.ndim("x")
+    if "weight" in lot.batched or n not in (1, 2) or reduction not in ("none", "sum", "mean"):
+        return one_by_one(lot)
+    x, target = lot.whole("x"), lot.whole("target")
+    rows = x.reshape(-1, x._layout.shape[-1])
+    changed = {"target": target.reshape(-1), "reduction": "none"}
+    losses = lot.run(x=rows, **changed)
+    if reduction == "none":
+        return losses.reshape(target._layout.shape)
+    total = losses.reshape(lot.size, -1).sum(1)
+    if reduction == "sum":
+        return total
+    weights = lot.run(x=FUNCTIONS["full_like"](rows.detach(), -1.0), **changed)
+    return total / weights.reshape(lot.size, -1).sum(1)
+
+
 class NllLoss(Structured):
     """Minus the log-probabilities of the target classes."""
 
+    batch = _nll_lot
     name, function, method, samples = "_nll_loss", False, False, staticmethod(_samples)
 
     def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):

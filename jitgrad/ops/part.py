@@ -15,6 +15,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, collapse, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import Lot, aligned, over_dims
 from .copy import contiguous, copy_into
 from .create import fill_array
 from .registry import FUNCTIONS, public
@@ -37,12 +38,29 @@ def zeros_of(layout: Layout) -> Tensor:
     return out
 
 
+def _embedded_lot(lot: Lot) -> Any:
+    """The part of a batch: where the view's own rule finds it."""
+    layout, op = lot["layout"], lot["op"]
+    whole = FUNCTIONS["empty"]((lot.size, *layout.shape), dtype=lot["x"].dtype, device=lot["x"].device)
+    args = dict(zip(op.parameters, (whole, *lot["args"]), strict=True))
+    _, *found = op.batch(Lot(op, lambda values: values, args, {"x"}, lot.size, lot.level, False))
+    return Embedded.apply(lot["x"], whole._layout, op, tuple(found))
+
+
+def _strided_lot(lot: Lot) -> Any:
+    """The same places in the memory of every sample."""
+    x = lot["x"]
+    return lot.run(size=(lot.size, *lot["size"]), stride=(x._layout.strides[0], *lot["stride"]))
+
+
 class Embedded(Structured):
     """Zeros of ``layout``'s shape, except that the part ``op(result, *args)`` of it is ``g``.
 
     Where the part shows an element twice, the contributions add up.
     """
 
+    linear = ("x",)
+    batch = _embedded_lot
     name, grad_name, function, method = "embedded", "EmbeddedBackward0", False, False
     samples = cases(
         lambda: (draw(3), draw(2, 3)._layout, Select, (0, 1)),
@@ -83,6 +101,7 @@ class Part(View, abstract=True):
 class Select(Part):
     """The slice at ``index`` of dim ``dim``, without that dim."""
 
+    batch = over_dims("dim")
     samples = cases(lambda: (draw(2, 3), 1, -1))
 
     def forward(x, dim, index):
@@ -104,6 +123,7 @@ class Select(Part):
 class Slice(Part):
     """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
 
+    batch = over_dims("dim")
     name, function, method = "slice", False, False
     samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
 
@@ -136,6 +156,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 class Diagonal(Part):
     """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
 
+    batch = over_dims("dim1", "dim2")
     samples = cases(lambda: (draw(2, 3, 4), 1, 0, 2), lambda: (draw(3, 2), -1))
 
     def forward(x, offset=0, dim1=0, dim2=1):
@@ -158,6 +179,7 @@ class Diagonal(Part):
 class Unfold(Part):
     """All slices of length ``size`` of a dim, ``step`` apart, as a new last dim."""
 
+    batch = over_dims("dimension")
     overlapping, function = True, False
     samples = cases(lambda: (draw(2, 5), 1, 3, 1))
 
@@ -183,7 +205,9 @@ class Unfold(Part):
 class AsStrided(Part):
     """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
 
+    batch = _strided_lot
     name, overlapping, function, method = "as_strided_from", True, False, False
+    linear = ()  # a tangent may lie otherwise in memory
     samples = cases(
         lambda: (draw(3, 4), (3, 3), (2, 1), 1),
         lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),
@@ -233,6 +257,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 class ViewAsReal(View):
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
 
+    batch = aligned
     name = "view_as_real"
     samples = cases(lambda: (FUNCTIONS["complex"](draw(2, 3), draw(2, 3, seed=1)),))
 
@@ -249,6 +274,7 @@ class ViewAsReal(View):
 class ViewAsComplex(View):
     """A real tensor whose last dim has size 2 as a complex one."""
 
+    batch = aligned
     name = "view_as_complex"
     samples = cases(lambda: (draw(3, 2),))
 
@@ -280,6 +306,7 @@ def _reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, .
 class ViewAsDtype(View):
     """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
 
+    batch = aligned
     name, function, method = "view_as_dtype", True, False
     samples = cases(lambda: (draw(2, 3), by_name("int64")))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..layout import Layout, Size, broadcast_shapes, intern
 from ..tensor import Tensor, wrap
+from .batching import rewritten
 from .matmul import Addmm, Bmm, Dot, Mm, Mv
 from .registry import public
 from .sampling import cases, draw
@@ -48,6 +49,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 class Row(Structured):
     """The vector in a matrix of one row that nobody else holds: no view in the recorder's sense."""
 
+    linear = ("x",)
+    batch = rewritten(lambda lot, x: x.select(1, 0))
     name, grad_name, function, method, fresh = "row", "SqueezeBackward4", False, False, False
     samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
 

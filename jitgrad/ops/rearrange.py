@@ -13,6 +13,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, contiguous_strides, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import Lot, over_dims
 from .copy import cast, contiguous, copy_into
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -38,6 +39,8 @@ def _distinct(dims: Sequence[int], ndim: int) -> list[int]:
 class Flip(Structured):
     """The elements in reverse order along dims."""
 
+    linear = ("x",)
+    batch = over_dims("dims")
     name, function, method = "flip_dims", False, False
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
@@ -86,6 +89,8 @@ public(flipud)
 class Rot90(Structured):
     """Turned by ``k`` quarters in the plane of two dims, from the first towards the second."""
 
+    linear = ("x",)
+    batch = over_dims("dims")
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3, 2), 2, (1, 2)), lambda: (draw(2, 3), -1))
 
     def forward(x, k=1, dims=(0, 1)):
@@ -102,9 +107,18 @@ class Rot90(Structured):
 # -- roll ---------------------------------------------------------------------------------------------
 
 
+def _roll_lot(lot: Lot) -> Any:
+    x, dims = lot["x"], lot["dims"]
+    if not dims:
+        return FUNCTIONS["roll"](x.reshape(lot.size, -1), lot["shifts"], 1).reshape(x._layout.shape)
+    return over_dims("dims")(lot)
+
+
 class Roll(Structured):
     """The elements moved round along dims."""
 
+    linear = ("x",)
+    batch = _roll_lot
     name, function, method = "roll_dims", False, False
     samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
@@ -155,9 +169,17 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 # -- repeat -------------------------------------------------------------------------------------------
 
 
+def _repeat_lot(lot: Lot) -> Any:
+    times, (shape, *_) = lot["times"], (lot["x"]._layout.shape, None)
+    missing = max(len(times) + 1 - len(shape), 0)
+    return lot.run(x=lot["x"].view(shape[0], *(1,) * missing, *shape[1:]), times=(1, *times))
+
+
 class Repeat(Structured):
     """The tensor laid out ``times`` along each dim."""
 
+    linear = ("x",)
+    batch = _repeat_lot
     name, function, method = "repeat_dims", False, False
     samples = cases(lambda: (draw(2, 3), (2, 1, 2)))
 

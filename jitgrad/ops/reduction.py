@@ -13,6 +13,7 @@ from ..kernels import reduction as kernels
 from ..kernels.launch import launch
 from ..layout import normalize_dim
 from ..tensor import Tensor
+from .batching import flattened, over_dims
 from .copy import cast
 from .fold import FULL, Fold, check_dims, check_one_dim, check_tensor, fold, plain, spread
 from .registry import FUNCTIONS, numpy_names, public
@@ -75,6 +76,8 @@ def _samples_dim() -> Iterator[Any]:
 class Sum(Structured):
     """Sum of all elements."""
 
+    linear = ("x",)
+    batch = flattened("sum")
     name, function, method, samples = "sum_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
@@ -87,6 +90,8 @@ class Sum(Structured):
 class SumDim(Structured):
     """Sum over dims."""
 
+    linear = ("x",)
+    batch = over_dims("dim")
     name, grad_name, function, method = "sum_dim", "SumBackward1", False, False
     samples = staticmethod(_samples_dim)
 
@@ -100,6 +105,8 @@ class SumDim(Structured):
 class Mean(Structured):
     """Mean of all elements."""
 
+    linear = ("x",)
+    batch = flattened("mean")
     name, function, method, samples = "mean_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
@@ -112,6 +119,8 @@ class Mean(Structured):
 class MeanDim(Structured):
     """Mean over dims."""
 
+    linear = ("x",)
+    batch = over_dims("dim")
     name, grad_name, function, method = "mean_dim", "MeanBackward1", False, False
     samples = staticmethod(_samples_dim)
 
@@ -155,6 +164,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
 class NanSum(Structured):
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 
+    batch = over_dims("dim")
     grad_name, samples = "NansumBackward0", staticmethod(_samples)
 
     def forward(x, dim=None, keepdim=False, dtype=None):
@@ -229,6 +239,7 @@ def _others(x: Tensor, dim: int | None) -> Tensor:
 class Prod(Structured):
     """Product of all elements."""
 
+    batch = flattened("prod")
     name, function, method, samples = "prod_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
@@ -244,6 +255,7 @@ class Prod(Structured):
 class ProdDim(Structured):
     """Product over one dim."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method = "prod_dim", "ProdBackward1", False, False
 
     def forward(x, dim, keepdim=False, dtype=None):

@@ -12,6 +12,7 @@ from ..kernels import scan as kernels
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
+from .batching import over_dims
 from .copy import cast, contiguous
 from .fold import check_tensor, fold, plain
 from .reduction import accumulated
@@ -45,6 +46,8 @@ def _samples() -> Iterator[Any]:
 class Cumsum(Structured):
     """Running sums along a dim."""
 
+    linear = ("x",)
+    batch = over_dims("dim")
     name, function, method, samples = "_cumsum", False, False, staticmethod(_samples)
 
     def forward(x, dim, dtype=None, backwards=False):
@@ -57,6 +60,7 @@ class Cumsum(Structured):
 class Cumprod(Structured):
     """Running products along a dim."""
 
+    batch = over_dims("dim")
     name, function, method = "_cumprod", False, False
 
     def forward(x, dim, dtype=None):

@@ -13,6 +13,7 @@ from ..kernels import softmax as kernels
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
+from .batching import over_dims
 from .copy import cast, contiguous
 from .fold import as_before, fold, plain
 from .registry import numpy_names, public
@@ -65,6 +66,7 @@ def _samples() -> Iterator[Any]:
 class Softmax(Structured):
     """exp(x) / sum(exp(x)) along ``dim``."""
 
+    batch = over_dims("dim")
     name, function, method, samples = "_softmax", False, False, staticmethod(_samples)
 
     def forward(x, dim):
@@ -81,6 +83,7 @@ class Softmax(Structured):
 class LogSoftmax(Structured):
     """x - log(sum(exp(x))) along ``dim``."""
 
+    batch = over_dims("dim")
     name, function, method, samples = "_log_softmax", False, False, staticmethod(_samples)
 
     def forward(x, dim):
@@ -139,6 +142,7 @@ public(softmin, method_too=False)
 class Logsumexp(Structured):
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
 
+    batch = over_dims("dim")
     name, function, method = "_logsumexp", False, False
 
     def forward(x, dim, keepdim=False):

@@ -13,6 +13,7 @@ from ..kernels import sort as kernels
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
+from .batching import flattened, over_dims
 from .copy import contiguous
 from .extrema import chosen_rule, shared_rule
 from .fold import FULL, plain
@@ -62,6 +63,7 @@ def _samples() -> Iterator[Any]:
 class Sort(Structured):
     """Sorted elements and their indices."""
 
+    batch = over_dims("dim")
     name, function, method, several, samples = "_sort", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=-1, descending=False):
@@ -74,6 +76,7 @@ class Sort(Structured):
 class StableSort(Structured):
     """Sorted elements and their indices, asked to be stable, as they always are."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method, several = "_stable_sort", "SortBackward1", False, False, True
 
     def forward(x, dim=-1, descending=False):
@@ -123,6 +126,7 @@ class Topk(Structured):
     RuntimeError unless ``dim`` has that many.
     """
 
+    batch = over_dims("dim")
     several = True
 
     def forward(x, k, dim=-1, largest=True, sorted=True):
@@ -157,6 +161,7 @@ def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Ten
 class Kthvalue(Structured):
     """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
 
+    batch = over_dims("dim")
     several = True
 
     def forward(x, k, dim=-1, keepdim=False):
@@ -182,6 +187,7 @@ def _check_median(name: str, x: Layout) -> None:
 class Median(Structured):
     """The lower of the two middle elements; NaN if there is one."""
 
+    batch = flattened("median")
     name, function, method = "median_all", False, False
 
     def forward(x):
@@ -207,6 +213,7 @@ class Median(Structured):
 class MedianDim(Structured):
     """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 
+    batch = over_dims("dim")
     name, grad_name, function, method, several = "median_dim", "MedianBackward1", False, False, True
 
     def forward(x, dim, keepdim=False):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..layout import intern, normalize_dim
 from ..tensor import Tensor
+from .batching import over_dims
 from .part import Slice, zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -44,6 +45,7 @@ def _even(n: int, size: int) -> list[int]:
 class Split(View):
     """Parts of ``size`` along a dim."""
 
+    batch = over_dims("dim")
     name, several, function, method = "split_even", True, False, False
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
@@ -57,6 +59,7 @@ class Split(View):
 class SplitWithSizes(View):
     """Parts of given sizes along a dim."""
 
+    batch = over_dims("dim")
     name, several, function, method = "split_sizes", True, False, False
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
@@ -70,6 +73,7 @@ class SplitWithSizes(View):
 class Unbind(View):
     """The slices along a dim, without that dim."""
 
+    batch = over_dims("dim")
     name, several, function, method = "unbind_dim", True, False, False
     samples = cases(lambda: (draw(2, 3), 1))
 

@@ -45,6 +45,8 @@ class Structured:
     method: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()
     several: ClassVar[bool] = False  # forward returns a tuple
+    batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see ops/batching.py
+    is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     fresh: ClassVar[bool] = True
     samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
@@ -170,7 +172,7 @@ def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
 class View(Structured, abstract=True):
     """An op that returns the same memory under another layout. Launches nothing."""
 
-    linear = ("x",)
+    linear, is_view = ("x",), True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.fresh = False

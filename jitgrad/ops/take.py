@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..dtypes import TITLES, int64
@@ -9,6 +11,7 @@ from ..kernels import indexing as kernels
 from ..kernels.launch import launch
 from ..layout import normalize_dim
 from ..tensor import Tensor
+from .batching import Lot, one_by_one
 from .copy import contiguous
 from .fill import zeros_like
 from .gather import Gather, folded, new_like, sample_places
@@ -54,9 +57,15 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     return out
 
 
+def _take_lot(lot: Lot) -> Any:
+    return lot.run() if lot.batched == {"index"} else one_by_one(lot)
+
+
 class Take(Structured):
     """The elements at ``index``, counted row by row; of the index's shape."""
 
+    linear = ("x",)
+    batch = _take_lot
     samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
 
     def forward(x, index):

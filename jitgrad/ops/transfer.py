@@ -10,6 +10,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
+from .batching import aligned
 from .copy import copy_into, in_layout, preserved
 from .sampling import cases, draw
 from .structured import Structured
@@ -43,6 +44,8 @@ class Transfer:
 class ToDevice(Structured):
     """Copy to another device."""
 
+    linear = ("x",)
+    batch = aligned
     name, grad_name, function, method = "to_device", "ToCopyBackward0", False, False
     samples = cases(lambda: (draw(2, 3), "cpu"), lambda: (draw(2, 3).t(), "cpu"), lambda: (draw(), "cpu"))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..layout import Layout, cache, intern, normalize_dim
 from ..tensor import Tensor, wrap
+from .batching import Lot, aligned, one_by_one, over_dims, sized
 from .copy import contiguous
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -49,6 +50,7 @@ def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tup
 class Reshaped(View):
     """The same elements in another shape."""
 
+    batch = sized("shape")
     name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
     samples = cases(lambda: (draw(2, 3, 4), (6, 4)), lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
 
@@ -70,6 +72,8 @@ class Reshaped(View):
 class UnsafeView(Structured):
     """The elements of a fresh copy in another shape; not a view to anybody else."""
 
+    linear = ("x",)
+    batch = sized("shape")
     name, function, method, fresh = "unsafe_view", False, False, False
     samples = cases(lambda: (draw(2, 3), (6,)))
 
@@ -163,9 +167,20 @@ def ravel(input: Tensor) -> Tensor:
 # -- order ------------------------------------------------------------------------------------------
 
 
+def _permute_lot(lot: Lot) -> Any:
+    return lot.run(dims=(0, *(d + 1 for d in lot["dims"])))
+
+
+def _t_lot(lot: Lot) -> Any:
+    if lot.ndim("x") > 2:
+        return one_by_one(lot)
+    return Transpose.apply(lot["x"], 1, 2) if lot.ndim("x") == 2 else Alias.apply(lot["x"])
+
+
 class Permute(View):
     """The dims in another order."""
 
+    batch = _permute_lot
     name, function, method = "permute_dims", False, False
     samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
 
@@ -179,6 +194,7 @@ class Permute(View):
 class Transpose(View):
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 
+    batch = over_dims("dim0", "dim1")
     aliases = ("swapaxes", "swapdims")
     samples = cases(lambda: (draw(2, 3, 4), 0, -1))
 
@@ -194,6 +210,7 @@ class Transpose(View):
 class T(View):
     """The transpose of a matrix; vectors and scalars stay as they are."""
 
+    batch = _t_lot
     name = "t"
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
 
@@ -209,6 +226,7 @@ class T(View):
 class Alias(View):
     """The tensor itself, as a view of it."""
 
+    batch = aligned
     name, function, method = "alias", False, False
     samples = cases(lambda: (draw(2, 3),))
 

@@ -15,6 +15,11 @@ _INFERENCE = (
     "the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be "
     "tracked) or both outside (if you want the inplace to be tracked)."
 )
+_CUSTOM = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+    "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+)
 _NO_GRAD = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
@@ -25,12 +30,12 @@ _NO_GRAD = (
 def _message(view: Tensor, event: str) -> str:
     edge = view._edge
     if edge is not None:
-        origin = f"Output {edge[1]} of {edge[0].name().removesuffix('Backward0')} is a view and {event}. "
+        origin = f"Output {edge[1]} of {edge[0].name().split('Backward')[0]} is a view and {event}. "
     elif view._view_kind == "inference":
         return f"A view was created in inference mode and {event} in normal mode. {_INFERENCE}"
     else:
         origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
-    return origin + (_MULTI if view._view_kind == "multi" else _NO_GRAD)
+    return origin + {"multi": _MULTI, "custom": _CUSTOM}.get(view._view_kind, _NO_GRAD)
 
 
 def stale_message(view: Tensor) -> str:

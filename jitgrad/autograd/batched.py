@@ -1,0 +1,192 @@
+"""Batched tensors: what vmap hands to its function. They hide a dim of the tensor they wrap.
+
+The batch is dim 0 of the wrapped tensor. Elementwise ops broadcast; other ops go by the rule that
+their declaration names (see ops/batching.py), or sample by sample.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..layout import Layout
+from ..ops.batching import Lot, align, one_by_one, unbatched_target
+from ..ops.lifted import Level, Lifted, outermost
+from ..ops.structured import reapply
+from ..tensor import Tensor
+
+__all__ = ["Batch", "Batched", "batched", "physical", "vectorized"]
+
+
+class Batch(Level):
+    """A vmap at work: its batch has ``size`` samples. ``randomness``: "error", "same" or "different"."""
+
+    def __init__(self, size: int, randomness: str = "error"):
+        super().__init__()
+        self.size, self.randomness = size, randomness
+
+
+class Batched(Lifted):
+    """One of many samples, as the vmapped function sees it."""
+
+    _level: Batch
+    _physical: Tensor
+
+    def map(self, function: Any) -> Any:
+        """The same batch of what ``function`` makes of each sample; None where it gives nothing."""
+        found = function(self._physical)
+        return None if found is None else batched(self._level, found)
+
+    @staticmethod
+    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+        """Apply a function of two tensors to the wrapped ones."""
+        return batched(level, function(physical(x, level), physical(y, level)))
+
+    def renewed(self, function: Any) -> Any:
+        """The same with ``function`` applied to the wrapped tensor."""
+        return batched(self._level, function(self._physical))
+
+    def detach(self) -> Tensor:
+        """The samples outside the graph."""
+        return batched(self._level, self._physical.detach())
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Not to be had inside a transform."""
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+            "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to "
+            "use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
+            "of a function being transformed instead."
+        )
+
+    @classmethod
+    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+        """The op on all samples at once."""
+        if into and not lies(operands[0], level):
+            raise unbatched_target(operation.op.name)
+        tensors = [o for o in operands if isinstance(o, Tensor)]
+        given = [_as_operand(operation, operands, o) for o in tensors] if not into else tensors
+        below = iter(align([(_below(t, level), lies(t, level)) for t in given]))
+        args = [next(below) if isinstance(o, Tensor) else o for o in operands]
+        if into:
+            operation(*args, into=args[0]._layout)
+            return operands[0]
+        return batched(level, operation(*args))
+
+    @classmethod
+    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+        """The op on all samples at once, by its rule."""
+        assert isinstance(level, Batch)
+        given, found = {}, set()
+        for name, value in zip(op.parameters, args, strict=True):
+            if isinstance(value, (list, tuple)) and outermost(value) is not None and _any(value, level):
+                given[name] = [physical(v, level) for v in value]
+                found.add(name)
+            elif isinstance(value, Tensor) and lies(value, level):
+                given[name] = _below(value, level)
+                found.add(name)
+            else:
+                given[name] = value
+        if into and op.parameters[0] not in found:
+            raise unbatched_target(op.name)
+        lot = Lot(op, lambda values: reapply(op, values, into), given, found, level.size, level, into)
+        outs = (op.batch or one_by_one)(lot)
+        if into:
+            return args[0]
+        if not isinstance(outs, tuple):
+            return batched(level, outs)
+        wrapped = [batched(level, o) for o in outs]
+        return type(outs)(*wrapped) if hasattr(outs, "_fields") else type(outs)(wrapped)
+
+    @classmethod
+    def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
+        """Samples do not depend on each other, so the gradients of all are found at once."""
+        if not all(lies(i, level) for i in ins):
+            raise RuntimeError(
+                "autograd.grad: an output is batched by vmap and an input is not, so its gradient would mix the "
+                "samples; differentiate inside the vmapped function with jitgrad.func.grad or jitgrad.func.vjp"
+            )
+        found = run(*[[physical(v, level) for v in values] for values in (outs, ins, grads)])
+        return [None if f is None else batched(level, f) for f in found]
+
+
+def _refuse(self: Any) -> Any:
+    if not self._level.open:
+        raise RuntimeError("a tensor left the vmap that made it, by way of a side effect; return it from the function")
+    raise RuntimeError(
+        "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor in some "
+        "data-dependent control flow or (3) encountering this error in PyTorch internals. For (1): we don't support "
+        "vmap over calling .item() on a Tensor, please try to rewrite what you're doing with other operations. For "
+        "(2): If you're doing some control flow instead, we don't support that yet, please shout over at "
+        "https://github.com/pytorch/functorch/issues/257 . For (3): please file an issue."
+    )
+
+
+def _delegated(name: str) -> property:
+    def write(self: Any, value: Any) -> None:
+        setattr(self._physical, name, value)
+
+    return property(lambda self: getattr(self._physical, name), write)
+
+
+Batched._data = property(_refuse)  # type: ignore[assignment]
+for _name in ("_counter", "_requires_grad", "_edge", "_grad", "_view_kind", "_leaf_edge", "_leaf_hooks"):
+    setattr(Batched, _name, _delegated(_name))
+Batched.__name__ = Batched.__qualname__ = "Tensor"
+
+
+def batched(level: Level, x: Tensor) -> Any:
+    """``x``, whose dim 0 is the batch, as one sample at ``level``, beneath what later levels have put round it."""
+    if isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
+        return x.map(lambda v: batched(level, v.transpose(0, 1) if isinstance(x, Batched) else v))
+    result = object.__new__(Batched)
+    below = x._layout
+    result._level, result._physical = level, x
+    result._layout = Layout(below.numpy_dtype, tuple(below.shape[1:]), tuple(below.strides[1:]), below.device)
+    return result
+
+
+def lies(x: Any, level: Level) -> bool:
+    """Whether a tensor is batched at ``level``."""
+    while isinstance(x, Lifted) and x._level.open and x._level.number >= level.number:
+        if x._level is level:
+            return True
+        if isinstance(x, Batched):
+            x = x._physical
+        else:
+            return lies(x._plain, level) or lies(x._tangent, level)  # type: ignore[attr-defined]
+    return False
+
+
+def _below(x: Any, level: Level) -> Any:
+    """A tensor with its batch at ``level`` as dim 0; one that has none, or is no tensor, as it is."""
+    if not lies(x, level):
+        return x
+    if x._level is level:
+        return x._physical
+    if isinstance(x, Batched):  # the batch of a later level stays outside
+        return batched(x._level, _below(x._physical, level).transpose(0, 1))
+    return x.map(lambda v: physical(v, level))
+
+
+def physical(x: Any, level: Level) -> Any:
+    """A tensor with its batch at ``level`` as dim 0, expanded if it has none."""
+    if not isinstance(x, Tensor) or lies(x, level):
+        return _below(x, level)
+    return x.expand((level.size, *x.shape))  # type: ignore[attr-defined]
+
+
+def vectorized(level: Level, x: Any) -> Any:
+    """``x`` with a batch at ``level`` of its own, expanded if it has none."""
+    return x if lies(x, level) else batched(level, physical(x, level))
+
+
+def _any(values: Any, level: Level) -> bool:
+    return any(_any(v, level) if isinstance(v, (list, tuple)) else lies(v, level) for v in values)
+
+
+def _as_operand(operation: Any, operands: tuple[Any, ...], x: Tensor) -> Tensor:
+    """An operand whose part in promotion does not change when its batch becomes a dim."""
+    if not isinstance(x, Lifted) or x._layout.ndim or x.dtype.name == "bool":
+        return x
+    dtype = operation._dtypes(operands, None)[0]
+    return x if x.dtype is dtype or x.dtype.category > dtype.category else x.to(dtype)
