@@ -23,6 +23,8 @@ _NON_LEAF_GRAD = (
     "github.com/pytorch/pytorch/pull/30531 for more informations."
 )
 
+_SILENT = ("no_grad", "inference", "custom")  # kinds of views that were made while nothing was recorded
+
 
 class Tensor:
     """A multi-dimensional array that remembers how it was computed.
@@ -39,7 +41,7 @@ class Tensor:
     _grad: Tensor | None = None
     _base: Any = None  # the tensor whose memory a view shows
     _views: list[Any] | None = None  # weak references to the views of this memory
-    _view_kind = ""  # "multi": one of several outputs; "no_grad", "inference": made while nothing was recorded
+    _view_kind = ""  # "multi": one of several outputs; "custom": by a Function; "no_grad", "inference"
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _level: Any = None  # of the transform that made it, if it is lifted; see ops/lifted.py
@@ -135,7 +137,7 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
-        return self._requires_grad or (self._view_kind in ("no_grad", "inference") and self._base._requires_grad)
+        return self._requires_grad or (self._view_kind in _SILENT and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

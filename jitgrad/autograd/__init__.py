@@ -1,8 +1,10 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
 from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
+from . import function
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
+from .function import Function
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
 
-__all__ = ["backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck", "no_grad", "set_grad_enabled"]
+__all__ = ["Function", "backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck", "no_grad", "set_grad_enabled"]

@@ -1,0 +1,99 @@
+"""A Function applied to lifted tensors: forward mode calls its jvp. Other transforms join in ``transformed``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ops.lifted import outermost
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor
+from .dual import Dual, dual, split
+
+__all__ = ["transformed"]
+
+_SEPARATE = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+    "the setup_context staticmethod. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
+)
+Call = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def transformed(cls: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a Function to inputs some of which may be lifted; NotImplemented if that takes nothing special.
+
+    ``call(args, kwargs)`` applies it to plain inputs and returns (ctx, outputs).
+    """
+    lifted = outermost((*args, *kwargs.values()))
+    if isinstance(lifted, Dual):
+        return _pushed(cls, call, lifted._level, args, kwargs)
+    return NotImplemented
+
+
+def _pushed(cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """forward on values, jvp on tangents."""
+    inputs = (*args, *kwargs.values())
+    values, tangents = zip(*[split(a, level) for a in inputs], strict=True)
+    ctx, output = _below(cls, call, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))
+    if ctx.materialize_grads:
+        tangents = tuple([_filled(v, t) for v, t in zip(values, tangents, strict=True)])
+    moved = cls.jvp(ctx, *tangents)
+    ctx.saved_for_forward = None
+    outs, moves = _listed(output), _listed(moved)
+    if len(moves) != len(outs):
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients "
+            f"(expected {len(outs)} but got {len(moves)})"
+        )
+    given = {id(v): (a, t) for v, a, t in zip(values, inputs, tangents, strict=True) if isinstance(v, Tensor)}
+    pairs = zip(outs, moves, strict=True)
+    results = tuple([_joined(level, out, move, k, given) for k, (out, move) in enumerate(pairs)])
+    return results if isinstance(output, tuple) else results[0]
+
+
+def _below(cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """(ctx, outputs) of a Function applied to what lies below a level, which earlier levels may have lifted."""
+    if not isinstance(outermost((*values, *named.values())), Dual):
+        return call(values, named)
+    output = transformed(cls, call, values, named)
+    ctx = cls._backward_cls()
+    if not cls._separate():
+        raise RuntimeError(_SEPARATE)
+    cls.setup_context(ctx, (*values, *named.values()), output)
+    return ctx, output
+
+
+def _filled(value: Any, tangent: Any) -> Any:
+    return FUNCTIONS["zeros_like"](value) if tangent is None and isinstance(value, Tensor) else tangent
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, Any]) -> Any:
+    """An output with its tangent."""
+    if tangent is None or not isinstance(out, Tensor):
+        return out
+    if not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {number}.")
+    if tangent.shape != out.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(out.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if id(out) in given:  # written to in place: the very input
+        original, before = given[id(out)]
+        if tangent is not before:
+            raise RuntimeError(
+                "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the gradient inplace and return it as-is."
+            )
+        return dual(level, out, tangent) if original is out else original
+    if out._base is not None and tangent._base is None:
+        raise RuntimeError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    return dual(level, out, tangent)
