@@ -80,8 +80,9 @@ class Node:
         return False
 
     def release(self) -> None:
-        """Drop what was saved; a second backward then raises."""
-        self.saved = None
+        """Drop what was saved, if anything was; a second backward then raises."""
+        if self.saved:
+            self.saved = None
 
     def unpack(self) -> tuple[Any, ...]:
         """Return the saved tensors, after checking that nobody wrote into them since."""
