@@ -6,9 +6,8 @@
 from math import e, inf, nan, pi
 
 from . import autograd, cuda, debug, dtypes, nn, ops, optim, random, testing, utils
-from .autograd.grad_mode import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
-)  # fmt: skip
+from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd.inference import inference_mode, is_inference_mode_enabled
 from .dtypes import (
     bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
     promote_types, uint8,

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .autograd.grad_mode import marks
 from .autograd.grad_mode import state as grad_state
-from .autograd.inference import check_requires_grad, is_inference, mark, version
+from .autograd.inference import check_requires_grad, is_inference, version
+from .creation import announce, observers
 from .dtypes import TITLES
 from .layout import Layout, Size
 
@@ -286,8 +286,8 @@ def wrap(data: Any, layout: Layout) -> Tensor:
     tensor._data = data
     tensor._layout = layout
     tensor._counter = [0]
-    if marks:
-        mark(tensor)
+    if observers:
+        announce(tensor)
     return tensor
 
 

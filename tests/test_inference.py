@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import jitgrad
-from jitgrad.autograd.grad_mode import marks
+from jitgrad.creation import observers
 
 
 def inferred():
@@ -94,11 +94,11 @@ def test_other_threads_are_not_in_inference_mode():
 
 
 def test_nothing_is_left_behind_by_errors():
-    assert not marks
+    assert not observers
     for mode in (True, False):
         with pytest.raises(KeyError), jitgrad.inference_mode(), jitgrad.inference_mode(mode):
             raise KeyError
-    assert not marks and jitgrad.is_grad_enabled() and not jitgrad.is_inference_mode_enabled()
+    assert not observers and jitgrad.is_grad_enabled() and not jitgrad.is_inference_mode_enabled()
 
 
 def test_generators_keep_their_mode_to_themselves():
@@ -110,4 +110,4 @@ def test_generators_keep_their_mode_to_themselves():
     generator = generate()
     assert next(generator).is_inference() and not jitgrad.ones(1).is_inference()
     generator.close()
-    assert not marks
+    assert not observers

@@ -1,4 +1,4 @@
-"""Whether ops are recorded, per thread: no_grad, enable_grad, set_grad_enabled, inference_mode."""
+"""Whether ops are recorded, per thread: no_grad, enable_grad, set_grad_enabled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-__all__ = [
-    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
-]  # fmt: skip
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 
 class _State(threading.local):
@@ -25,19 +23,11 @@ class _State(threading.local):
 
 
 state = _State()
-# Not empty while any thread is in inference mode: whoever makes a tensor looks here, which costs next to
-# nothing, and only then at the state of its own thread. See inference.py.
-marks: list[None] = []
 
 
 def is_grad_enabled() -> bool:
     """Return True if grad mode is on in this thread."""
     return state.asked if state.inference else state.enabled
-
-
-def is_inference_mode_enabled() -> bool:
-    """Return True if this thread is in inference mode."""
-    return state.inference
 
 
 def set_enabled(mode: bool) -> bool:
@@ -49,7 +39,7 @@ def set_enabled(mode: bool) -> bool:
     return before
 
 
-class _Mode:
+class Mode:
     """A context manager, and a decorator of functions and generators."""
 
     def clone(self) -> Any:
@@ -104,7 +94,7 @@ _CLASSES = (
 )
 
 
-class no_grad(_Mode):
+class no_grad(Mode):
     """Record nothing inside: results have ``requires_grad=False``. Also a decorator."""
 
     mode = False
@@ -129,7 +119,7 @@ class enable_grad(no_grad):
     mode = True
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Mode):
     """Record or not, by a flag: takes effect at once, and as a context manager until its end."""
 
     def __init__(self, mode: bool):
@@ -154,37 +144,6 @@ class set_grad_enabled(_Mode):
 
     def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
-
-
-class inference_mode(_Mode):
-    """Record nothing inside, and make tensors that never can be part of a graph. Also a decorator.
-
-    Such inference tensors count no versions. Outside they can be read, and used by ops that need not
-    save them; writing to them, saving them for backward and making them require grad are RuntimeErrors.
-    ``clone()`` gives a normal tensor. ``mode=False`` is the ordinary state within inference mode.
-    """
-
-    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
-        self = super().__new__(cls)
-        return self if isinstance(mode, bool) else cls()(mode)
-
-    def __init__(self, mode: bool = True):
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        self._before = state.inference, state.enabled, state.asked
-        if self.mode:
-            marks.append(None)
-        state.inference, state.enabled, state.asked = self.mode, not self.mode, False
-
-    def __exit__(self, *error: Any) -> None:
-        state.inference, state.enabled, state.asked = self._before
-        if self.mode:
-            marks.pop()
-
-    def clone(self) -> inference_mode:
-        """The same mode, to be entered once more."""
-        return inference_mode(self.mode)
 
 
 def _kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Inference tensors: what is made in inference mode stays out of every graph.
+"""Inference mode, and its tensors: what is made in it stays out of every graph.
 
 Their version counter is one that does not count. Recording an op reads the versions of what it
 saves, and writing in place advances one, so the counter itself refuses both outside of inference
@@ -7,14 +7,16 @@ mode: neither road has to ask what kind of tensor it meets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .grad_mode import state
+from ..creation import observers
+from .grad_mode import Mode, state
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-__all__ = ["check_write", "is_inference", "mark"]
+__all__ = ["inference_mode", "is_inference_mode_enabled"]
 
 _SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -69,3 +71,39 @@ def version(tensor: Tensor) -> int:
     if type(tensor._counter) is Untracked:
         raise RuntimeError("Inference tensors do not track version counter.")
     return tensor._counter[0]
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return True if this thread is in inference mode."""
+    return state.inference
+
+
+class inference_mode(Mode):
+    """Record nothing inside, and make tensors that never can be part of a graph. Also a decorator.
+
+    Such inference tensors count no versions. Outside they can be read, and used by ops that need not
+    save them; writing to them, saving them for backward and making them require grad are RuntimeErrors.
+    ``clone()`` gives a normal tensor. ``mode=False`` is the ordinary state within inference mode.
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        self = super().__new__(cls)
+        return self if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self._before = state.inference, state.enabled, state.asked
+        if self.mode:
+            observers.append(mark)
+        state.inference, state.enabled, state.asked = self.mode, not self.mode, False
+
+    def __exit__(self, *error: Any) -> None:
+        state.inference, state.enabled, state.asked = self._before
+        if self.mode:
+            observers.remove(mark)
+
+    def clone(self) -> inference_mode:
+        """The same mode, to be entered once more."""
+        return inference_mode(self.mode)

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.grad_mode import marks
-from ..autograd.inference import mark
+from .. import creation
 from ..kernels import cuda, threads
 from ..kernels.declaration import PARALLEL_SIZE, elementwise_kernel
 from ..kernels.emit import Argument
@@ -51,7 +50,7 @@ _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
 _WRAP = """\
         out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}; out{k}._counter = [0]
-        if marks: mark(out{k})"""
+        if watchers: announce(out{k})"""
 _LAUNCHER = """\
 def make(plan):
     kernel, layouts, tail, call = plan.kernel, plan.layouts, plan.tail, plan.kernel.call
@@ -100,8 +99,8 @@ def _launcher(
     )
     scope = {
         "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
-        "new": object.__new__, "Tensor": Tensor, "first_element": first_element, "marks": marks, "mark": mark,
-        "uploaded": cuda.uploaded,
+        "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+        "uploaded": cuda.uploaded, "watchers": creation.observers, "announce": creation.announce,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
