@@ -6,6 +6,10 @@ from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
 from .grad_mode import enable_grad, no_grad, set_grad_enabled
+from .variable import Variable
 from .inference import inference_mode
 
-__all__ = ["Function", "backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function", "Variable", "backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck",
+    "inference_mode", "no_grad", "set_grad_enabled",
+]  # fmt: skip

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from ..ops.registry import FUNCTIONS
@@ -32,7 +34,8 @@ _BACKWARD = (
     "mode AD."
 )
 _BOTH = (
-    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+    "them."
 )
 _JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
 _VMAP = (
@@ -62,7 +65,8 @@ class FunctionCtx:
         """Keep tensors for ``saved_tensors`` in ``jvp``."""
         if not all(t is None or isinstance(t, Tensor) for t in tensors):
             raise AssertionError(
-                "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+                "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
+                "ctx."
             )
         self.saved_for_forward = tensors
 
@@ -126,6 +130,10 @@ class BackwardCFunction(Node, FunctionCtx):
         origins = [o for o in self._origins if o is not None]
         return any(s is saved and o >= 0 for s, o in zip(self.saved or (), origins, strict=False))
 
+    def release(self) -> None:
+        """Drop what was saved; asking for it then raises."""
+        self.saved = None
+
     def apply(self, *grads: Any) -> Any:
         """Call the user's backward."""
         cls = self._forward_cls
@@ -139,7 +147,17 @@ class BackwardCFunction(Node, FunctionCtx):
         """The user's backward, its gradients checked; under ``create_graph`` its ops are recorded."""
         if self.materialize_grads:
             grads = tuple([self._zeros(k) if g is None else g for k, g in enumerate(grads)])
-        return self._checked(self.apply(*grads))
+        return self._checked(self._apply_within_the_stack(grads))
+
+    def _apply_within_the_stack(self, grads: tuple[Any, ...]) -> Any:
+        """``apply``; where backward has called backward many times over, on a new thread, whose stack is empty."""
+        if _nested.depth >= _DEPTH:
+            return _on_new_thread(self.apply, grads)
+        _nested.depth += 1
+        try:
+            return self.apply(*grads)
+        finally:
+            _nested.depth -= 1
 
     def _zeros(self, number: int) -> Tensor | None:
         """Zeros like an output that no gradient arrived for; None for what is no tensor."""
@@ -147,8 +165,8 @@ class BackwardCFunction(Node, FunctionCtx):
         if known is None or not (known[1] or self._materialize_non_diff_grads):
             return None
         layout = known[0]
-        zero: Tensor = FUNCTIONS["zeros"]((), dtype=layout.dtype, device=layout.device)
-        return zero.expand(layout.shape)
+        zeros: Tensor = FUNCTIONS["zeros"](layout.shape, dtype=layout.dtype, device=layout.device)
+        return zeros
 
     def _checked(self, found: Any) -> tuple[Any, ...]:
         """The gradients of the tensors among the inputs, in their shapes and dtypes."""
@@ -171,8 +189,32 @@ class BackwardCFunction(Node, FunctionCtx):
                     f"function {name} returned a gradient different than None at position {k + 1}, but the "
                     "corresponding forward input was not a Variable"
                 )
-        pairs = zip(results, self._inputs, strict=True)
-        return tuple([g if g is None or like is None else shaped(g, like, name, k) for k, (g, like) in enumerate(pairs)])
+        pairs = enumerate(zip(results, self._inputs, strict=True))
+        return tuple([g if g is None or like is None else shaped(g, like, name, k) for k, (g, like) in pairs])
+
+
+class _Nested(threading.local):
+    """How many backward functions of the user's are at work in this thread."""
+
+    depth = 0
+
+
+_nested, _DEPTH = _Nested(), 40
+
+
+def _on_new_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call a function on a thread with the modes of this one, and wait for what it returns or raises."""
+    modes, done = dict(vars(grad_state)), Future[Any]()
+
+    def work() -> None:
+        vars(grad_state).update(modes)
+        try:
+            done.set_result(function(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work).start()
+    return done.result()
 
 
 class _Ctx:
@@ -298,7 +340,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             found = _transformed(cls, args, kwargs)
             if found is not NotImplemented:
                 return found
-        return _call(cls, args, kwargs)[1]
+        ctx, output = _call(cls, args, kwargs)
+        ctx.saved_for_forward = None
+        return output
 
 
 def _transformed(cls: type[Function], args: Any, kwargs: Any) -> Any:
@@ -317,8 +361,8 @@ def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunctio
     """Run forward unrecorded; return its ctx, and its outputs as part of the graph."""
     inputs = (*args, *kwargs.values()) if kwargs else args
     ctx = cls._backward_cls()
-    ctx._are_tensors = tuple([isinstance(a, Tensor) for a in inputs])
-    ctx.needs_input_grad = needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in inputs])
+    ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
+    ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     separate = cls._separate()
     before = grad_state.enabled
     grad_state.enabled = False

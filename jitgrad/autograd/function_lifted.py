@@ -89,7 +89,8 @@ def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, An
         if tangent is not before:
             raise RuntimeError(
                 "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is "
-                "modifying an input inplace, then the jvp function must modify the gradient inplace and return it as-is."
+                "modifying an input inplace, then the jvp function must modify the gradient inplace and return it "
+                "as-is."
             )
         return dual(level, out, tangent) if original is out else original
     if out._base is not None and tangent._base is None:

@@ -33,9 +33,9 @@ _SEVERAL = (
     "operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
 )
 _SAVED_INPUT = (
-    "A input that has been returned as-is as output is being saved for backward. This is not supported if you override "
-    "setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup ctx inside "
-    "the forward function itself."
+    "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+    "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup ctx "
+    "inside the forward function itself."
 )
 _NOT_RETURNED = (
     "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
@@ -48,14 +48,19 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
 
     ``separate``: ctx was filled by setup_context, which can't tell an input from an output that is the same.
     """
+    tensors = [a for a in inputs if isinstance(a, Tensor)]
+    if recorded:
+        _start(ctx, tensors)
+        if _is_plain(ctx, tensors, output):
+            output._edge, output._requires_grad = (ctx, 0), True
+            ctx._outputs = ((output._layout, True),)
+            _save(ctx)
+            return output
     outs = output if isinstance(output, tuple) else (output,)
     fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
     dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
     for tensor in dirty.values():
         tensor._counter[0] += 1
-    tensors = [a for a in inputs if isinstance(a, Tensor)]
-    if recorded:
-        _start(ctx, tensors)
     call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), separate)
     results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
     if not dirty.keys() <= {id(out) for out in outs}:
@@ -64,8 +69,15 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     if recorded:
         ctx._outputs = tuple(call.known)
         _save(ctx)
-    ctx.to_save = ctx.non_differentiable = ctx.dirty_tensors = None
+    ctx.non_differentiable = ctx.dirty_tensors = None
     return tuple(results) if isinstance(output, tuple) else results[0]
+
+
+def _is_plain(ctx: Any, tensors: list[Tensor], output: Any) -> bool:
+    """Whether forward returned one new tensor, with nothing to be said about it: the common case."""
+    if type(output) is not Tensor or output._base is not None or output._layout.dtype.category < 2:
+        return False
+    return not (ctx.dirty_tensors or ctx.non_differentiable or any(output is t for t in tensors))
 
 
 def _marked(tensors: Any, words: str) -> dict[int, Tensor]:
@@ -172,6 +184,7 @@ def _save(ctx: Any) -> None:
     given = ctx.to_save
     if given is None:
         return
+    del ctx.to_save  # an output would hold its own history
     if not isinstance(given, tuple):
         raise RuntimeError(
             f"autograd internal error: to_save attribute is expected to be a tuple but is {type(given).__name__}"
