@@ -11,6 +11,7 @@ from typing import Any
 from ..layout import Layout
 from ..ops.batching import Lot, align, one_by_one, unbatched_target
 from ..ops.lifted import Level, Lifted, outermost
+from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
 
@@ -58,11 +59,40 @@ class Batched(Lifted):
             "of a function being transformed instead."
         )
 
+    def beside(self, made: Tensor) -> Any:
+        """A new tensor as one for each sample, in memory of its own."""
+        level, below = self._level, self._physical
+        rows = made.expand((level.size, *made.shape)).clone()
+        return batched(level, below.beside(rows) if isinstance(below, Lifted) else rows)
+
+    @classmethod
+    def index(cls, level: Level, x: Tensor, indices: list[Any]) -> Any:
+        """``x[indices]`` with an index of its own for each sample."""
+        keys, dims, first = _keys(level, x, indices)
+        out = physical(x, level)[keys]
+        return batched(level, _moved(out, range(1, 1 + dims), range(1 + first, 1 + first + dims)))
+
+    @classmethod
+    def index_put(cls, level: Level, x: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> None:
+        """``x[indices] = values`` with an index of its own for each sample."""
+        if not lies(x, level):
+            raise unbatched_target("index_put")
+        keys, dims, first = _keys(level, x, indices)
+        below = physical(x, level)
+        shape = _moved(below.detach()[keys], range(1, 1 + dims), range(1 + first, 1 + first + dims)).shape
+        rows = align([(_below(values, level), lies(values, level)), (below.new_empty(shape), True)])[0].expand(shape)
+        rows = _moved(rows, range(1 + first, 1 + first + dims), range(1, 1 + dims))
+        key = [k if isinstance(k, Tensor) else None for k in keys]
+        below.index_put_(key, rows, accumulate)
+
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once."""
         if into and not lies(operands[0], level):
-            raise unbatched_target(operation.op.name)
+            shape = list(operands[0].shape)
+            raise RuntimeError(
+                f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}"  # type: ignore[attr-defined]
+            )
         tensors = [o for o in operands if isinstance(o, Tensor)]
         given = [_as_operand(operation, operands, o) for o in tensors] if not into else tensors
         below = iter(align([(_below(t, level), lies(t, level)) for t in given]))
@@ -176,8 +206,30 @@ def physical(x: Any, level: Level) -> Any:
 
 
 def vectorized(level: Level, x: Any) -> Any:
-    """``x`` with a batch at ``level`` of its own, expanded if it has none."""
-    return x if lies(x, level) else batched(level, physical(x, level))
+    """``x`` with a batch at ``level`` in what carries its graph, expanded if it has none."""
+    if isinstance(x, Lifted) and x._level.open:
+        if x._level is level:
+            return x
+        if x._level.number > level.number or not isinstance(x, Batched):
+            return x.renewed(lambda v: vectorized(level, v))
+    return batched(level, physical(x, level))
+
+
+def _keys(level: Level, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], int, int]:
+    """(keys into the wrapped tensor, dims that they give, where those stand in a sample's result)."""
+    found = [(d, i) for d, i in enumerate(indices) if i is not None]
+    tensors = align([(_below(i, level), lies(i, level)) for _, i in found])
+    dims = max(i._layout.ndim for _, i in found)
+    rows = FUNCTIONS["arange"](level.size).view(-1, *(1,) * dims)  # type: ignore[attr-defined]
+    queue = iter(tensors)
+    keys = (rows, *(slice(None) if i is None else next(queue) for i in indices))
+    places = [d for d, _ in found]
+    together = places == list(range(places[0], places[0] + len(places)))
+    return keys, dims, places[0] if together else 0
+
+
+def _moved(x: Tensor, source: Any, target: Any) -> Tensor:
+    return x if source == target or not len(source) else x.movedim(tuple(source), tuple(target))
 
 
 def _any(values: Any, level: Level) -> bool:

@@ -18,7 +18,7 @@ from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
 from .grad_mode import enable_grad, state
-from .gradients import fresh, gradients
+from .gradients import fresh, gradients, requires_grad
 from .views import Place
 
 __all__ = ["Dual", "dual", "split"]
@@ -53,6 +53,10 @@ class Dual(Lifted):
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""
         return self._plain.detach() if self._level.open else super().detach()
+
+    def beside(self, made: Tensor) -> Any:
+        """A new tensor as it is: it has no tangent."""
+        return self._plain.beside(made) if isinstance(self._plain, Lifted) else made
 
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
@@ -158,6 +162,10 @@ def _each(function: Any, value: Any) -> Any:
     return type(value)([function(v) for v in value])
 
 
+def _tensors(values: Any) -> list[Tensor]:
+    return [t for v in values for t in (_tensors(v) if isinstance(v, (list, tuple)) else [v]) if isinstance(t, Tensor)]
+
+
 def _has(tangent: Any) -> bool:
     return any(t is not None for t in tangent) if isinstance(tangent, (list, tuple)) else tangent is not None
 
@@ -193,7 +201,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         moves.append(tangent)
         return leaves[-1]
 
-    recorded = state.enabled
+    recorded = state.enabled and any(requires_grad(v) for v in (*_tensors(primals), *_tensors(tangents)))
     with enable_grad():
         pairs = zip(primals, tangents, strict=True)
         given = [type(p)(map(leaf, p, d)) if isinstance(d, (list, tuple)) else leaf(p, d) for p, d in pairs]
@@ -202,7 +210,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         outs = [o for o in (result if several else (result,)) if o.requires_grad]
         if not outs:
             return None
-        dummies = [FUNCTIONS["zeros_like"](o).requires_grad_() for o in outs]
+        dummies = [fresh(FUNCTIONS["zeros_like"](o.detach())) for o in outs]
         back = gradients(outs, leaves, dummies, create_graph=True)
         found = _through(back, dummies, moves, recorded)
     if not several:

@@ -54,10 +54,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    for t in (tensor, tangent):
-        if not (t.dtype.is_floating_point or t.dtype.is_complex):
-            raise ValueError(f"Expected {'primal' if t is tensor else 'tangent'} to be floating point or complex, "
-                             f"but got: {t.dtype}")  # fmt: skip
+    check_float(tensor, tangent)
     if split(tensor, state.forward)[1] is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
@@ -65,6 +62,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     check_tangent(tensor, tangent)
     return dual(state.forward, tensor, tangent)
+
+
+def check_float(tensor: Tensor, tangent: Tensor) -> None:
+    """ValueError for a value or tangent of whole numbers."""
+    for name, t in (("primal", tensor), ("tangent", tangent)):
+        if t._layout.dtype.category < 2:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
 
 
 def check_tangent(tensor: Tensor, tangent: Tensor) -> None:

@@ -12,7 +12,7 @@ from . import engine
 from .grad_mode import state
 from .node import edge_of
 
-__all__ = ["fresh", "gradients"]
+__all__ = ["bottoms", "fresh", "gradients", "requires_grad"]
 
 
 def gradients(
@@ -47,3 +47,17 @@ def fresh(x: Any) -> Any:
     if x._requires_grad and state.enabled:
         return Alias.apply(x)
     return x.detach().requires_grad_()
+
+
+def bottoms(x: Any) -> list[Tensor]:
+    """The plain tensors that a lifted one is made of."""
+    if not (isinstance(x, Lifted) and x._level.open):
+        return [x]
+    found: list[Tensor] = []
+    x.map(lambda v: found.extend(bottoms(v)))
+    return found
+
+
+def requires_grad(x: Any) -> bool:
+    """Whether any of the plain tensors that ``x`` is made of requires grad."""
+    return any(t._requires_grad for t in bottoms(x))

@@ -118,9 +118,13 @@ def into_out(op: str, result: Tensor, out: Tensor | None) -> Tensor:
     return out
 
 
-def finished(op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
-    """The last step of a creation: into ``out``, or flagged."""
+def finished(
+    op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None
+) -> Tensor:
+    """The last step of a creation: into ``out``, or flagged; lifted if it is made ``like`` a lifted tensor."""
     result = into_out(op, result, out)
+    if like is not None and like._level is not None and like._level.open:
+        result = like.beside(result)  # type: ignore[attr-defined]
     if requires_grad:
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -163,14 +167,14 @@ def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
         result = uninitialised_like(f"{name}_like", input, dtype, device)
         if value is not None:
             fill_array(result._data, result._layout, convert_number(value, result.dtype))
-        return finished(name, result, requires_grad)
+        return finished(name, result, requires_grad, like=input)
 
     def new_one(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                 layout: Any = None, pin_memory: bool = False, **named: Any) -> Tensor:  # fmt: skip
         op = f"new_{name}"
         where = self._layout.device if device is None else device
         result = make(op, _size(op, size, named), as_dtype(op, dtype) or self.dtype, where)
-        return finished(op, result, requires_grad)
+        return finished(op, result, requires_grad, like=self)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s."),
                                    (new_one, f"new_{name}", f"{doc} dtype and device are this tensor's.")):  # fmt: skip
@@ -234,14 +238,14 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any 
     _fill_dtype("full_like", fill_value)
     result = uninitialised_like("full_like", input, dtype, device)
     fill_array(result._data, result._layout, convert_number(fill_value, result.dtype))
-    return finished("full_like", result, requires_grad)
+    return finished("full_like", result, requires_grad, like=input)
 
 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of the given size, every element ``fill_value``; dtype and device are this tensor's."""
-    return full(size, fill_value, dtype=dtype or self.dtype, device=device or self._layout.device,
-                requires_grad=requires_grad)  # fmt: skip
+    made = full(size, fill_value, dtype=dtype or self.dtype, device=device or self._layout.device)
+    return finished("new_full", made, requires_grad, like=self)
 
 
 public(full, method_too=False)

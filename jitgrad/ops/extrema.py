@@ -13,11 +13,11 @@ from ..kernels import extrema as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
 from ..tensor import Tensor, wrap
-from .batching import flattened, over_dims
+from .batching import Lot, flattened, over_dims
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain
 from .registry import FUNCTIONS, numpy_names, public
-from .sampling import draw
+from .sampling import cases, draw
 from .structured import Structured
 
 __all__ = ["chosen_rule", "shared_rule"]
@@ -294,6 +294,24 @@ def _one_dim(op: str, dim: Any) -> int:
     )
 
 
+def _place_lot(lot: Lot) -> Tensor:
+    if lot["dim"] is not None:
+        return over_dims("dim")(lot)
+    found = lot.run(x=lot["x"].reshape(lot.size, -1), dim=1, keepdim=False)
+    return found.reshape(lot.size, *(1,) * lot.ndim("x")) if lot["keepdim"] else found
+
+
+class Place(Structured):
+    """Where the largest or smallest element is, along ``dim`` or of all."""
+
+    batch = _place_lot
+    name, function, method = "place", False, False
+    samples = cases(lambda: (draw(2, 3), 1, False, True), lambda: (draw(2, 3), None, False, False))
+
+    def forward(x, dim, keepdim, largest):
+        return _place("argmax" if largest else "argmin", x, dim, keepdim, largest)
+
+
 def _place(op: str, x: Tensor, dim: int | None, keepdim: bool, largest: bool) -> Tensor:
     layout = x._layout
     if layout.dtype is dtypes.bool_:
@@ -311,7 +329,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
-    return _place("argmax", input, dim, keepdim, True)
+    return Place.apply(input, dim, keepdim, True)
 
 
 @public
@@ -321,4 +339,4 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
-    return _place("argmin", input, dim, keepdim, False)
+    return Place.apply(input, dim, keepdim, False)

@@ -153,7 +153,7 @@ def fold(layout: Layout, dim: Any, keepdim: bool = False) -> Fold:
 
 def plain(x: Tensor, dtype: Any = None) -> Tensor:
     """The values of ``x`` outside the graph, cast to ``dtype`` if given."""
-    x = wrap(x._data, x._layout)
+    x = wrap(x._data, x._layout) if x._level is None else x.detach()
     return x if dtype is None else cast(x, dtype)
 
 

@@ -82,7 +82,7 @@ def _tensor_item(item: Tensor) -> Any:
     if name == "uint8" and item._layout.ndim:
         warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
                       UserWarning, stacklevel=5)  # fmt: skip
-    if item._layout.ndim:
+    if item._layout.ndim or (item._level is not None and name[:3] == "int"):
         return item
     return bool(item.item()) if name in ("bool", "uint8") else int(item.item())
 

@@ -60,6 +60,10 @@ class Lifted(Tensor):
         """The same lift of what ``function`` makes of the tensor that carries the graph."""
         raise NotImplementedError
 
+    def beside(self, made: Tensor) -> Any:
+        """A new tensor, as ``zeros_like`` of this one gives it."""
+        raise NotImplementedError
+
     @staticmethod
     def join(function: Any, level: Level, x: Any, y: Any) -> Any:
         """Apply a linear ``function`` of two tensors below ``level``."""

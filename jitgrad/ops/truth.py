@@ -9,30 +9,41 @@ import numpy as np
 from ..dtypes import TITLES
 from ..kernels import extrema as kernels
 from ..tensor import Tensor
+from .batching import over_dims
 from .fold import fold, plain
 from .registry import FUNCTIONS, numpy_names, public
+from .sampling import cases, draw
+from .structured import Structured
 
 __all__: list[str] = []
 
 
-def _any_values(x: Tensor, dim: Any, keepdim: bool, every: bool) -> Tensor:
-    folded = fold(x._layout, dim, keepdim)
-    kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
-    return folded.reduce((kernels.any_rows, kernels.any_columns), x, np.dtype(np.uint8 if kept else np.bool_), every)
+class Truth(Structured):
+    """Whether any element over ``dim``, or every one, is not zero."""
+
+    batch = over_dims("dim")
+    name, function, method = "truth", False, False
+    samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
+
+    def forward(x, dim, keepdim, every):
+        folded = fold(x._layout, dim, keepdim)
+        kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
+        dtype = np.dtype(np.uint8 if kept else np.bool_)
+        return folded.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
 
 
 @public
 @numpy_names
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
-    return _any_values(input, dim, keepdim, False)
+    return Truth.apply(input, dim, keepdim, False)
 
 
 @public
 @numpy_names
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether every element over ``dim`` (all dims by default) is not zero; True where there is none."""
-    return _any_values(input, dim, keepdim, True)
+    return Truth.apply(input, dim, keepdim, True)
 
 
 @public

@@ -1,0 +1,103 @@
+"""Jacobians and Hessians: a product for each unit vector, all at once by vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor
+from .transforms import jvp, picked, vjp, with_arguments
+from .tree import flatten, unflatten
+from .vmap import vmap
+
+__all__ = ["hessian", "jacfwd", "jacrev", "unit_vectors"]
+
+Function = Callable[..., Any]
+
+
+def unit_vectors(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """For each tensor the rows of an identity over all their elements: (total, *shape)."""
+    sizes = [t.numel() for t in tensors]
+    total, start, rows = sum(sizes), 0, []
+    for tensor, size in zip(tensors, sizes, strict=True):
+        part = FUNCTIONS["zeros"]((total, size), dtype=tensor.dtype, device=tensor.device)
+        part.diagonal(-start).fill_(1)
+        rows.append(part.view(total, *tensor.shape))
+        start += size
+    return rows
+
+
+def _cut(stacked: Tensor, tensors: Sequence[Tensor], dim: int) -> list[Tensor]:
+    """What belongs to each tensor's elements along ``dim``, in that tensor's shape."""
+    parts = stacked.split([t.numel() for t in tensors], dim)
+    before, after = stacked.shape[:dim], stacked.shape[dim + 1 :]
+    return [p.reshape(*before, *t.shape, *after) for p, t in zip(parts, tensors, strict=True)]
+
+
+def jacrev(
+    func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:  # fmt: skip
+    """Return a function that computes the Jacobian of ``func`` in reverse mode: (*output's shape, *input's shape).
+
+    The result has the structure of the outputs, each leaf that of ``argnums``. ``chunk_size``: so many
+    rows at a time. ``has_aux``: ``func`` returns (output, aux), and the function (Jacobian, aux).
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        places = picked(args, argnums)
+
+        def chosen(*values: Any) -> Any:
+            return func(*with_arguments(args, places, values), **kwargs)
+
+        out, products, *aux = vjp(chosen, *[args[k] for k in places], has_aux=has_aux)
+        outs, out_structure = flatten(out)
+        rows = vmap(lambda *units: products(unflatten(units, out_structure)), chunk_size=chunk_size)(*unit_vectors(outs))
+        leaves, structure = flatten(rows if isinstance(argnums, tuple) else rows[0])
+        columns = [_cut(leaf, outs, 0) for leaf in leaves]
+        found = unflatten([unflatten(row, structure) for row in zip(*columns, strict=True)], out_structure)
+        return (found, aux[0]) if has_aux else found
+
+    return wrapper
+
+
+def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
+    """Return a function that computes the Jacobian of ``func`` in forward mode; see ``jacrev``."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        places = picked(args, argnums)
+        primals = tuple(args[k] for k in places)
+        values, structure = flatten(primals if isinstance(argnums, tuple) else primals[0])
+        for value in values:
+            if not isinstance(value, Tensor):
+                raise RuntimeError(f"jacfwd: Expected inputs to only contain Tensors, got {type(value)}")
+
+        def chosen(*leaves: Any) -> Any:
+            nest = unflatten(leaves, structure)
+            return func(*with_arguments(args, places, nest if isinstance(argnums, tuple) else (nest,)), **kwargs)
+
+        def push(*units: Any) -> Any:
+            found = jvp(chosen, tuple(values), units, has_aux=has_aux)
+            return (found[1], found[2]) if has_aux else found[1]
+
+        dims = (0, None) if has_aux else 0
+        pushed = vmap(push, out_dims=dims, randomness=randomness)(*unit_vectors(values))
+        moved, aux = pushed if has_aux else (pushed, None)
+        outs, out_structure = flatten(moved)
+        cut = [[part.movedim(tuple(range(x.ndim)), tuple(range(-x.ndim, 0))) if x.ndim else part
+                for part, x in zip(_cut(out, values, 0), values, strict=True)] for out in outs]  # fmt: skip
+        found = unflatten([unflatten(parts, structure) for parts in cut], out_structure)
+        return (found, aux) if has_aux else found
+
+    return wrapper
+
+
+def hessian(func: Function, argnums: Any = 0) -> Function:
+    """Return a function that computes the Hessian of ``func``: forward mode over reverse mode."""
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,296 @@
+"""grad, grad_and_value, vjp and jvp: functions made of functions, which nest.
+
+Reverse mode records one graph, on plain tensors. A transform makes its inputs fresh variables in
+it, ``function`` records what it does with them, and the engine runs from its outputs to them. What
+depends on nothing but such variables leaves the transform without history.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.batched import Batch, vectorized
+from ..autograd.dual import dual, split
+from ..autograd.forward_ad import check_float
+from ..autograd.grad_mode import enable_grad, state
+from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
+from ..autograd.node import AccumulateGrad, edge_of
+from ..ops.lifted import Level, Lifted
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor
+from .tree import flatten, map_leaves, unflatten
+
+__all__ = ["Variables", "grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
+
+Function = Callable[..., Any]
+
+
+class Variables:
+    """The inputs of a function as fresh variables of the graph."""
+
+    def __init__(self, nest: Any):
+        leaves, self.structure = flatten(nest)
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+            if leaf._layout.dtype.category < 2:
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        self.given, self.recorded = leaves, state.enabled
+        with enable_grad():
+            self.leaves = [fresh(_vectorized(leaf)) for leaf in leaves]
+        self.own = {e[0] for x in self.leaves for t in bottoms(x) if (e := t._leaf_edge or _leaf_edge(t)) is not None}
+
+    def nest(self) -> Any:
+        """The variables in the structure of the inputs."""
+        return unflatten(self.leaves, self.structure)
+
+    def gradients(self, outs: Sequence[Tensor], weights: Sequence[Tensor]) -> Any:
+        """Gradients of ``outs`` in the structure of the inputs, zeros where none arrives."""
+        create = self.recorded and (self.reaches_out(outs) or any(map(requires_grad, weights)))
+        found = gradients(outs, self.leaves, weights, create_graph=create)
+        full = [FUNCTIONS["zeros_like"](x.detach()) if g is None else g
+                for g, x in zip(found, self.leaves, strict=True)]  # fmt: skip
+        return unflatten(map(self.released, full), self.structure)
+
+    def reaches_out(self, outs: Sequence[Tensor]) -> bool:
+        """Whether the history of ``outs`` leads to a variable other than these."""
+        stack = [e[0] for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, AccumulateGrad):
+                if node not in self.own:
+                    return True
+                continue
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        return False
+
+    def released(self, x: Any) -> Any:
+        """A result as the caller may have it: without history if that leads to these variables only."""
+        if not isinstance(x, Tensor) or not requires_grad(x):
+            return x
+        return x if self.recorded and self.reaches_out([x]) else _without_history(x)
+
+
+def _leaf_edge(x: Tensor) -> Any:
+    return edge_of(x) if x._edge is None else None
+
+
+def _without_history(x: Any) -> Any:
+    if isinstance(x, Lifted) and x._level.open:
+        return x.map(_without_history)
+    return x.detach()
+
+
+def _vectorized(x: Tensor) -> Any:
+    """With a batch of its own for each vmap at work, so that each sample has its gradient."""
+    for level in state.levels:
+        if isinstance(level, Batch):
+            x = vectorized(level, x)
+    return x
+
+
+# -- reverse mode -----------------------------------------------------------------------------------------
+
+
+def picked(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
+    """The positions that ``argnums`` means, checked."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(f"Got argnum={n}, but only {len(args)} positional inputs")
+    places = tuple(n % len(args) for n in numbers)
+    if len(set(places)) < len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return places
+
+
+def with_arguments(args: tuple[Any, ...], places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    """``args`` with other values at some places."""
+    changed = dict(zip(places, values, strict=True))
+    return tuple(changed.get(k, a) for k, a in enumerate(args))
+
+
+def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    """Return a function that computes (gradients, value) of ``func``, which returns one number.
+
+    ``argnums``: the positional argument, or a tuple of them, to differentiate. ``has_aux``: ``func``
+    returns (output, aux), and the function (gradients, (output, aux)).
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        places = picked(args, argnums)
+        variables = Variables(tuple(args[k] for k in places))
+        with enable_grad():
+            out = func(*with_arguments(args, places, variables.nest()), **kwargs)
+        aux = None
+        if has_aux:
+            if not (isinstance(out, tuple) and len(out) == 2):
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            out, aux = out
+        if not isinstance(out, Tensor):
+            raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
+        if out.ndim:
+            raise RuntimeError(
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                f"{out.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
+        found = variables.gradients([out], [FUNCTIONS["ones_like"](out.detach())])
+        found = found if isinstance(argnums, tuple) else found[0]
+        value = variables.released(out)
+        return found, (value, map_leaves(variables.released, aux)) if has_aux else value
+
+    return wrapper
+
+
+def grad(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    """Return a function that computes the gradients of ``func``, which returns one number.
+
+    ``argnums``: the positional argument, or a tuple of them, to differentiate. ``has_aux``: ``func``
+    returns (output, aux), and the function (gradients, aux).
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapper
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """Return (``func(*primals)``, a function from cotangents to vector-Jacobian products).
+
+    Cotangents have the structure of the output; the products come as a tuple, one for each of
+    ``primals`` (as one nest if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
+    """
+    variables = Variables(primals)
+    with enable_grad():
+        result = func(*variables.nest())
+    aux = None
+    if has_aux:
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RuntimeError("vjp(f, *primals): output of function f should be a tuple: (output, aux) if has_aux is True")
+        result, aux = result
+    outs, structure = flatten(result)
+    for out in outs:
+        if not isinstance(out, Tensor):
+            raise RuntimeError(
+                f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {type(out)}"
+            )
+
+    def products(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        weights, given = flatten(cotangents)
+        if given != structure:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {given}, primal output: {structure}"
+            )
+        for k, (out, weight) in enumerate(zip(outs, weights, strict=True)):
+            if weight.shape != out.shape:
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{k}] has a shape of {weight.shape} and output[{k}] has a shape of "
+                    f"{out.shape}."
+                )
+        found = variables.gradients(outs, weights)
+        return found if len(primals) != 1 else (found[0],)
+
+    value = unflatten(map(variables.released, outs), structure)
+    return (value, products, map_leaves(variables.released, aux)) if has_aux else (value, products)
+
+
+# -- forward mode -----------------------------------------------------------------------------------------
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """Return (``func(*primals)``, its Jacobian-vector product with ``tangents``), computed together.
+
+    ``tangents`` has the structure of ``primals``, a tuple. ``has_aux``: ``func`` returns (output, aux),
+    aux comes third. ``strict``: an output that depends on no primal is a RuntimeError, not zeros.
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    values, structure = flatten(primals)
+    moves, moved = flatten(tangents)
+    if structure != moved:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
+            "if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{structure} and tangents with structure {moved}"
+        )
+    _check_tensors(values, "primals")
+    _check_tensors(moves, "tangents")
+    with Level() as level:
+        result = func(*unflatten([_moving(level, v, t) for v, t in zip(values, moves, strict=True)], structure))
+        aux = None
+        if has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise RuntimeError(
+                    "jvp(f, primals, tangents): output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            result, aux = result
+            aux = map_leaves(lambda x: split(x, level)[0], aux)
+        outs, out_structure = flatten(result)
+        for out in outs:
+            if not isinstance(out, Tensor):
+                raise RuntimeError(
+                    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type "
+                    f"{type(out)}"
+                )
+        pairs = [split(out, level) for out in outs]
+        if strict and any(t is None for _, t in pairs):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
+            )
+        out_tangents = [FUNCTIONS["zeros_like"](p.detach()) if t is None else t for p, t in pairs]
+    both = unflatten([p for p, _ in pairs], out_structure), unflatten(out_tangents, out_structure)
+    return (*both, aux) if has_aux else both
+
+
+def _check_tensors(leaves: list[Any], name: str) -> None:
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {type(leaf)}"
+            )
+    if not leaves:
+        raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to contain at least one Tensor.")
+
+
+def _moving(level: Level, value: Tensor, tangent: Tensor) -> Any:
+    check_float(value, tangent)
+    if value.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    return dual(level, value, tangent)
+
+
+def linearize(func: Function, *primals: Any) -> Any:
+    """Return (``func(*primals)``, the function from tangents to Jacobian-vector products there)."""
+    values = map_leaves(lambda x: x.detach(), primals)
+
+    def product(*tangents: Any) -> Any:
+        return jvp(func, values, tangents)[1]
+
+    return func(*primals), product

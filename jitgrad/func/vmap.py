@@ -1,0 +1,185 @@
+"""vmap: a function of one sample, applied to a batch at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.batched import Batch, Batched, batched, lies, physical
+from ..layout import normalize_dim
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor
+from .tree import Structure, flatten, spread, unflatten
+
+__all__ = ["over_batch", "vmap"]
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return ``func`` applied to each slice of its inputs along ``in_dims``, results stacked at ``out_dims``.
+
+    ``in_dims``: an int, None (not mapped) or a nest of them like the positional arguments; keyword
+    arguments are mapped along dim 0. ``out_dims``: the same for the results. Ops run once, on the
+    whole batch. ``randomness``: whether random ops are an "error", draw the "same" numbers for all
+    samples, or "different" ones. ``chunk_size``: so many samples at a time.
+
+    Values cannot be read in ``func`` (``.item()``, ``if tensor``): a RuntimeError says so. ValueError
+    where dims and arguments do not fit.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    call = _Call(func, in_dims, out_dims, randomness)
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, dims, structure, size = call.inputs(args, kwargs)
+        if chunk_size is None or size <= chunk_size:
+            return call.outputs(*call.run(leaves, dims, structure, size), size)
+        return call.chunked(leaves, dims, structure, size, chunk_size)
+
+    return mapped
+
+
+class _Call:
+    """A function with its dims; what is checked, and in whose words, is PyTorch's."""
+
+    def __init__(self, func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str):
+        self.func, self.in_dims, self.out_dims, self.randomness = func, in_dims, out_dims, randomness
+        self.name = getattr(func, "__name__", repr(func))
+
+    def inputs(self, args: Any, kwargs: Any) -> tuple[list[Any], list[Any], Structure, int]:
+        """(leaves, a dim or None for each, structure of (args, kwargs), size of the batch)."""
+        title = f"vmap({self.name}, in_dims={self.in_dims}, ...)(<inputs>): "
+        if not isinstance(self.in_dims, (int, tuple)):
+            raise ValueError(
+                f"{title}expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+                f"inputs, got: {type(self.in_dims)}."
+            )
+        if not args and not kwargs:
+            raise ValueError(
+                f"vmap({self.name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
+                "vmap over a function with no inputs. The latter is unsupported."
+            )
+        leaves, structure = flatten(args)
+        dims = spread(self.in_dims, structure)
+        if dims is None:
+            raise ValueError(
+                f"{title}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+                f"{flatten(self.in_dims)[1]} but inputs has structure {structure}."
+            )
+        named, named_structure = flatten(kwargs)
+        leaves, dims = leaves + named, dims + [0 if isinstance(v, Tensor) else None for v in named]
+        dims = [self._checked(title, value, dim) for value, dim in zip(leaves, dims, strict=True)]
+        sizes = [v.shape[d] for v, d in zip(leaves, dims, strict=True) if d is not None]
+        if not sizes:
+            raise ValueError("vmap: Expected at least one Tensor to vmap over")
+        if any(s != sizes[0] for s in sizes):
+            raise ValueError(
+                "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+                f"{sizes} for the mapped dimension"
+            )
+        return leaves, dims, Structure(tuple, None, (structure, named_structure)), sizes[0]
+
+    def _checked(self, title: str, value: Any, dim: Any) -> int | None:
+        if dim is None:
+            return None
+        if not isinstance(dim, int):
+            raise ValueError(
+                f"{title}Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+            )
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"{title}Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
+                "non-Tensor arguments, please use None as the respective in_dim"
+            )
+        n = value.ndim
+        if not -n <= dim < n:
+            raise ValueError(
+                f"{title}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {n} so expected "
+                f"in_dim to satisfy -{n} <= in_dim < {n}."
+            )
+        return dim % n
+
+    def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> tuple[Any, Batch]:
+        """The function's result on lifted leaves, and the level that they were lifted by."""
+        with Batch(size, self.randomness) as level:
+            pairs = zip(leaves, dims, strict=True)
+            args, kwargs = unflatten([v if d is None else batched(level, _first(v, d)) for v, d in pairs], structure)
+            return self.lowered(self.func(*args, **kwargs), level), level  # type: ignore[arg-type, return-value]
+
+    def lowered(self, result: Any, level: Any) -> tuple[list[Any], list[Any], Structure]:
+        """(leaves with the batch as dim 0, out dims, structure) of a result; checked."""
+        found, structure = flatten(result)
+        dims = self._out_dims(structure)
+        lowered = []
+        for value, dim in zip(found, dims, strict=True):
+            if dim is None:
+                if isinstance(value, Tensor) and lies(value, level):
+                    raise ValueError(
+                        f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
+                    )
+                lowered.append(value)
+            elif not isinstance(value, Tensor):
+                raise ValueError(
+                    f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(value)}. Did you "
+                    "mean to set out_dims= to None for output?"
+                )
+            else:
+                lowered.append(physical(value, level))
+        return lowered, dims, structure
+
+    def _out_dims(self, structure: Structure) -> list[Any]:
+        dims = spread(self.out_dims, structure)
+        if dims is not None and all(d is None or isinstance(d, int) for d in dims):
+            return dims
+        if not all(d is None or isinstance(d, int) for d in flatten(self.out_dims)[0]):
+            raise ValueError(
+                f"vmap({self.name}, ..., out_dims={self.out_dims}): `out_dims` must be an int, None or a python "
+                "collection of ints representing where in the outputs the vmapped dimension should appear."
+            )
+        raise ValueError(
+            f"vmap({self.name}, ..., out_dims={self.out_dims})(<inputs>): out_dims is not compatible with the "
+            f"structure of `outputs`. out_dims has structure {flatten(self.out_dims)[1]} but outputs has structure "
+            f"{structure}."
+        )
+
+    def outputs(self, found: Any, level: Any, size: int) -> Any:
+        """The result with each batch where ``out_dims`` wants it."""
+        lowered, dims, structure = found
+        return unflatten([v if d is None else _moved(v, d) for v, d in zip(lowered, dims, strict=True)], structure)
+
+    def chunked(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int, chunk: int) -> Any:
+        """The same in pieces along the batch, joined."""
+        pieces = []
+        for start in range(0, size, chunk):
+            count = min(chunk, size - start)
+            part = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims, strict=True)]
+            pieces.append(self.run(part, dims, structure, count)[0])
+        columns = zip(*(piece[0] for piece in pieces), strict=True)
+        _, out_dims, out_structure = pieces[0]  # type: ignore[misc]
+        joined = [c[0] if d is None else FUNCTIONS["cat"](list(c)) for c, d in zip(columns, out_dims, strict=True)]
+        return self.outputs((joined, out_dims, out_structure), None, size)
+
+
+def _first(x: Tensor, dim: int) -> Tensor:
+    return x.movedim(dim, 0) if dim else x
+
+
+def _moved(x: Tensor, dim: int) -> Tensor:
+    return x.movedim(0, normalize_dim(dim, x.ndim)) if dim else x
+
+
+def over_batch(function: Callable[..., Any], *args: Tensor, chunk_size: int | None = None,
+               randomness: str = "error") -> list[Tensor]:  # fmt: skip
+    """The tensors that ``function`` returns for each row of ``args``, stacked."""
+    return vmap(function, randomness=randomness, chunk_size=chunk_size)(*args)
+
+
+Batched.__module__ = "jitgrad"
