@@ -25,6 +25,10 @@ class Batch(Level):
         super().__init__()
         self.size, self.randomness = size, randomness
 
+    def batch_of(self, x: Tensor) -> Any:
+        """A new tensor like ``x`` for each sample, uninitialised."""
+        return batched(self, x.new_empty((self.size, *x.shape)))
+
 
 class Batched(Lifted):
     """One of many samples, as the vmapped function sees it."""
@@ -85,6 +89,12 @@ class Batched(Lifted):
         key = [k if isinstance(k, Tensor) else None for k in keys]
         below.index_put_(key, rows, accumulate)
 
+    def __bool__(self) -> bool:
+        raise RuntimeError(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+            "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+        )
+
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once."""
@@ -141,13 +151,15 @@ class Batched(Lifted):
 
 def _refuse(self: Any) -> Any:
     if not self._level.open:
-        raise RuntimeError("a tensor left the vmap that made it, by way of a side effect; return it from the function")
+        raise RuntimeError(
+            "Either your tensor may have escaped from inside a function being vmapped and this is a user error (see "
+            "https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in "
+            "`gen_vmap_plumbing` Please file an issue if it looks like the latter"
+        )
     raise RuntimeError(
-        "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor in some "
-        "data-dependent control flow or (3) encountering this error in PyTorch internals. For (1): we don't support "
-        "vmap over calling .item() on a Tensor, please try to rewrite what you're doing with other operations. For "
-        "(2): If you're doing some control flow instead, we don't support that yet, please shout over at "
-        "https://github.com/pytorch/functorch/issues/257 . For (3): please file an issue."
+        "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+        "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
+        "PyTorch internals, please file a bug report instead."
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ..autograd.grad_mode import state as grad_state
 from ..dtypes import TITLES
-from ..kernels import random as kernels
 from ..random import default_generator
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import preserved
-from .random import draw
+from .random_fill import DropoutMask, drawn_for
 from .registry import FUNCTIONS, public
 
 __all__ = ["dropout", "dropout_"]
@@ -22,8 +22,8 @@ def _mask(x: Tensor, p: float) -> Tensor:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {TITLES[x.dtype.name]}")
     layout = preserved(x._layout)
     mask = wrap(empty_for(layout), layout)
-    draw(kernels.dropout_mask, mask, default_generator, 1 - float(p))
-    return mask
+    mask = drawn_for(mask) if grad_state.levels else mask
+    return DropoutMask.into(mask, 1 - float(p), default_generator)
 
 
 def _drops(p: float, train: bool, x: Tensor) -> bool:

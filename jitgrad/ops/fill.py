@@ -11,7 +11,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .batching import Lot, aligned, over_dims, rewritten
+from .batching import Lot, aligned, onto_first, over_dims, rewritten
 from .copy import cast, contiguous, copy_into
 from .create import convert_number, fill_array
 from .part import ZEROS, Diagonal, Embedded
@@ -31,7 +31,7 @@ def zeros_like(x: Tensor) -> Tensor:
 class CopyFrom(Written):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
-    batch = aligned
+    batch = onto_first
     name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 

@@ -19,7 +19,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, cache, intern
 from ..storage import empty_for
 from ..tensor import Tensor, method, wrap
-from .batching import Lot
+from .batching import Lot, one_by_one
 from .copy import cast, contiguous
 from .create import convert_number
 from .fill import copy_, fill_, zeros_like
@@ -83,6 +83,8 @@ def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
 def _index_lot(lot: Lot) -> Any:
     """The same places in every sample."""
     pattern = lot["pattern"]
+    if "places" in lot.batched:
+        return one_by_one(lot)
     out = lot.run(pattern=pattern.stacked(lot.size))
     return out if pattern.together else out.movedim(len(pattern.found), 0)
 
@@ -90,6 +92,8 @@ def _index_lot(lot: Lot) -> Any:
 def _index_put_lot(lot: Lot) -> Any:
     """Values for the same places in every sample."""
     pattern, values = lot["pattern"], lot["values"]
+    if "places" in lot.batched:
+        return one_by_one(lot)
     missing = len(pattern.result) - lot.ndim("values")
     if "values" in lot.batched and missing:
         values = values.view(lot.size, *(1,) * missing, *lot.shape("values"))

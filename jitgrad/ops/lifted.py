@@ -23,6 +23,7 @@ class Level:
     """One transform at work in this thread, from ``with`` to the end of the block."""
 
     _numbers = itertools.count(1)
+    randomness = ""  # what random ops do inside; only vmap has a word in it
 
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False

@@ -12,7 +12,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .batching import Lot, align, onto_first
+from .batching import Lot, align, one_by_one, onto_first
 from .copy import contiguous, copy_into
 from .create import convert_number
 from .fill import zeros_like
@@ -33,6 +33,11 @@ def _int64(*shape: int) -> Tensor:
 
 def true_places(x: Tensor) -> Tensor:
     """The places, counted row by row, of the elements that are not zero: int64, without history."""
+    if x._level is not None and x._level.open:
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+            "aten::nonzero. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     flat = contiguous(x.detach())._data.reshape(-1)
     count = np.empty(1, np.int64)
     launch(kernels.count_true, flat, count)
@@ -125,6 +130,8 @@ def _fill_masked_lot(lot: Lot) -> Any:
 
 def _masked_lot(lot: Lot) -> Any:
     """The same places in every sample."""
+    if "places" in lot.batched:
+        return one_by_one(lot)
     return lot["x"].reshape(lot.size, -1).index_select(1, lot["places"])
 
 

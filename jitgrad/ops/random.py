@@ -13,16 +13,19 @@ from ..dtypes import TITLES
 from ..kernels import random as kernels
 from ..kernels.launch import launch
 from ..random import default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .copy import contiguous
 from .create import as_dtype, finished, new, uninitialised_like
 from .fill import zeros_like
-from .random_fill import bernoulli_, bernoulli_into, draw, exponential_, generator_for, normal_, random_, uniform_
+from .random_fill import (
+    bernoulli_, bernoulli_into, draw, drawn, drawn_for, exponential_, generator_for, normal_, random_, uniform_,
+)  # fmt: skip
 from .registry import FUNCTIONS, public
 from .sampling import cases
 from .sampling import draw as sample
 from .sizes import size_argument
 from .structured import Structured
+from .written import Written
 
 __all__ = ["multinomial", "normal", "randint", "randperm"]
 
@@ -42,12 +45,12 @@ def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
         _check_size(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        return finished(name, fill(new(chosen, shape, device), generator=generator), requires_grad, out)
+        return finished(name, fill(drawn_for(new(chosen, shape, device)), generator=generator), requires_grad, out)
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
         made = uninitialised_like(f"{name}_like", input, dtype, device)
-        return finished(name, fill(made, generator=generator), requires_grad)
+        return finished(name, fill(drawn_for(made), generator=generator), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
@@ -87,7 +90,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     shape = size_argument("randint", (size,))
     _check_size(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
-    result = random_(new(chosen, shape, device), low, high, generator=generator)
+    result = random_(drawn_for(new(chosen, shape, device)), low, high, generator=generator)
     return finished("randint", result, requires_grad, out)
 
 
@@ -97,7 +100,7 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
     low, high, _ = _integer_bounds("randint_like", args, named, 0)
     made = uninitialised_like("randint_like", input, dtype, device)
-    return finished("randint_like", random_(made, low, high, generator=generator), requires_grad)
+    return finished("randint_like", random_(drawn_for(made), low, high, generator=generator), requires_grad)
 
 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
@@ -109,12 +112,25 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
         raise RuntimeError(f"value cannot be converted to type {title} without overflow")
     result = new(chosen, (int(n),), device)
-    draw(kernels.permutation, result, generator_for("randperm", generator))
-    return finished("randperm", result, requires_grad, out)
+    return finished("randperm", Permutation.into(drawn_for(result), generator_for("randperm", generator)), requires_grad, out)
 
 
 for _function in (randint, randint_like, randperm):
     public(_function, method_too=False)
+
+
+class Permutation(Written):
+    """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
+
+    name, function, method, batch = "permutation_fill", False, False, drawn
+    samples = cases(lambda: (sample(5), default_generator))
+
+    def write(x, generator):
+        for row in wrap(x._data, x._layout).reshape(-1, x._layout.shape[-1]) if x._layout.ndim > 1 else (x,):
+            draw(kernels.permutation, row, generator)
+
+    def grad_x(g):
+        return zeros_like(g)
 
 
 def _probabilities() -> tuple[Any, ...]:
@@ -125,6 +141,7 @@ class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
     name, function, method, samples = "bernoulli_of", False, False, cases(_probabilities)
+    batch = drawn
 
     def forward(x, generator):
         out = uninitialised_like("bernoulli", x)
@@ -139,7 +156,7 @@ class Bernoulli(Structured):
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
     if p is not None:
-        return bernoulli_(uninitialised_like("bernoulli", input), p, generator=generator)
+        return bernoulli_(drawn_for(uninitialised_like("bernoulli", input)), p, generator=generator)
     return finished("bernoulli", Bernoulli.apply(input, generator_for("bernoulli", generator)), out=out)
 
 
@@ -150,7 +167,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         made = new(chosen, size_argument("normal", (size,)), device)
-        return finished("normal", normal_(made, mean, std, generator=generator), requires_grad, out)
+        return finished("normal", normal_(drawn_for(made), mean, std, generator=generator), requires_grad, out)
     if isinstance(std, Tensor):
         if std._layout.numel and not bool((std >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
@@ -158,7 +175,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = tuple(FUNCTIONS["broadcast_shapes"](*shapes))
-    drawn = normal_(new((mean if isinstance(mean, Tensor) else std).dtype, shape, device), generator=generator)
+    drawn = normal_(drawn_for(new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)), generator=generator)
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     return finished("normal", drawn * plain[1] + plain[0], out=out)
 

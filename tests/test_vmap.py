@@ -1,0 +1,191 @@
+"""vmap of every declared op against a loop over the samples, and vmap's own rules."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad.func import grad, jvp, vmap, vjp
+from jitgrad.func.tree import flatten
+from jitgrad.ops.elementwise import ElementwiseOp
+from jitgrad.ops.registry import OPS
+from jitgrad.testing import op_samples
+
+SIZE = 3
+DRAWS = ("bernoulli", "_fill")  # random: what each sample gets is a matter of ``randomness``
+
+
+def rows(x):
+    """A batch of samples like ``x``, all within its domain."""
+    if x.dtype.is_floating_point or x.dtype.is_complex:
+        return torch.stack([x, x * 0.9, x * 0.8])
+    return torch.stack([x, x.flip(-1) if x.ndim else x, x])
+
+
+def is_tensor(value):
+    return isinstance(value, torch.Tensor) or (
+        isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(v, torch.Tensor) for v in value)
+    )
+
+
+def batches(name):
+    """(function, arguments, which of them are batched) for the op's samples and every choice of arguments."""
+    for function, args, kwargs in op_samples(name):
+        places = [k for k, a in enumerate(args) if is_tensor(a)]
+        chosen = [c for n in range(1, len(places) + 1) for c in itertools.combinations(places, n)]
+        for mapped in chosen if len(places) < 4 else [tuple(places), *[(p,) for p in places]]:
+            yield function, args, kwargs, mapped
+
+
+def stacked(args, mapped):
+    return [
+        (a if k not in mapped else [rows(v) for v in a] if isinstance(a, (list, tuple)) else rows(a))
+        for k, a in enumerate(args)
+    ]
+
+
+def sample(args, mapped, n):
+    return [
+        (a if k not in mapped else [v[n] for v in a] if isinstance(a, (list, tuple)) else a[n])
+        for k, a in enumerate(args)
+    ]
+
+
+def over(function, args, mapped):
+    """vmap over the arguments named; the rest, which may be anything, is closed over."""
+    leaves = [args[k] for k in mapped]
+
+    def call(*values):
+        given = dict(zip(mapped, values, strict=True))
+        return function(*[given.get(k, a) for k, a in enumerate(args)])
+
+    return vmap(call)(*leaves)
+
+
+def compare(found, expected):
+    found, expected = flatten(found)[0], flatten(expected)[0]
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype is b.dtype
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+def looped(function, args, mapped):
+    results = [flatten(function(*sample(args, mapped, n))) for n in range(SIZE)]
+    return [torch.stack(list(column)) for column in zip(*(leaves for leaves, _ in results), strict=True)]
+
+
+def is_random(name):
+    return any(word in name for word in DRAWS)
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if not is_random(n)])
+def test_every_op(name):
+    for function, args, kwargs, mapped in batches(name):
+        given = stacked(args, mapped)
+
+        def call(*values, function=function, kwargs=kwargs):
+            return function(*values, **kwargs)
+
+        try:
+            expected = looped(call, given, mapped)
+        except (RuntimeError, IndexError) as error:
+            with pytest.raises(type(error)):
+                over(call, given, mapped)
+            continue
+        compare(flatten(over(call, given, mapped))[0], expected)
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if hasattr(op, "into") and not is_random(n)])
+def test_every_op_in_place(name):
+    op = OPS[name]
+    for _, args, kwargs, mapped in batches(name):
+        if 0 not in mapped:
+            continue
+
+        def call(x, *rest, kwargs=kwargs):
+            x = x.clone()
+            assert op.into(x, *rest, **kwargs) is x
+            return x
+
+        given = stacked(args, mapped)
+        compare(over(call, given, mapped), looped(call, given, mapped)[0])
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if isinstance(op, ElementwiseOp) and op.op.grads])
+def test_gradients_of_samples(name):
+    for function, args, _, mapped in batches(name):
+        given = stacked(args, mapped)
+        first = mapped[0]
+        if not given[first].dtype.is_floating_point:
+            continue
+
+        def total(x, *rest, function=function, first=first):
+            return function(*rest[:first], x, *rest[first:]).real.sum()
+
+        others = [a for k, a in enumerate(given) if k != first]
+        dims = tuple(0 if k in mapped else None for k in range(len(given)) if k != first)
+        found = vmap(grad(total), in_dims=(0, *dims))(given[first], *others)
+        expected = [grad(total)(given[first][n], *[a if d is None else a[n] for a, d in zip(others, dims, strict=True)])
+                    for n in range(SIZE)]  # fmt: skip
+        compare(found, torch.stack(expected))
+
+
+def test_randomness():
+    x = torch.ones(4, 3)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        vmap(lambda a: a + torch.rand(3))(x)
+    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(), lambda a: torch.bernoulli(a / 2),
+                 lambda a: torch.nn.functional.dropout(a, 0.5), lambda a: torch.randint(0, 100, (3,)),
+                 lambda a: torch.randperm(3) + 0 * a):  # fmt: skip
+        torch.manual_seed(3)
+        different = vmap(make, randomness="different")(x)
+        assert different.shape == (4, 3)
+        assert len({tuple(row) for row in different.tolist()}) > 1
+    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(), lambda a: torch.randint(0, 100, (3,))):
+        same = vmap(make, randomness="same")(x)
+        assert len({tuple(row) for row in same.tolist()}) == 1
+    with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):
+        vmap(lambda a: x.normal_(), randomness="different")(x)
+
+
+def test_nesting_and_side_effects():
+    x = torch.arange(6.0).reshape(2, 3)
+    pairs = vmap(lambda a: vmap(lambda b: a * b)(x))(x)
+    np.testing.assert_array_equal(pairs.numpy(), (x[:, None] * x[None]).numpy())
+    y = x.clone()
+    vmap(lambda a: a.add_(1))(y)  # writes show in what was passed
+    assert y.tolist() == (x + 1).tolist()
+    kept = []
+    vmap(lambda a: kept.append(a) or a)(x)
+    with pytest.raises(RuntimeError, match="escaped from inside a function being vmapped"):
+        kept[0] + 1
+
+
+def test_tensors_that_require_grad_pass():
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    out = vmap(lambda a: (a * a).sum())(x)
+    assert out.requires_grad
+    out.sum().backward()
+    assert x.grad.tolist() == (2 * x.detach()).tolist()
+
+
+def test_samples_see_their_own_shape():
+    x = torch.zeros(5, 2, 3)
+
+    def look(a):
+        assert a.shape == (5, 3) and a.ndim == 2 and a.numel() == 15 and len(a) == 5
+        assert a.dim() == 2 and a.size(0) == 5 and a.dtype is torch.float32
+        return a.sum()
+
+    assert vmap(look, in_dims=1)(x).shape == (2,)
+
+
+def test_forward_and_reverse_inside():
+    x, t = torch.linspace(0.1, 1.2, 6).reshape(2, 3), torch.ones(2, 3)
+    found = vmap(lambda a, b: jvp(torch.sin, (a,), (b,))[1])(x, t)
+    np.testing.assert_allclose(found.numpy(), np.cos(x.numpy()), rtol=1e-6)
+    found = vmap(lambda a, b: vjp(torch.sin, a)[1](b)[0])(x, t)
+    np.testing.assert_allclose(found.numpy(), np.cos(x.numpy()), rtol=1e-6)
