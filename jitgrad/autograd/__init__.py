@@ -1,7 +1,7 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
 from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
-from . import function
+from . import function, functional
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
