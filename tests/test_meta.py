@@ -39,6 +39,7 @@ PUBLIC = (
     "jitgrad.nn.functional",
     "jitgrad.nn.init",
     "jitgrad.optim",
+    "jitgrad.profiler",
     "jitgrad.testing",
     "jitgrad.utils.data",
 )

@@ -16,8 +16,6 @@ class _State(threading.local):
     enabled = True  # what every op looks at
     inference = False
     asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
-    levels: tuple[Any, ...] = ()  # transforms at work, outermost first; see ops/lifted.py
-    forward: Any = None  # the level opened by forward_ad
     levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see ops/lifted.py
     forward: Any = None  # the level opened by forward_ad
 

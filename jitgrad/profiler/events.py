@@ -1,0 +1,229 @@
+"""What a profiler found, as lists of events: single runs of functions, or averages over runs alike."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from .recording import FUNCTION, USER, Record
+from .table import build_table, time_text
+
+__all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
+
+
+class DeviceType(enum.Enum):
+    """Where an event took place."""
+
+    CPU = 0
+    CUDA = 1
+
+
+class Interval:
+    """From ``start`` to ``end``, in microseconds since the profiler was started."""
+
+    def __init__(self, start: float, end: float):
+        self.start, self.end = start, end
+
+    def elapsed_us(self) -> float:
+        """How long that is."""
+        return self.end - self.start
+
+
+def _text_of(name: str) -> Any:
+    return property(lambda self: time_text(getattr(self, name)), doc=f"``{name}`` with its unit.")
+
+
+class _Timed:
+    """What both kinds of events tell of times. Kernels on devices are not timed apart."""
+
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+    overload_name = ""
+    node_id = -1
+    use_device: str | None = None
+    device_type = DeviceType.CPU
+    is_async = is_remote = is_legacy = False
+    flops = 0
+    device_time_total = self_device_time_total = device_time = 0.0
+    device_memory_usage = self_device_memory_usage = 0
+
+    @property
+    def cpu_time(self) -> float:
+        """The average time of a run, in microseconds."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    cpu_time_str, cpu_time_total_str = _text_of("cpu_time"), _text_of("cpu_time_total")
+    self_cpu_time_total_str = _text_of("self_cpu_time_total")
+    device_time_str, device_time_total_str = _text_of("device_time"), _text_of("device_time_total")
+    self_device_time_total_str = _text_of("self_device_time_total")
+
+
+class FunctionEvent(_Timed):
+    """One run of a function. Times are microseconds, memory is in bytes, "self" leaves out the children."""
+
+    count = 1
+
+    def __init__(self, number: int, record: Record, origin: int):
+        step = record.name.startswith("ProfilerStep#")
+        self.id, self.trace_name = number, record.name
+        self.name = self.key = "ProfilerStep*" if step else record.name
+        self.time_range = Interval((record.begin - origin) / 1e3, (record.end - origin) / 1e3)
+        self.thread, self.native, self.scope = record.thread, record.native, record.scope
+        self.is_user_annotation = record.scope == USER
+        self.sequence_nr, self.stack, self.input_shapes = record.sequence, record.stack, record.shapes
+        self.self_cpu_memory_usage = record.memory
+        self.cpu_children: list[FunctionEvent] = []
+        self.cpu_parent: FunctionEvent | None = None
+
+    @property
+    def cpu_time_total(self) -> float:
+        """How long it ran."""
+        return self.time_range.elapsed_us()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """How long it ran itself."""
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    @property
+    def cpu_memory_usage(self) -> int:
+        """The bytes allocated less those freed, children included."""
+        return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} device_type={self.device_type} cpu_time={self.cpu_time_str} "
+            f"start_us={self.time_range.start} end_us={self.time_range.end} "
+            f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} seq_nr={self.sequence_nr}>"
+        )
+
+
+class FunctionEventAvg(_Timed):
+    """The sum over runs alike, and by ``cpu_time`` their average."""
+
+    def __init__(self) -> None:
+        self.key: Any = None
+        self.count = 0
+        self.cpu_time_total = self.self_cpu_time_total = 0.0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.input_shapes: Any = None
+        self.stack: list[str] = []
+        self.scope = FUNCTION
+        self.is_user_annotation = False
+        self.cpu_children: list[FunctionEvent] = []
+        self.cpu_parent: FunctionEvent | None = None
+
+    def add(self, other: Any) -> FunctionEventAvg:
+        """Add a run, or an average of others."""
+        if self.key is None:
+            self.key, self.input_shapes = other.key, other.input_shapes
+            self.stack, self.scope = other.stack, other.scope
+            self.is_user_annotation = other.is_user_annotation
+            self.cpu_children, self.cpu_parent = other.cpu_children, other.cpu_parent
+        for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+    __iadd__ = add
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>"
+        )
+
+
+class EventList(list[Any]):
+    """A list of events that can be printed as a table, averaged and exported."""
+
+    def __init__(self, events: Any = (), profile_memory: bool = False):
+        super().__init__(events)
+        self._profile_memory = profile_memory
+
+    @classmethod
+    def of_records(cls, records: list[Record], origin: int, profile_memory: bool = False) -> EventList:
+        """The events of what was recorded since ``origin``, each with its parent and children."""
+        events = [FunctionEvent(k, record, origin) for k, record in enumerate(records, 1)]
+        by_record = {id(record): event for record, event in zip(records, events, strict=True)}
+        for record, event in zip(records, events, strict=True):
+            parent = by_record.get(id(record.parent)) if record.parent is not None else None
+            if parent is not None:
+                event.cpu_parent = parent
+                parent.cpu_children.append(event)
+        return cls(events, profile_memory)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The time of all events, each without its children."""
+        return sum(event.self_cpu_time_total for event in self)
+
+    def table(
+        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55, max_shapes_column_width: int | None = 80, header: str | None = None,
+        top_level_events_only: bool = False, time_unit: str | None = None,
+    ) -> str:  # fmt: skip
+        """The events as a table.
+
+        sort_by: an attribute of events, the largest first (``cpu_time_total``, ``self_cpu_memory_usage``, ``count``,
+        ...); without it in the order in which they began. row_limit: so many rows at most, -1 for all. time_unit:
+        "s", "ms" or "us" for all times. Empty for an empty list.
+        """
+        events: list[Any] = self
+        if sort_by is not None:
+            name = sort_by.replace("cuda", "device").replace("xpu", "device")
+            events = sorted(self, key=lambda event: getattr(event, name), reverse=True)
+        widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
+        return build_table(events, row_limit, widths, header, self._profile_memory, top_level_events_only, time_unit)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def key_averages(
+        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """Events of one name together, if asked for only those of the same input shapes or the same callers."""
+        groups: dict[Any, FunctionEventAvg] = {}
+        for event in self:
+            shapes = str(event.input_shapes) if group_by_input_shapes else ""
+            key = event.key, event.is_user_annotation, shapes, tuple(event.stack[:group_by_stack_n])
+            groups.setdefault(key, FunctionEventAvg()).add(event)
+        for group in groups.values():
+            group.stack = group.stack[:group_by_stack_n]
+            if not group_by_input_shapes:
+                group.input_shapes = ""
+        return EventList(groups.values(), self._profile_memory)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events as one, whose key is "Total"."""
+        total = FunctionEventAvg()
+        for event in self:
+            total.add(event)
+        total.key = "Total"
+        return total
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """What ``export_stacks`` can write."""
+        return [f"self_{device}_time_total" for device in ("cpu", "cuda", "xpu", "privateuse1")]
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write a line for each event with a stack: its callers, outermost first, and the metric in microseconds.
+
+        That is what flame graph tools read. ValueError for another metric.
+        """
+        if metric not in self.supported_export_stacks_metrics():
+            raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}")
+        blanks = str.maketrans(" ;\t\n", "____")
+        with open(path, "w", encoding="utf-8") as file:
+            for event in self:
+                value = int(event.self_cpu_time_total) if metric == "self_cpu_time_total" else 0
+                if event.stack and value > 0:
+                    file.write(";".join(s.translate(blanks) for s in reversed(event.stack)) + f" {value}\n")
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the events as JSON that chrome://tracing and Perfetto show."""
+        from .trace import write_trace
+
+        write_trace(path, self, {})
