@@ -8,21 +8,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from operator import attrgetter
 from typing import Any
 
-from ..ops.accumulate import add_into, add_new, own_copy
+from ..ops.accumulate import accumulated, add_into, add_new, first_grad, own_copy
 from ..tensor import Tensor
 from .grad_mode import state as grad_state
-from .node import AccumulateGrad, Edge, Node
+from .node import AccumulateGrad, Edge, LeafHooks, Node
+from .tensor_hooks import call_after_hooks, call_node_hooks, call_tensor_hooks
 
-__all__ = ["observers", "run"]
+__all__ = ["current_task", "observers", "queue_callback", "run"]
 
-# Called with (node, "before" or "after", gradients) around every node: NaN checks, timing, traces.
-observers: list[Callable[[Node, str, Sequence[Tensor | None]], None]] = []
+Gradients = Sequence[Tensor | None]
+# Called with (node, "before" or "after", gradients) around every node, or with (node, "error", what arrived) where
+# one raises: NaN checks, timing, traces.
+observers: list[Callable[[Node, str, Gradients], None]] = []
 _leaf_lock = threading.Lock()
 _by_number = attrgetter("sequence_number")
 Key = Node | Edge
+
+
+class _Thread(threading.local):
+    """What runs in this thread: the innermost task, and how many runs are inside each other."""
+
+    task: Task | None = None
+    depth = 0
+
+
+_thread = _Thread()
+_DEPTH = 25  # runs within runs, before the next one gets a thread, and with it a stack, of its own
 
 
 def run(
@@ -35,21 +50,76 @@ def run(
     ``rules`` runs nodes' rules instead of their kernels, as ``create_graph`` does, and writes into no
     gradient: for gradients that are more than plain tensors.
     """
-    task = _Task(keep_graph, create_graph, wanted, accumulate, rules)
-    before = grad_state.enabled
-    grad_state.enabled = create_graph and not grad_state.inference
+    task = Task(keep_graph, create_graph, wanted, accumulate, rules)
+    if _thread.depth < _DEPTH:
+        _run_here(task, roots, gradients)
+    else:
+        _run_on_new_thread(task, roots, gradients)
+    return [task.captured.get(_key(e)) for e in wanted] if wanted is not None else []
+
+
+def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
+    before, outer = grad_state.enabled, _thread.task
+    grad_state.enabled = task.create
+    _thread.task = task
+    _thread.depth += 1
     try:
         task.run(roots, gradients)
+        grad_state.enabled = before
+        for callback in task.callbacks:  # which may queue others
+            callback()
     finally:
         grad_state.enabled = before
-    return [task.captured.get(_key(e)) for e in wanted] if wanted is not None else []
+        _thread.task = outer
+        _thread.depth -= 1
+
+
+def _run_on_new_thread(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
+    """Run with the modes of this thread on another, whose stack is empty, and wait for it."""
+    modes, done = dict(vars(grad_state)), Future[None]()
+
+    def work() -> None:
+        vars(grad_state).update(modes)
+        try:
+            done.set_result(_run_here(task, roots, gradients))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work).start()
+    done.result()
+
+
+def current_task() -> Task | None:
+    """The run of the engine that this thread is in, the innermost one."""
+    return _thread.task
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call ``callback()`` at the end of the backward that is running; RuntimeError if none is."""
+    if _thread.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    _thread.task.callbacks.append(callback)
 
 
 def _key(edge: Edge) -> Key:
     return edge[0] if edge[0].n_outputs == 1 else edge
 
 
-class _Task:
+def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradients) -> Gradients:
+    """What hooks make of a node's gradients; they see one per entry of ``next_functions``, of numbers None."""
+    places: list[int] = []
+    count = 0
+    for shown in node.next_functions:
+        is_edge = count < len(node.edges) and shown == (node.edges[count] or (None, 0))
+        places.append(count if is_edge else -1)
+        count += is_edge
+    seen = [results[k] if k >= 0 else None for k in places]
+    found = call_node_hooks(hooks, seen, grads)
+    by_edge = {k: g for k, g in zip(places, found, strict=True) if k >= 0}
+    return [by_edge.get(k) for k in range(len(node.edges))]
+
+
+class Task:
     """One run of the engine: gradients that wait for their node, and which of them are owned."""
 
     def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool):
@@ -60,13 +130,16 @@ class _Task:
         self.leaves: dict[Node, int] = {}
         self.captured: dict[Key, Tensor | None] = {}
         self.wanted = {_key(e) for e in wanted} if wanted is not None else None
-        self.needed: set[Node] | None = None
+        self.wanted_nodes = {e[0] for e in wanted or ()}
+        self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
+        self.seen: set[Node] = set()
+        self.callbacks: list[Callable[[], Any]] = []
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         nodes = self.reach(root[0] for root in roots)
         nodes.sort(key=_by_number, reverse=True)
         if self.wanted is not None:
-            self.needed = self.find_needed(nodes)
+            nodes = self.restrict(nodes, roots)
         for root, gradient in zip(roots, gradients, strict=True):
             self.deliver(root, gradient, fresh=False)
         if self.wanted is not None or observers:
@@ -74,6 +147,12 @@ class _Task:
                 self.step(node)
         else:
             self.sweep(nodes)
+
+    def will_run(self, node: Node) -> bool:
+        """Whether this run computes gradients of the node's outputs."""
+        if self.wanted is None:
+            return node in self.seen or node in self.leaves
+        return node in (self.needed or ()) or node in self.wanted_nodes
 
     def sweep(self, nodes: list[Node]) -> None:
         """The common road of ``step``: nodes with one output and no hooks, nothing observed."""
@@ -84,7 +163,7 @@ class _Task:
                 continue
             grad = waiting.pop(node, None)
             if grad is None:
-                self.skip(node)
+                self.step(node)
                 continue
             results = node.vjp_recorded(grad) if rules else node.vjp(grad)
             if not keep:
@@ -102,7 +181,7 @@ class _Task:
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """All op nodes that lie behind the roots; counts what each leaf has to wait for."""
-        leaves, seen, stack = self.leaves, set(), []
+        leaves, seen, stack = self.leaves, self.seen, []
         for node in roots:
             if type(node) is AccumulateGrad:
                 leaves[node] = leaves.get(node, 0) + 1
@@ -124,82 +203,87 @@ class _Task:
                     stack.append(target)
         return nodes
 
-    def find_needed(self, nodes: list[Node]) -> set[Node]:
-        """The nodes that have to run so that gradients reach the wanted edges."""
-        wanted_nodes = {k[0] if isinstance(k, tuple) else k for k in self.wanted or ()}
-        needed: set[Node] = set()
+    def restrict(self, nodes: list[Node], roots: Sequence[Edge]) -> list[Node]:
+        """The nodes that lead to the wanted edges, and those whose gradients are wanted; counts leaves anew."""
+        wanted, leaves = self.wanted_nodes, {}
+        # To accumulate is an op's last step: it runs. To capture a gradient is done before.
+        needed = {n for n in nodes if n in wanted} if self.accumulate else set()
         for node in reversed(nodes):
-            if any(e is not None and (e[0] in wanted_nodes or e[0] in needed) for e in node.edges):
+            if any(e is not None and (e[0] in wanted or e[0] in needed) for e in node.edges):
                 needed.add(node)
-        return needed
+        for edge in (*roots, *(e for n in needed for e in n.edges)):
+            if edge is not None and type(edge[0]) is AccumulateGrad and edge[0] in wanted:
+                leaves[edge[0]] = leaves.get(edge[0], 0) + 1
+        self.needed, self.leaves = needed, leaves
+        return [n for n in nodes if n in needed or n in wanted]
 
     def step(self, node: Node) -> None:
-        """Run one op node, if a gradient has reached it."""
-        grads = self.collect(node)
-        if grads is None:
-            self.skip(node)
-            return
-        if node.tensor_hooks or node.retained or (self.wanted is not None):
-            grads = self.prepare(node, grads)
+        """Run one op node with all that may be attached to it."""
+        grads: Gradients = self.collect(node)
+        if self.wanted is not None and node in self.wanted_nodes and not self.accumulate:
             if self.needed is not None and node not in self.needed:
-                self.skip(node)
+                self.capture(node, self.tensor_hooks(node, grads))
                 return
+            self.capture(node, grads)
         results = self.evaluate(node, grads)
         if not self.keep:
             node.release()
-        fresh = node.fresh
         first = grads[0]
         for edge, grad in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
             if grad is None:
                 self.settle(edge[0])
-            else:
-                self.deliver(edge, grad, fresh and grad is not first and grad._base is None)
+            elif self.needed is None or edge[0] in self.needed or edge[0] in self.wanted_nodes:
+                self.deliver(edge, grad, node.fresh and grad is not first and grad._base is None)
 
-    def collect(self, node: Node) -> list[Tensor | None] | None:
+    def collect(self, node: Node) -> list[Tensor | None]:
         if node.n_outputs == 1:
-            grad = self.waiting.pop(node, None)
-            return None if grad is None else [grad]
-        grads = [self.waiting.pop((node, k), None) for k in range(node.n_outputs)]
-        return grads if any(g is not None for g in grads) else None
+            return [self.waiting.pop(node, None)]
+        return [self.waiting.pop((node, k), None) for k in range(node.n_outputs)]
 
-    def skip(self, node: Node) -> None:
-        """No gradient here: leaves behind this node need not wait for it."""
-        for edge in node.edges:
-            if edge is not None:
-                self.settle(edge[0])
-
-    def prepare(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-        """Tensor hooks, retained gradients and captures, for each output that has a gradient."""
+    def capture(self, node: Node, grads: Gradients) -> None:
         for k, grad in enumerate(grads):
-            if grad is None:
-                continue
-            for hook in list((node.tensor_hooks or {}).get(k, {}).values()):
-                grad = _hooked(hook, grad)
-            grads[k] = grad
-            if node.retained and k in node.retained:
-                self.retain(node.retained[k](), grad)
             key = _key((node, k))
             if self.wanted is not None and key in self.wanted:
                 self.captured[key] = grad
-        return grads
 
-    def retain(self, tensor: Tensor | None, grad: Tensor) -> None:
-        if tensor is not None and self.accumulate:
-            tensor._grad = own_copy(grad) if tensor._grad is None else add_new(tensor._grad, grad)
-
-    def evaluate(self, node: Node, grads: list[Tensor | None]) -> tuple[Tensor | None, ...]:
-        for observer in observers:
-            observer(node, "before", grads)
-        for hook in list((node.pre_hooks or {}).values()):
-            grads = list(hook(tuple(grads)) or grads)
-        results = node.vjp_recorded(*grads) if self.rules else node.vjp(*grads)
-        for hook in list((node.post_hooks or {}).values()):
-            results = hook(results, tuple(grads)) or results
-        for observer in observers:
-            observer(node, "after", results)
+    def evaluate(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
+        """Hooks and the node itself; where anything fails, observers hear of it first."""
+        try:
+            grads = self.tensor_hooks(node, grads)
+            for observer in list(observers):
+                observer(node, "before", grads)
+            if node.pre_hooks:
+                grads = call_node_hooks(node.pre_hooks, grads)
+            results = self.vjp(node, grads)
+            if node.post_hooks:
+                results = _after_node_hooks(node, node.post_hooks, results, tuple(grads))
+            for observer in list(observers):
+                observer(node, "after", results)
+        except BaseException:
+            for observer in list(observers):
+                observer(node, "error", grads)
+            raise
         return results
+
+    def vjp(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
+        if not node.runs_without_gradient and all(g is None for g in grads):
+            return (None,) * len(node.edges)
+        return node.vjp_recorded(*grads) if self.rules else node.vjp(*grads)
+
+    def tensor_hooks(self, node: Node, grads: Gradients) -> Gradients:
+        """The gradients as the hooks of the node's outputs leave them; those to be retained are kept."""
+        if not node.tensor_hooks and not node.retained:
+            return grads
+        grads = list(grads)
+        for k, hooks in list((node.tensor_hooks or {}).items()):
+            grads[k] = call_tensor_hooks(hooks, grads[k])
+        for k, reference in list((node.retained or {}).items()):
+            tensor, grad = reference(), grads[k]
+            if tensor is not None and grad is not None:
+                tensor._grad = own_copy(grad) if tensor._grad is None else add_new(tensor._grad, grad)
+        return grads
 
     def deliver(self, edge: Edge, grad: Tensor, fresh: bool) -> None:
         """Add a gradient to what waits at ``edge``: kept, then summed anew, then added in place."""
@@ -224,45 +308,39 @@ class _Task:
 
     def settle(self, node: Node) -> None:
         """One contribution less to wait for; the last one lets a leaf accumulate."""
-        if type(node) is not AccumulateGrad:
+        if type(node) is not AccumulateGrad or node not in self.leaves:
             return
         self.leaves[node] -= 1
         if self.leaves[node] == 0:
-            grad = self.waiting.pop(node, None)
-            if grad is not None:
-                self.finish_leaf(node, grad, fresh=node in self.owned)
+            self.finish_leaf(node, self.waiting.pop(node, None), fresh=node in self.owned)
 
-    def finish_leaf(self, node: AccumulateGrad, grad: Tensor, fresh: bool) -> None:
+    def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, fresh: bool) -> None:
+        """Everything for this leaf has arrived (or nothing has): hooks, then capture, then ``.grad``."""
         variable = node.variable
         if variable is None:  # the user dropped the leaf: nobody can read its .grad
             return
-        for hook in list((variable._leaf_hooks or {}).values()):
-            hooked = _hooked(hook, grad)
-            fresh = fresh and hooked is grad
-            grad = hooked
+        hooks: LeafHooks | None = variable._leaf_hooks
+        if hooks is not None and hooks.before:
+            grad, fresh = call_tensor_hooks(hooks.before, grad), False  # hooks may have kept it
         if self.wanted is not None and node in self.wanted:
             self.captured[node] = grad
-        if not self.accumulate or (self.wanted is not None and node not in self.wanted):
+        if not self.accumulate:
             return
-        for pre_hook in list((node.pre_hooks or {}).values()):
-            grad = (pre_hook((grad,)) or (grad,))[0]
-        with _leaf_lock:  # two threads may end in one leaf
-            self.accumulate_into(variable, grad, fresh)
-        for post_hook in list((node.post_hooks or {}).values()):
-            post_hook((), (grad,))
-        for tensor_hook in list((variable.__dict__.get("_post_accumulate_hooks") or {}).values()):
-            tensor_hook(variable)
+        if node.pre_hooks:
+            (grad,), fresh = call_node_hooks(node.pre_hooks, (grad,)), False
+        if grad is not None:
+            with _leaf_lock:  # two threads may end in one leaf
+                self.accumulate_into(variable, grad, fresh)
+            if hooks is not None and hooks.after:
+                call_after_hooks(hooks.after, variable)
+        if node.post_hooks:
+            call_node_hooks(node.post_hooks, (), (grad,))
 
     def accumulate_into(self, variable: Tensor, grad: Tensor, fresh: bool) -> None:
         there = variable._grad
         if there is None:
-            variable._grad = grad if self.create or (fresh and not self.rules and grad._layout.contiguous) else own_copy(grad)
+            variable._grad = first_grad(variable, grad, fresh and not self.rules)
         elif self.rules:
             variable._grad = add_new(there, grad)
         else:
-            add_into(there, grad)
-
-
-def _hooked(hook: Callable[[Tensor], Any], grad: Tensor) -> Tensor:
-    result = hook(grad)
-    return grad if result is None else result
+            accumulated(there, grad)

@@ -92,6 +92,7 @@ class BackwardCFunction(Node, FunctionCtx):
     """The node of a Function's call, and the ``ctx`` of that call. Each Function has a subclass."""
 
     fresh = False
+    runs_without_gradient = True
     needs_input_grad: tuple[bool, ...] = ()
     _forward_cls: ClassVar[Any]
     _materialize_non_diff_grads = True

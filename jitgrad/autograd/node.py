@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from ..hooks import RemovableHandle, add_hook
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-__all__ = ["FREED", "AccumulateGrad", "Edge", "Node", "edge_of", "modified", "next_sequence_number"]
+__all__ = [
+    "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number", "witness",
+    "witnesses",
+]  # fmt: skip
 
 Edge = tuple["Node", int]
 next_sequence_number = itertools.count().__next__
@@ -26,6 +32,16 @@ FREED = (
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward."
 )
+
+# Called with every new node, once it holds its edges and what it saves: hooks on saved tensors, anomaly mode.
+# Recorders test the list and call ``witness``, so that while it is empty nothing is called at all.
+witnesses: list[Callable[[Node], None]] = []
+
+
+def witness(node: Node) -> None:
+    """Show a new node to whoever asked to see them."""
+    for see in list(witnesses):
+        see(node)
 
 
 class Node:
@@ -45,10 +61,12 @@ class Node:
     fresh = True
     # Whether the engine must look closer: several outputs, hooks, retained gradients, or a leaf.
     special = False
-    tensor_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
+    # Whether ``vjp`` is to be called even if no gradient has arrived at any output.
+    runs_without_gradient = False
+    tensor_hooks: dict[int, OrderedDict[int, Callable[..., Any]]] | None = None
     retained: dict[int, Any] | None = None
-    pre_hooks: dict[int, Callable[..., Any]] | None = None
-    post_hooks: dict[int, Callable[..., Any]] | None = None
+    pre_hooks: OrderedDict[int, Callable[..., Any]] | None = None
+    post_hooks: OrderedDict[int, Callable[..., Any]] | None = None
 
     def name(self) -> str:
         """The node's printed name."""
@@ -66,6 +84,46 @@ class Node:
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
         return self.__dict__.setdefault("_metadata", {})
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow through this node: always."""
+        return True
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)``, two tuples, whenever this node has run.
+
+        It may return a tuple that takes the place of ``grad_inputs``. Returns a handle with ``remove()``.
+        """
+        self.special = True
+        if self.post_hooks is None:
+            self.post_hooks = OrderedDict()
+        return add_hook(self.post_hooks, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)``, a tuple, whenever this node is about to run.
+
+        It may return a tuple that takes the place of ``grad_outputs``. Returns a handle with ``remove()``.
+        """
+        self.special = True
+        if self.pre_hooks is None:
+            self.pre_hooks = OrderedDict()
+        return add_hook(self.pre_hooks, fn)
+
+    def _register_hook_dict(self, hooks: OrderedDict[int, Callable[..., Any]]) -> None:
+        """Call the hooks of a dictionary that somebody else keeps on the gradient of output 0."""
+        self.special = True
+        if self.tensor_hooks is None:
+            self.tensor_hooks = {}
+        self.tensor_hooks[0] = hooks
+
+    def _sequence_nr(self) -> int:
+        """The number by which the engine orders nodes: those made later are larger."""
+        return self.sequence_number
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Change the number; it must stay larger than those of the nodes that gradients go to."""
+        self.sequence_number = number
 
     def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients of the inputs, given those of the outputs; nothing is recorded."""
@@ -109,15 +167,28 @@ def modified(tensor: Tensor, version: int, node: Node) -> str:
     )
 
 
+class LeafHooks:
+    """The hooks of a leaf: those before its gradient is added to ``.grad`` and those after, and its node, weakly."""
+
+    __slots__ = ("after", "before", "node")
+
+    def __init__(self) -> None:
+        self.before: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.after: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.node: Callable[[], AccumulateGrad | None] | None = None
+
+
 class AccumulateGrad(Node):
     """The node of a leaf: adds what arrives to the leaf's ``.grad``.
 
     The leaf holds its node, the node only a weak reference to the leaf: no cycle, and no new node
-    per op. A leaf that the user has dropped takes its ``.grad`` with it.
+    per op. A leaf that the user has dropped takes its ``.grad`` with it. Once a leaf has hooks it is the
+    other way round: they have to be called even where only the graph is left.
     """
 
-    sequence_number = 1 << 62
+    sequence_number = (1 << 64) - 1
     special = True
+    _kept: Tensor | None = None
 
     def __init__(self, variable: Tensor):
         self._variable = weakref.ref(variable)
@@ -134,6 +205,11 @@ class AccumulateGrad(Node):
     def release(self) -> None:
         """A leaf keeps nothing that could be freed."""
 
+    def _register_hook_dict(self, hooks: OrderedDict[int, Callable[..., Any]]) -> None:
+        variable = self.variable
+        if variable is not None:
+            leaf_hooks(variable).before = hooks
+
 
 def edge_of(tensor: Tensor) -> Edge | None:
     """Return where gradients of ``tensor`` go: its op's node, its leaf's node, or None."""
@@ -141,6 +217,31 @@ def edge_of(tensor: Tensor) -> Edge | None:
         return tensor._edge
     if not tensor._requires_grad:
         return None
-    if tensor._leaf_edge is None:
-        tensor._leaf_edge = (AccumulateGrad(tensor), 0)
-    return tensor._leaf_edge
+    if tensor._leaf_edge is not None:
+        return tensor._leaf_edge
+    edge = (AccumulateGrad(tensor), 0)
+    if tensor._leaf_hooks is None:
+        tensor._leaf_edge = edge
+        return edge
+    return _edge_of_hooked(tensor, edge)
+
+
+def leaf_hooks(leaf: Tensor) -> LeafHooks:
+    """The hooks of a leaf. From the first on its node holds the leaf, and the leaf its node weakly."""
+    hooks: LeafHooks | None = leaf._leaf_hooks
+    if hooks is None:
+        hooks = leaf._leaf_hooks = LeafHooks()
+        if leaf._leaf_edge is not None:
+            node = leaf._leaf_edge[0]
+            node._kept, hooks.node = leaf, weakref.ref(node)
+            leaf._leaf_edge = None
+    return hooks
+
+
+def _edge_of_hooked(leaf: Tensor, new: tuple[AccumulateGrad, int]) -> Edge:
+    hooks: LeafHooks = leaf._leaf_hooks
+    node = hooks.node() if hooks.node is not None else None
+    if node is not None:
+        return (node, 0)
+    new[0]._kept, hooks.node = leaf, weakref.ref(new[0])
+    return new

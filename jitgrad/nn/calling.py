@@ -141,7 +141,7 @@ class _BackwardWatch:
         self.input_count = len(args)
         args, self.input_places, node = _through_one_node(args)
         if node is not None:
-            node.special, node.post_hooks = True, {0: self._inputs_done}
+            node.register_hook(self._inputs_done)
         return args
 
     def outputs(self, result: Any) -> Any:
@@ -155,7 +155,7 @@ class _BackwardWatch:
         results, self.output_places, node = _through_one_node(result if isinstance(result, tuple) else (result,))
         if node is not None:
             self.output_count = len(results)
-            node.special, node.pre_hooks = True, {0: self._outputs_arrived}
+            node.register_prehook(self._outputs_arrived)
         return results if isinstance(result, tuple) else results[0]
 
     def _outputs_arrived(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:

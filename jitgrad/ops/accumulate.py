@@ -2,23 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..layout import Layout, cache, intern
 from ..tensor import Tensor
+from .copy import in_layout
+from .plan import is_dense
 from .publish import OPERATIONS
 from .registry import FUNCTIONS
 
-__all__ = ["add_into", "add_new", "own_copy"]
+__all__ = ["accumulated", "add_into", "add_new", "first_grad", "own_copy"]
+
+_ADD = OPERATIONS["add"]
+_writes: dict[Any, Any] = cache()
+add_new = _ADD.function  # the sum out of place; recorded when the engine builds a graph
 
 
 def add_into(buffer: Tensor, grad: Tensor) -> None:
     """Add ``grad`` to a buffer that nobody else reads."""
-    OPERATIONS["add"].write(buffer, grad)
+    write = _writes.get((buffer._layout, grad._layout))
+    if write is None:
+        _ADD.write(buffer, grad)
+        _writes[buffer._layout, grad._layout] = _ADD.writes[buffer._layout, grad._layout].forward.write
+    else:
+        write(buffer, grad, buffer._data)
+        buffer._counter[0] += 1
 
 
-def add_new(a: Tensor, b: Tensor) -> Tensor:
-    """Sum out of place; recorded when the engine builds a graph."""
-    return OPERATIONS["add"].function(a, b)
+def accumulated(there: Tensor, grad: Tensor) -> None:
+    """Add ``grad`` to a leaf's ``.grad`` in place, as the user sees it."""
+    if there._layout is grad._layout and there._layout.contiguous:
+        add_into(there, grad)
+    else:
+        there.add_(grad)
 
 
 def own_copy(grad: Tensor) -> Tensor:
-    """A copy that may become ``.grad``."""
+    """A copy that may be kept."""
     return FUNCTIONS["clone"](grad)
+
+
+def first_grad(leaf: Tensor, grad: Tensor, fresh: bool) -> Tensor:
+    """What becomes a leaf's ``.grad``: strides like the leaf's if it has no gaps, row-major otherwise.
+
+    ``fresh``: nobody else holds the gradient, so that it may be taken as it is.
+    """
+    own, given = leaf._layout, grad._layout
+    if own.contiguous or not is_dense(own):
+        if given.contiguous:
+            return grad if fresh else own_copy(grad)
+        wished = intern(given.numpy_dtype, given.shape, None, given.device)
+    elif given.strides == own.strides:
+        return grad if fresh else own_copy(grad)
+    else:
+        wished = intern(given.numpy_dtype, given.shape, own.strides, given.device)
+    return in_layout(grad, wished) if not grad._requires_grad else _recorded_copy(grad, wished)
+
+
+def _recorded_copy(grad: Tensor, layout: Layout) -> Tensor:
+    return own_copy(grad) if grad._layout.strides == layout.strides else FUNCTIONS["empty_like"](grad).copy_(grad)
