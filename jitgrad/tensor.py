@@ -107,7 +107,15 @@ class Tensor:
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {_kind(value)}")
+        if self._requires_grad and value._layout.dtype.category < 2:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._data, self._layout = value._data, value._layout
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     @property
     def _version(self) -> int:
@@ -141,12 +149,14 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if self._edge is not None and not value:
-            raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a "
-                "computed variable in a subgraph that doesn't require differentiation use "
+        if type(value) is not bool:
+            raise RuntimeError("requires_grad must be a bool")
+        if self._edge is not None:
+            hint = "" if value else (
+                " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
+            raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
         if value and self._layout.dtype.category < 2:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if value:
@@ -162,7 +172,8 @@ class Tensor:
             )
         if requires_grad and self._layout.dtype.category < 2:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        self.requires_grad = requires_grad
+        if self._edge is None or not requires_grad:
+            self.requires_grad = requires_grad
         return self
 
     @property

@@ -253,3 +253,57 @@ def test_errors(call, words):
     with pytest.raises(RuntimeError) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_views_that_went_stale_do_not_hinder_later_writes():
+    x = leaf(3, 2) * 1
+    part = x.split(1)[0]
+    x.add_(1)
+    x.mul_(2)
+    assert part.requires_grad and not part.is_leaf
+    with pytest.raises(RuntimeError, match="Output 0 of Split is a view and its base or another view"):
+        part.grad_fn
+
+
+def test_parts_of_one_of_several_views_are_no_better():
+    first = (leaf(3, 2) * 1).split(1)[0]
+    with pytest.raises(RuntimeError, match="Output 0 of Select is a view and is being modified inplace"):
+        first[0].add_(1)
+
+
+def test_a_source_that_overlaps_without_gaps_is_refused():
+    x = torch.arange(6.0)
+    for write in (lambda: x[1:].copy_(x[:-1]), lambda: x[1:].add_(x[:-1]), lambda: x[1:].lerp_(x[:-1], 0.5)):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer"):
+            write()
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_ops_computed_anew_take_a_place_in_history():
+    x, y, fixed = leaf(3, 3), leaf(3, seed=1), leaf(3, 3, seed=2).detach()
+
+    def function(x, y):
+        z = x * 2
+        z.cumsum_(0)
+        z[1:].addmm_(x[1:].sin(), fixed)
+        z[0].addmv_(fixed, y)
+        z.t_().cumprod_(1)
+        z.float_power_(2)
+        return z
+
+    assert gradcheck(function, (x, y))
+    assert function(x, y).grad_fn.name() == "PowBackward0"
+
+
+def test_comparisons_in_place_are_constant():
+    x = leaf(3)
+    z = (x * 1).gt_(0)
+    assert z.grad_fn.name() == "GtBackward0"
+    z.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_index_fill_with_a_tensor():
+    x, y = leaf(3, 2), leaf(seed=1)
+    assert gradcheck(lambda x, y: x.index_fill(0, torch.tensor([2, 0, 2]), y), (x, y))
+    assert (x * 1).index_fill_(0, torch.tensor([1]), y).grad_fn.name() == "IndexFillBackward1"

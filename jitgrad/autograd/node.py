@@ -8,6 +8,7 @@ that nobody needs dies by reference count.
 from __future__ import annotations
 
 import itertools
+import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 __all__ = [
-    "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number", "witness",
-    "witnesses",
+    "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number",
+    "short_name", "witness", "witnesses",
 ]  # fmt: skip
 
 Edge = tuple["Node", int]
@@ -153,12 +154,17 @@ class Node:
         return saved
 
 
+def short_name(node: Node) -> str:
+    """A node's name as errors have it: "Mul" for MulBackward0, "Fill2" for FillBackward2."""
+    return re.sub(r"Backward(0?|(\d+))$", r"\2", node.name())
+
+
 def modified(tensor: Tensor, version: int, node: Node) -> str:
     """The words for a saved tensor that was written to; ``node`` saved it, perhaps as its own output."""
     title = tensor.type().replace("jitgrad.", "torch.")
     shape = ", ".join(map(str, tensor.shape))
     edge = tensor._edge or ((node, 0) if node.is_output(tensor) else None)
-    source = f", which is output {edge[1]} of {edge[0].name().split('Backward')[0]}," if edge else ""
+    source = f", which is output {edge[1]} of {short_name(edge[0])}," if edge else ""
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{title} [{shape}]]{source} is at version {tensor._counter[0]}; expected version {version} "

@@ -21,7 +21,7 @@ from ..ops.structured import Structured
 from ..ops.view_errors import stale_message
 from ..tensor import Tensor, wrap
 from .grad_mode import state as grad_state
-from .node import Edge, Node, edge_of, next_sequence_number
+from .node import FREED, Edge, Node, edge_of, next_sequence_number
 
 __all__ = ["CopySlices", "Place"]
 
@@ -122,6 +122,8 @@ class CopySlices(Node):
         return self._split(g, self.writer.vjp_recorded)
 
     def _split(self, g: Tensor, through: Any) -> tuple[Any, ...]:
+        if self.saved is None:
+            raise RuntimeError(FREED)
         part, *others = through(self.place(g))
         if self.edges[0] is None:
             return (None, *others)
@@ -130,18 +132,23 @@ class CopySlices(Node):
         return (CopySlice.apply(g, part, self.place), *others)
 
     def release(self) -> None:
-        """Drop what the writer saved."""
+        """Drop what the writer saved; a second backward raises even where it saved nothing."""
         self.writer.release()
+        self.saved = None
 
 
 # -- after a write ------------------------------------------------------------------------------------
 
 
-def rebase(self: Tensor, edge: Edge, before: Any = None) -> None:
+def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
     """Make ``edge`` the history of a tensor that was written to, and of the base it is a view of.
 
-    ``before`` is its edge before the write, if that has been replaced already.
+    ``before`` is its edge before the write, if that has been replaced already. Without an edge, this is a
+    view of which only the shape has changed: the other views of its base see a new version of it.
     """
+    if edge is None:
+        _refresh(self._base, self)
+        return
     _count_back(edge[0], self._counter)
     base = self._base
     if base is None:
@@ -175,11 +182,11 @@ def _move(tensor: Tensor, edge: Edge, before: Any) -> None:
     tensor._edge, tensor._requires_grad = edge, True
 
 
-def _refresh(base: Tensor) -> None:
+def _refresh(base: Tensor, but: Tensor | None = None) -> None:
     """Give each living view of ``base`` its place in what ``base`` is now."""
     for reference in list(base._views or ()):
         view = reference()
-        if view is None:
+        if view is None or view is but or type(view) is StaleView:
             continue
         if view._view_kind:
             view._stale, view.__class__ = stale_message(view), StaleView

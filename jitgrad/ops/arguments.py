@@ -16,8 +16,8 @@ from ..tensor import Tensor, address
 from .view_errors import check_view_kind
 
 __all__ = [
-    "NUMBERS", "check_category", "check_devices", "check_inplace_target", "check_kernel", "check_result_cast", "number",
-    "overlaps",
+    "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
+    "check_memory", "check_result_cast", "number", "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.generic)
@@ -104,10 +104,17 @@ def repeating(layout: Layout) -> bool:
 
 
 def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) -> None:
-    """A leaf that requires grad must not be written to while recording.
+    """What is written to must be able to take a new history.
 
-    Nor must memory that repeats, as an expanded tensor's does, unless the op ``repeats`` itself.
+    Nor must its memory repeat, as an expanded tensor's does, unless the op ``repeats`` itself.
     """
+    check_history(target, record)
+    if not repeats:
+        check_memory(target)
+
+
+def check_history(target: Tensor, record: bool) -> None:
+    """A leaf that requires grad must not be written to while recording, nor some kinds of views."""
     if target._view_kind and (record or (grad_state.enabled and target._base._requires_grad)):
         check_view_kind(target)
     if record and target._requires_grad:
@@ -118,7 +125,11 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_write(target)
-    if not repeats and repeating(target._layout):
+
+
+def check_memory(target: Tensor) -> None:
+    """Memory that several elements share must not be written to."""
+    if repeating(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

@@ -16,7 +16,7 @@ from ..kernels.any_zero import any_zero
 from ..kernels.launch import launch
 from ..tensor import Tensor, method
 from . import create
-from .arguments import NUMBERS, check_result_cast
+from .arguments import NUMBERS, check_inplace_target, check_result_cast
 from .copy import contiguous
 from .publish import OPERATIONS
 from .registry import FUNCTIONS, public
@@ -194,7 +194,7 @@ class _Underived(Node):
     op = ""
 
     def vjp(self, *grads: Any) -> Any:
-        raise RuntimeError(f"derivative for aten::{self.op} is not implemented")
+        raise RuntimeError(f"derivative for {self.op} is not implemented")
 
 
 _Underived.__name__ = _Underived.__qualname__ = "NotImplemented"
@@ -216,9 +216,14 @@ def floor_divide(input: Any, other: Any, *, into: Any = None) -> Tensor:
     """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
     _refuse_zero(input, other)
     if into is not None:
-        return apply("div_floor", input, other, into=into)
+        recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
+        if not recorded:
+            return apply("div_floor", input, other, into=into)
+        check_inplace_target(input, True)
+        apply("div_floor", input.detach(), other.detach() if isinstance(other, Tensor) else other, into=into)
+        return underived("aten::floor_divide_", input, input, other)
     plain = [o.detach() if isinstance(o, Tensor) else o for o in (input, other)]
-    return underived("floor_divide", apply("div_floor", *plain), input, other)
+    return underived("aten::floor_divide", apply("div_floor", *plain), input, other)
 
 
 # -- powers and others by kind of operand ---------------------------------------------------------

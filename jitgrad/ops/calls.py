@@ -175,6 +175,11 @@ class ElementwiseNode(Node):
         return results if len(wanted.names) == len(wanted.place) else [results[k] if k >= 0 else None
                                                                         for k in wanted.place]  # fmt: skip
 
+    def release(self) -> None:
+        """Drop what was saved; PyTorch saves the number of a product or quotient as a tensor, too."""
+        if self.saved or (self.wanted.scalar_names and self.wanted.call.op.grad_name in _WRAPPING):
+            self.saved = None
+
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""
         names = zip(self.wanted.saves, self.saved or (), strict=False)

@@ -79,16 +79,16 @@ _LOSES_GRADIENT = (
 )
 
 
-def _scalar(x: Tensor) -> Any:
+def _scalar(x: Tensor, warn: bool = True) -> Any:
     if x._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if x._requires_grad:
+    if warn and x._requires_grad:
         warnings.warn(_LOSES_GRADIENT, UserWarning, stacklevel=3)
     return x.item()
 
 
-def _real(x: Tensor) -> Any:
-    value = _scalar(x)
+def _real(x: Tensor, warn: bool = True) -> Any:
+    value = _scalar(x, warn)
     if isinstance(value, complex):
         if value.imag != 0:
             raise RuntimeError("value cannot be converted to type double without overflow")
@@ -101,7 +101,7 @@ def _to_float(self: Tensor) -> float:
 
 
 def _to_int(self: Tensor) -> int:
-    return int(_real(self))
+    return int(_real(self, warn=False))
 
 
 def _to_complex(self: Tensor) -> complex:

@@ -17,8 +17,9 @@ from ..tensor import Tensor
 from .arguments import (
     check_category,
     check_devices,
-    check_inplace_target,
+    check_history,
     check_kernel,
+    check_memory,
     check_result_cast,
     number,
     overlaps,
@@ -64,6 +65,8 @@ class ElementwiseOp:
                 numbers.append(operand)
         if grad_state.levels and (lifted := outermost(tensors)) is not None:
             return lifted.elementwise(lifted._level, self, operands, into is not None)
+        if into is not None:
+            check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
         full_key = (*key, into)
         call = self.calls.get(full_key)
         if call is None:
@@ -87,7 +90,7 @@ class ElementwiseOp:
         """Write the result into the first operand, as ``add_`` and its kind do."""
         target = tensors[0]
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
-        check_inplace_target(target, record)
+        check_memory(target)
         saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
         apart = [twin(t) if overlaps(target, t) else t for t in tensors[1:]]
         call.forward.write(target, *apart, *scalars, target._data)

@@ -109,7 +109,7 @@ class FillWith(Written):
     """Set all elements to the value of a tensor without dimensions."""
 
     batch = _fill_lot
-    name, grad_name, function, method, repeats = "fill_tensor", "FillBackward3", False, False, True
+    name, grad_name, function, method = "fill_tensor", "FillBackward3", False, False
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))
 
     def write(x, value):

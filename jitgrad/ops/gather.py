@@ -137,15 +137,15 @@ def _check_source(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -
             "scalar type"
         )
     mine, theirs = x._layout.shape, source._layout.shape
-    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-            f"{list(mine)} source.shape = {list(theirs)}"
-        )
     if theirs and theirs[dim] != index._layout.numel:
         raise RuntimeError(
             f"{op}(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
             f"({theirs[dim]}), for dim: {dim}"
+        )
+    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(mine)} source.shape = {list(theirs)}"
         )
 
 

@@ -129,6 +129,8 @@ def _refuse(x: Tensor, items: Sequence[Any]) -> None:
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
             "0-dim tensor to a number"
         )
+    if x._layout.ndim == 0 and len(items) == 1 and isinstance(items[0], slice):
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim}")
 
 

@@ -19,6 +19,7 @@ from ..kernels.launch import launch
 from ..layout import Layout, cache, intern
 from ..storage import empty_for
 from ..tensor import Tensor, method, wrap
+from .arguments import check_history, check_memory
 from .batching import Lot, one_by_one
 from .copy import cast, contiguous
 from .create import convert_number
@@ -283,7 +284,13 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         value = FUNCTIONS["full"]((), convert_number(value, result.dtype), dtype=result.dtype)
+    elif value._layout.shape[:1] == (1,):
+        value = value.view(value._layout.shape[_leading_ones(value._layout.shape) :])
     _put(result, indices, value, False)
+
+
+def _leading_ones(shape: tuple[int, ...]) -> int:
+    return next((k for k, n in enumerate(shape) if n != 1), len(shape))
 
 
 def _type_name(value: Any) -> str:
@@ -293,14 +300,16 @@ def _type_name(value: Any) -> str:
 
 def _assign(target: Tensor, value: Any) -> None:
     """target[...] = value: leading dims of size 1 too many are dropped."""
-    if not isinstance(value, Tensor) or not value._layout.ndim:
+    if not isinstance(value, Tensor) or (not value._layout.ndim and target._layout.ndim):
+        check_memory(target)
         fill_(target, value)
         return
     shape = value._layout.shape
     extra = max(len(shape) - len(target._layout.shape), 0)
     if shape != target._layout.shape:
         lead = next((k for k, n in enumerate(shape[:extra]) if n != 1), extra)
-        value = (value.reshape(shape[lead:]) if lead else value).expand(target._layout.shape)
+        value = value.reshape(shape[lead:]) if lead else value
+        value = value if value._layout.shape == target._layout.shape else value.expand(target._layout.shape)
     copy_(target, value)
 
 
@@ -309,6 +318,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
     if grad_state.levels and (lifted := outermost(indices)) is not None:
         lifted.index_put(lifted._level, x, indices, values, accumulate)
         return x
+    check_history(x, grad_state.enabled and (x._requires_grad or values._requires_grad))
     places, pattern = resolve(x, indices)
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..autograd.node import short_name
 from ..tensor import Tensor
 
 __all__ = ["check_view_kind", "stale_message"]
@@ -28,9 +29,15 @@ _NO_GRAD = (
 
 
 def _message(view: Tensor, event: str) -> str:
-    edge = view._edge
-    if edge is not None:
-        origin = f"Output {edge[1]} of {edge[0].name().split('Backward')[0]} is a view and {event}. "
+    edge = view.__dict__.get("_edge")  # also of a stale view, which refuses to tell
+    name = short_name(edge[0]) if edge is not None else ""
+    if edge is not None and view._view_kind == "no_grad":
+        origin = (
+            f"Output {edge[1]} of {name} is a view of a view which was created in no_grad mode and {event} with grad "
+            "mode enabled. "
+        )
+    elif edge is not None:
+        origin = f"Output {edge[1]} of {name} is a view and {event}. "
     elif view._view_kind == "inference":
         return f"A view was created in inference mode and {event} in normal mode. {_INFERENCE}"
     else:

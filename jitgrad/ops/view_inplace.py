@@ -11,8 +11,9 @@ from ..autograd.inference import check_write, is_inference
 from ..autograd.node import Node
 from ..layout import intern
 from ..storage import empty_for
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
+from .arithmetic import underived
 from .copy import copy_into
 from .part import as_strided
 from .registry import FUNCTIONS, public
@@ -31,7 +32,7 @@ _IN_PLACE = {
 
 
 @functools.cache
-def _in_place_type(kind: type[Node]) -> type[Node]:
+def _in_place_type(kind: Any) -> type[Node]:
     return type(_IN_PLACE[kind.__name__], (kind,), {"__doc__": kind.__doc__})
 
 
@@ -46,6 +47,7 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
             x._rebase(edge)
         else:  # a view that shows its part otherwise: what it is a part of has not changed
             x._edge, x._requires_grad = edge, True
+            x._rebase(None)
     return x
 
 
@@ -75,6 +77,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("cannot resize variables that require grad")
     check_write(self)
     shape = size_argument("resize_", sizes)
+    if any(n < 0 for n in shape):
+        raise RuntimeError("numel: integer multiplication overflow")
     layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
     room = extent(self._layout.shape, self._layout.strides)
     if layout.numel <= room:
@@ -96,18 +100,24 @@ def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor
     return resize_(self, other._layout.shape)
 
 
-def set_(self: Tensor, source: Tensor) -> Tensor:
-    """Take over the memory and the shape of ``source``; nothing is copied."""
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements.
+
+    Not differentiable. RuntimeError for a leaf that requires grad, and for another dtype.
+    """
+    recorded = grad_state.enabled and (self._requires_grad or (source is not None and source._requires_grad))
+    check_inplace_target(self, recorded, repeats=True)
+    if source is None:
+        layout = intern(self._layout.numpy_dtype, (0,), None, self._layout.device)
+        source = wrap(empty_for(layout), layout)
     if source._layout.dtype is not self._layout.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
         )
-    check_write(self)
     self._data, self._layout = source._data, source._layout
-    if not (is_inference(self) or is_inference(source)):
-        self._counter = source._counter
-    self._counter[0] += 1
-    return self
+    if not is_inference(self):  # views of the old memory are written to no more
+        self._counter = [self._counter[0] + 1]
+    return underived("set_", self, self, source) if recorded else self
 
 
 def _c_name(x: Tensor) -> str:

@@ -67,7 +67,7 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
         if grad_state.enabled and x._layout.dtype.category >= 2:
             recorded = any(a._requires_grad for a in others)
         check_inplace_target(x, recorded, op.repeats)
-        if len(others) > 1 and any([overlaps(x, a) for a in others]):
+        if len(others) > 1 and any(overlaps(x, a) for a in others):
             op.write(x, *[twin(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
             op.write(*args)
