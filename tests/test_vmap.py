@@ -114,23 +114,33 @@ def test_every_op_in_place(name):
         compare(over(call, given, mapped), looped(call, given, mapped)[0])
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if isinstance(op, ElementwiseOp) and op.op.grads])
+def total(function, place, kwargs):
+    """The sum of all that an op returns, as a function of one argument and of the others."""
+
+    def summed(x, *rest):
+        leaves = flatten(function(*rest[:place], x, *rest[place:], **kwargs))[0]
+        return sum(out.real.sum() for out in leaves if out.dtype.is_floating_point or out.dtype.is_complex)
+
+    return summed
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if (op.op if isinstance(op, ElementwiseOp) else op).grads
+                                  and not is_random(n)])  # fmt: skip
 def test_gradients_of_samples(name):
-    for function, args, _, mapped in batches(name):
-        given = stacked(args, mapped)
-        first = mapped[0]
-        if not given[first].dtype.is_floating_point:
+    """Of the first tensor, which may or may not be batched itself, beside others that are."""
+    for function, args, kwargs, mapped in batches(name):
+        place = next((k for k, a in enumerate(args) if isinstance(a, torch.Tensor) and a.dtype.is_floating_point), None)
+        if place is None or any(isinstance(args[k], (list, tuple)) for k in mapped):
             continue
+        given, summed = stacked(args, mapped), total(function, place, kwargs)
+        places = [place, *(k for k in range(len(args)) if k != place)]
 
-        def total(x, *rest, function=function, first=first):
-            return function(*rest[:first], x, *rest[first:]).real.sum()
+        def one(*values, places=places, given=given, summed=summed, mapped=mapped):
+            found = dict(zip(mapped, values, strict=True))
+            return grad(summed)(*[found.get(k, given[k]) for k in places])
 
-        others = [a for k, a in enumerate(given) if k != first]
-        dims = tuple(0 if k in mapped else None for k in range(len(given)) if k != first)
-        found = vmap(grad(total), in_dims=(0, *dims))(given[first], *others)
-        expected = [grad(total)(given[first][n], *[a if d is None else a[n] for a, d in zip(others, dims, strict=True)])
-                    for n in range(SIZE)]  # fmt: skip
-        compare(found, torch.stack(expected))
+        expected = [one(*[given[k][n] for k in mapped]) for n in range(SIZE)]
+        compare(vmap(one)(*[given[k] for k in mapped]), torch.stack(expected))
 
 
 def test_randomness():

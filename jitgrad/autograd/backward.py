@@ -10,6 +10,7 @@ from ..ops.lifted import outermost
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor, method
 from . import engine
+from .batched import Batch, batched, physical
 from .grad_mode import state
 from .gradients import gradients as gradients_of
 from .node import Edge, edge_of
@@ -83,12 +84,10 @@ def backward(
     if inputs is None:
         engine.run(edges, gradients, keep, create_graph)
         return
-    targets = _listed(inputs)
-    wanted = [_input_edge(t) for t in targets]
-    found = engine.run(edges, gradients, keep, create_graph, wanted)
-    for target, gradient in zip(targets, found, strict=True):
-        if gradient is not None and target._edge is not None and not target.retains_grad:
-            target._grad = gradient if target._grad is None else FUNCTIONS["add"](target._grad, gradient)
+    wanted = [_input_edge(t) for t in _listed(inputs)]
+    for target in _listed(inputs):
+        target.retain_grad()
+    engine.run(edges, gradients, keep, create_graph, wanted)
 
 
 _CYCLE = (
@@ -147,16 +146,36 @@ def grad(
 
 
 def _batched(outs: Any, ins: Any, grads: Any, keep: bool, create: bool, unused: bool, fill: bool) -> tuple[Any, ...]:
-    """One run per row of the gradients, results stacked."""
-    rows = [
-        grad(outs, ins, [g[k] for g in grads], True, create, allow_unused=unused, materialize_grads=fill)
-        for k in range(grads[0].shape[0])
-    ]
+    """One run for all rows of the gradients, batched as vmap does."""
+    for k, (out, g) in enumerate(zip(outs, grads, strict=False)):
+        if isinstance(g, Tensor) and tuple(g.shape[1:]) != tuple(out.shape):
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a "
+                f"shape of {out.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
+    with Batch(next(g.shape[0] for g in grads if g is not None)) as level:
+        lifted = [g if g is None else batched(level, g) for g in grads]
+        found = grad(outs, ins, lifted, True, create, allow_unused=unused, materialize_grads=fill)
+        stacked = tuple(f if f is None else physical(f, level) for f in found)
     if not keep:
-        for out in outs:
-            if out._edge is not None:
-                out._edge[0].release()
-    return tuple(None if c[0] is None else FUNCTIONS["stack"](list(c)) for c in zip(*rows, strict=True))
+        _release(outs)
+    return stacked
+
+
+def _release(outs: Sequence[Tensor]) -> None:
+    """Free what the nodes behind ``outs`` saved, as a run that does not retain the graph does."""
+    stack = [o._edge[0] for o in outs if o._edge is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        node.release()
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
 
 
 @method

@@ -329,6 +329,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         return cls.setup_context is not Function.setup_context
 
     @classmethod
+    def _has_vmap(cls) -> bool:
+        return cls.vmap is not Function.vmap
+
+    @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call forward, and record the call if an input requires grad.
 
@@ -348,7 +352,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
 def _transformed(cls: type[Function], args: Any, kwargs: Any) -> Any:
     """What the transforms at work make of a call; NotImplemented if it is an ordinary one."""
-    return transformed(cls, functools.partial(_call, cls), args, kwargs)
+    return transformed(Function, cls, functools.partial(_call, cls), args, kwargs)
 
 
 def _bound(forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

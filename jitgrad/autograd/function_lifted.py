@@ -8,7 +8,9 @@ from typing import Any
 from ..ops.lifted import outermost
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
+from .batched import Batched
 from .dual import Dual, dual, split
+from .function_batched import over_batch
 
 __all__ = ["transformed"]
 
@@ -20,22 +22,26 @@ _SEPARATE = (
 Call = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def transformed(cls: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply a Function to inputs some of which may be lifted; NotImplemented if that takes nothing special.
+def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a Function (a subclass of ``base``) whose inputs may be lifted; NotImplemented if none is.
 
     ``call(args, kwargs)`` applies it to plain inputs and returns (ctx, outputs).
     """
     lifted = outermost((*args, *kwargs.values()))
     if isinstance(lifted, Dual):
-        return _pushed(cls, call, lifted._level, args, kwargs)
+        return _pushed(base, cls, call, lifted._level, args, kwargs)
+    if isinstance(lifted, Batched):
+        if not cls._separate():
+            raise RuntimeError(_SEPARATE)
+        return over_batch(base, cls, lifted._level, (*args, *kwargs.values()))
     return NotImplemented
 
 
-def _pushed(cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """forward on values, jvp on tangents."""
     inputs = (*args, *kwargs.values())
     values, tangents = zip(*[split(a, level) for a in inputs], strict=True)
-    ctx, output = _below(cls, call, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))
+    ctx, output = _below(base, cls, call, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))
     if ctx.materialize_grads:
         tangents = tuple([_filled(v, t) for v, t in zip(values, tangents, strict=True)])
     moved = cls.jvp(ctx, *tangents)
@@ -52,11 +58,11 @@ def _pushed(cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dic
     return results if isinstance(output, tuple) else results[0]
 
 
-def _below(cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     """(ctx, outputs) of a Function applied to what lies below a level, which earlier levels may have lifted."""
-    if not isinstance(outermost((*values, *named.values())), Dual):
+    if outermost((*values, *named.values())) is None:
         return call(values, named)
-    output = transformed(cls, call, values, named)
+    output = transformed(base, cls, call, values, named)
     ctx = cls._backward_cls()
     if not cls._separate():
         raise RuntimeError(_SEPARATE)
