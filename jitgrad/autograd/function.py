@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from ..ops.registry import FUNCTIONS
@@ -148,17 +146,7 @@ class BackwardCFunction(Node, FunctionCtx):
         """The user's backward, its gradients checked; under ``create_graph`` its ops are recorded."""
         if self.materialize_grads:
             grads = tuple([self._zeros(k) if g is None else g for k, g in enumerate(grads)])
-        return self._checked(self._apply_within_the_stack(grads))
-
-    def _apply_within_the_stack(self, grads: tuple[Any, ...]) -> Any:
-        """``apply``; where backward has called backward many times over, on a new thread, whose stack is empty."""
-        if _nested.depth >= _DEPTH:
-            return _on_new_thread(self.apply, grads)
-        _nested.depth += 1
-        try:
-            return self.apply(*grads)
-        finally:
-            _nested.depth -= 1
+        return self._checked(self.apply(*grads))
 
     def _zeros(self, number: int) -> Tensor | None:
         """Zeros like an output that no gradient arrived for; None for what is no tensor."""
@@ -192,30 +180,6 @@ class BackwardCFunction(Node, FunctionCtx):
                 )
         pairs = enumerate(zip(results, self._inputs, strict=True))
         return tuple([g if g is None or like is None else shaped(g, like, name, k) for k, (g, like) in pairs])
-
-
-class _Nested(threading.local):
-    """How many backward functions of the user's are at work in this thread."""
-
-    depth = 0
-
-
-_nested, _DEPTH = _Nested(), 40
-
-
-def _on_new_thread(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call a function on a thread with the modes of this one, and wait for what it returns or raises."""
-    modes, done = dict(vars(grad_state)), Future[Any]()
-
-    def work() -> None:
-        vars(grad_state).update(modes)
-        try:
-            done.set_result(function(*args))
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=work).start()
-    return done.result()
 
 
 class _Ctx:

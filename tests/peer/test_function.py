@@ -1079,6 +1079,20 @@ def grad_mode_in_backward(torch):
 
 
 @case
+def hooks(torch):
+    seen = []
+    x = leaf(torch)
+    out = scale(torch).apply(x)
+    out.register_hook(lambda g: g * 10)
+    out.retain_grad()
+    node = out.grad_fn
+    node.register_hook(lambda grads, outs: seen.append((grads, outs)))
+    node.register_prehook(lambda outs: (outs[0] + 1,))
+    out.sum().backward()
+    return [seen, x.grad, out.grad]
+
+
+@case
 def call_the_node(torch):
     out = scale(torch).apply(leaf(torch))
     return [error_of(out.grad_fn, torch.ones(3)), error_of(out.grad_fn.apply, torch.ones(3))]
