@@ -9,12 +9,13 @@ is zero only because something does not depend on something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from . import forward_ad
 from .backward import grad
+from .batched import Batch, batched, physical, vectorized
 from .grad_mode import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -281,8 +282,8 @@ def jacobian(
             'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
     if strategy == "forward-mode":
-        _check_forward(create_graph, strict)
-        return _by_columns(func, inputs, vectorize)
+        _check_forward(create_graph, strict, vectorize, inputs)
+        return _by_columns(func, inputs)
     with enable_grad():
         at = _Evaluation("jacobian", inputs, create_graph, strict)
         at.run(func)
@@ -325,7 +326,7 @@ def _stacked(rows: Maybe) -> Tensor | None:
     return None if rows[0] is None else FUNCTIONS["stack"](list(rows))
 
 
-def _check_forward(create_graph: bool, strict: bool) -> None:
+def _check_forward(create_graph: bool, strict: bool, vectorize: bool, inputs: Any) -> None:
     """What forward mode can't do."""
     for flag, given, error in (("create_graph", create_graph, NotImplementedError), ("strict", strict, RuntimeError)):
         if given:
@@ -333,28 +334,26 @@ def _check_forward(create_graph: bool, strict: bool) -> None:
                 f'torch.autograd.functional.jacobian: `{flag}=True` and `strategy="forward-mode"` are not supported '
                 f'together (yet). Please either set `{flag}=False` or `strategy="reverse-mode"`.'
             )
-
-
-def _by_columns(func: Callable[..., Any], inputs: Any, vectorize: bool) -> Any:
-    """Jacobians by forward mode: an evaluation per input element, whose outputs' tangents are a column."""
-    several, given = _listed(inputs, "inputs", "jacobian")
+    _listed(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
             "`vectorize=True`."
         )
-    columns = [[_pushed(func, given, k, row) for row in _basis(x)] for k, x in enumerate(given)]
-    example = next((c for found in columns for c in found), None) or _pushed(func, given, -1, None)
+
+
+def _by_columns(func: Callable[..., Any], inputs: Any, lift: bool = False) -> Any:
+    """Jacobians by forward mode: one evaluation for the unit tangents of all inputs' elements."""
+    several, given = _listed(inputs, "inputs", "jacobian")
+    sizes = [x._layout.numel for x in given]
+    several_outputs, values, columns = _pushed(func, given, sizes, lift)
     rows = []
-    for number, like in enumerate(example.tangents):
+    for out, stack in zip(values, columns, strict=True):
         parts = []
-        for x, found in zip(given, columns, strict=True):
-            shape = (*like.shape, *x.shape)
-            tangents = [c.tangents[number] for c in found]
-            whole = FUNCTIONS["stack"](tangents, -1) if tangents else like.new_zeros(shape)
-            parts.append(whole.reshape(shape))
+        for x, part in zip(given, stack.split(sizes), strict=True):
+            parts.append(part.movedim(0, -1).reshape(*out.shape, *x.shape))
         rows.append(tuple(parts) if several else parts[0])
-    return tuple(rows) if example.several else rows[0]
+    return tuple(rows) if several_outputs else rows[0]
 
 
 def _basis(x: Tensor) -> Tensor:
@@ -364,20 +363,28 @@ def _basis(x: Tensor) -> Tensor:
     return units.reshape(n, *x.shape)
 
 
-class _Column(NamedTuple):
-    """The outputs' tangents for one tangent of one input; whether the outputs were a tuple."""
+def _pushed(
+    func: Callable[..., Any], inputs: tuple[Tensor, ...], sizes: list[int], lift: bool
+) -> tuple[bool, list[Tensor], list[Tensor]]:
+    """(whether outputs are a tuple, outputs, their tangents: a row for each element of the inputs).
 
-    tangents: list[Tensor]
-    several: bool
-
-
-def _pushed(func: Callable[..., Any], inputs: tuple[Tensor, ...], number: int, tangent: Any) -> _Column:
+    The function runs on all tangents at once. ``lift``: on as many copies of the inputs, too; gradients
+    that it takes then are those of each.
+    """
     own = _variables(inputs, create_graph=True, track=False)  # the function may make them require grad
-    with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(x, tangent) if k == number else x for k, x in enumerate(own)]
+    total, start, tangents = sum(sizes), 0, []
+    for x, n in zip(inputs, sizes, strict=True):
+        rows = x.new_zeros((total, *x.shape))
+        rows[start : start + n] = _basis(x)
+        tangents.append(rows)
+        start += n
+    with Batch(total) as level, forward_ad.dual_level():
+        values = [vectorized(level, x) for x in own] if lift else own
+        duals = [forward_ad.make_dual(x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
         several, outs = _listed(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
-        return _Column([FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs], several)
+        found = [FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs]
+        return several, [p for p, _ in pairs], [physical(t, level) for t in found]
 
 
 def hessian(
@@ -410,5 +417,9 @@ def hessian(
             _require(found, _JACOBIAN)
         return found
 
-    found = jacobian(first, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    if outer_jacobian_strategy == "forward-mode":
+        _check_forward(create_graph, strict, vectorize, given)
+        found = _by_columns(first, given, lift=True)
+    else:
+        found = jacobian(first, given, create_graph, strict, vectorize)
     return found if several else found[0][0]
