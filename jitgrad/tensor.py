@@ -20,7 +20,7 @@ _NON_LEAF_GRAD = (
     "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
     "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
     "by mistake, make sure you access the leaf Tensor instead. See "
-    "github.com/pytorch/pytorch/pull/30531 for more informations."
+    "github.com/pytorch/pytorch/pull/30531 for more information."
 )
 
 _SILENT = ("no_grad", "inference", "custom")  # kinds of views that were made while nothing was recorded

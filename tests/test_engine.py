@@ -153,7 +153,7 @@ def test_grad_of_an_intermediate_result():
 
 def test_unused_input():
     x, y = leaf(1.0), leaf(1.0)
-    with pytest.raises(RuntimeError, match="One of the differentiated Tensors appears to not have been used"):
+    with pytest.raises(RuntimeError, match="The differentiated Tensor at index 0 appears to not have been used"):
         torch.autograd.grad(x.sum(), y)
     assert torch.autograd.grad(x.sum(), y, allow_unused=True) == (None,)
     assert torch.autograd.grad(x.sum(), y, materialize_grads=True)[0].tolist() == [0.0]

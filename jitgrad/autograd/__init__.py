@@ -1,7 +1,7 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
 from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
-from . import function, functional
+from . import function, functional, graph
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
@@ -11,5 +11,5 @@ from .inference import inference_mode
 
 __all__ = [
     "Function", "Variable", "backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck",
-    "inference_mode", "no_grad", "set_grad_enabled",
+    "graph", "inference_mode", "no_grad", "set_grad_enabled",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from . import engine
 from .batched import Batch, batched, physical
 from .grad_mode import state
 from .gradients import gradients as gradients_of
+from .graph import GradientEdge
 from .node import Edge, edge_of
 
 __all__ = ["backward", "grad"]
@@ -23,7 +24,16 @@ Tensors = Tensor | Sequence[Tensor]
 def _listed(value: Any) -> list[Any]:
     if value is None:
         return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge) else [value]
+
+
+def _stand_in(out: Any, gradient: Any = None) -> Any:
+    """A tensor without values at an edge; what is no edge stays as it is."""
+    if not isinstance(out, GradientEdge):
+        return out
+    layout = out.layout or (gradient._layout if isinstance(gradient, Tensor) else FUNCTIONS["zeros"](())._layout)
+    tensor = FUNCTIONS["empty"](layout.shape, dtype=layout.dtype, device=layout.device)
+    return tensor._attached((out.node, out.output_nr))
 
 
 def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Tensor]]:
@@ -77,7 +87,7 @@ def backward(
     grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     if inputs is not None and len(_listed(inputs)) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    edges, gradients = _roots(outputs, grads)
+    edges, gradients = _roots([*map(_stand_in, outputs, grads)] if len(outputs) == len(grads) else outputs, grads)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=3)
@@ -86,7 +96,8 @@ def backward(
         return
     wanted = [_input_edge(t) for t in _listed(inputs)]
     for target in _listed(inputs):
-        target.retain_grad()
+        if isinstance(target, Tensor):
+            target.retain_grad()
     engine.run(edges, gradients, keep, create_graph, wanted)
 
 
@@ -99,6 +110,8 @@ _CYCLE = (
 
 
 def _input_edge(tensor: Any) -> Edge:
+    if isinstance(tensor, GradientEdge):
+        return (tensor.node, tensor.output_nr)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"expected a Tensor as input of the graph, but got {type(tensor).__name__}")
     edge = edge_of(tensor)
@@ -130,17 +143,21 @@ def grad(
     if is_grads_batched:
         return _batched(outs, ins, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads)
     grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
+    outs = [*map(_stand_in, outs, grads)] if len(outs) == len(grads) else outs
     edges, gradients = _roots(outs, grads)
     if state.levels and outermost((*outs, *ins, *gradients)) is not None:
         found = gradients_of(outs, ins, gradients, create_graph)
     else:
         found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
-    if not (allow_unused or materialize_grads) and any(f is None for f in found):
+    unused = [k for k, f in enumerate(found) if f is None]
+    if unused and not (allow_unused or materialize_grads):
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-            "this is the desired behavior."
+            f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior."
         )
     if materialize_grads:
+        if any(f is None and isinstance(t, GradientEdge) for f, t in zip(found, ins, strict=True)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         found = [FUNCTIONS["zeros_like"](t) if f is None else f for f, t in zip(found, ins, strict=True)]
     return tuple(found)
 

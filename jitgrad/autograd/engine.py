@@ -6,6 +6,7 @@ AccumulateGrad runs as soon as its last contribution has arrived. Nothing recurs
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -37,6 +38,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+_numbers = itertools.count()
 _DEPTH = 25  # runs within runs, before the next one gets a thread, and with it a stack, of its own
 
 
@@ -134,6 +136,7 @@ class Task:
         self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
         self.seen: set[Node] = set()
         self.callbacks: list[Callable[[], Any]] = []
+        self.number = next(_numbers)
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         nodes = self.reach(root[0] for root in roots)

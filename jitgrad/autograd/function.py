@@ -129,6 +129,11 @@ class BackwardCFunction(Node, FunctionCtx):
         origins = [o for o in self._origins if o is not None]
         return any(s is saved and o >= 0 for s, o in zip(self.saved or (), origins, strict=False))
 
+    def output_number(self, index: int) -> int | None:
+        """Which output a saved tensor is."""
+        origin = [o for o in self._origins if o is not None][index]
+        return origin if origin >= 0 else None
+
     def release(self) -> None:
         """Drop what was saved; asking for it then raises."""
         self.saved = None

@@ -138,6 +138,22 @@ class Node:
         """Whether a saved tensor is this node's own result."""
         return False
 
+    def output_number(self, index: int) -> int | None:
+        """Which of the node's outputs its saved tensor ``index`` is; None where it is none."""
+        return None
+
+    def saved_names(self) -> list[str]:
+        """PyTorch's names of the saved tensors, one for each; empty if they have none."""
+        return []
+
+    def saved_lists(self) -> tuple[str, ...]:
+        """Those of the names that stand for several tensors."""
+        return ()
+
+    def known_value(self, name: str) -> Any:
+        """What the node knows under PyTorch's ``name`` that is no saved tensor; None if there is nothing."""
+        return None
+
     def release(self) -> None:
         """Drop what was saved, if anything was; a second backward then raises."""
         if self.saved:

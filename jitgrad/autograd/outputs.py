@@ -16,7 +16,7 @@ from ..ops.arguments import check_inplace_target
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import view_of
 from ..tensor import Tensor, wrap
-from .node import Node, edge_of, next_sequence_number
+from .node import Node, edge_of, next_sequence_number, witness, witnesses
 
 __all__ = ["connect", "shaped"]
 
@@ -69,6 +69,8 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     if recorded:
         ctx._outputs = tuple(call.known)
         _save(ctx)
+        if witnesses:
+            witness(ctx)
     ctx.non_differentiable = ctx.dirty_tensors = None
     return tuple(results) if isinstance(output, tuple) else results[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
+from . import engine
 
 __all__ = ["Variable"]
 
@@ -21,6 +22,8 @@ class Variable(metaclass=_AnyTensor):
 
     Tensors do all that this did: write ``data.detach().requires_grad_()``.
     """
+
+    _execution_engine = engine  # for ``queue_callback``
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: Any = None) -> Any:
         if volatile is not None:

@@ -166,7 +166,7 @@ def _count_back(node: Node, counter: list[int]) -> None:
 
     Not so its result: that is saved as it is now.
     """
-    if any(s._counter is counter for s in node.saved or ()):
+    if any(getattr(s, "_counter", None) is counter for s in vars(node).get("saved") or ()):
         pairs = zip(node.saved or (), node.versions, strict=True)
         node.versions = tuple([v - (s._counter is counter and not node.is_output(s)) for s, v in pairs])
 

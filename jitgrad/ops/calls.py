@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.node import FREED, Node, edge_of, modified, next_sequence_number
+from ..autograd.node import FREED, Node, edge_of, modified, next_sequence_number, witness, witnesses
+from ..autograd.saved import show_saved
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout
@@ -54,6 +55,7 @@ class Wanted:
         self.rules = [op.grads[n] for n in self.names]
         self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
+        show_saved(node_type, *_shown(op))
         self.saves = [n for n in (*array_names(call), "out") if n in used]
         self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
@@ -97,6 +99,7 @@ def make(node_type, wanted):
             out._edge, out._requires_grad = (node, 0), True
         else:
             out._rebase((node, 0))
+        if witnesses: witness(node)
         return node
     return record
 """
@@ -115,7 +118,8 @@ def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[...
         edges="".join(_EDGE.format(n) for n in operands),
     )
     scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
-    scope["next_sequence_number"] = next_sequence_number
+    scope |= {"next_sequence_number": next_sequence_number, "witnesses": witnesses, "witness": witness}
+    scope["__name__"] = __name__
     exec(text, scope)
     return scope["make"]
 
@@ -134,6 +138,21 @@ def array_names(call: Call) -> list[str]:
 
 # Ops that PyTorch applies to numbers as to tensors: a number is an input, without a node.
 _WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
+
+
+_TITLES = {"x": "self", "y": "other", "out": "result", "low": "min", "high": "max", ("PowBackward0", "y"): "exponent"}
+
+
+def _title(op: type[Elementwise], name: str) -> str:
+    """PyTorch's name for what a rule calls ``name``."""
+    return _TITLES.get((op.grad_name, name)) or _TITLES.get(name, name)
+
+
+def _shown(op: type[Elementwise]) -> tuple[list[str], list[str]]:
+    """PyTorch's names of the tensors, and of the numbers, that an op's nodes show."""
+    used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
+    tensors, numbers = used - set(op.scalars), used & set(op.scalars)
+    return [_title(op, n) for n in tensors], [_title(op, n) for n in numbers]
 
 
 class ElementwiseNode(Node):
@@ -184,6 +203,24 @@ class ElementwiseNode(Node):
         """Whether a saved tensor is this op's result."""
         names = zip(self.wanted.saves, self.saved or (), strict=False)
         return any(name == "out" and tensor is saved for name, tensor in names)
+
+    def output_number(self, index: int) -> int | None:
+        """0 for the saved result, None for saved operands."""
+        return 0 if self.wanted.saves[index] == "out" else None
+
+    def saved_names(self) -> list[str]:
+        """PyTorch's names of the saved tensors."""
+        return [_title(self.wanted.call.op, n) for n in self.wanted.saves]
+
+    def known_value(self, name: str) -> Any:
+        """The number that was an operand or option; as a tensor where PyTorch makes one of it."""
+        op = self.wanted.call.op
+        for a in self.wanted.call.arguments:
+            if a.kind != "array" and _title(op, a.name) == name:
+                value = a.value if a.kind == "literal" else self.scalars.get(a.name)
+                wrapped = value is not None and op.grad_name in _WRAPPING and a.name in op.inputs
+                return FUNCTIONS["tensor"](value) if wrapped else value
+        return None
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
         """Apply the same rules to tensors: differentiable to any order."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.node import Node, edge_of, next_sequence_number
+from ..autograd.node import Node, edge_of, next_sequence_number, witness, witnesses
+from ..autograd.saved import show_saved
 from ..tensor import Tensor, wrap
 
 __all__ = ["OTHER", "Recipe", "StructuredNode", "kind"]
@@ -54,6 +55,36 @@ class StructuredNode(Node):
         names = zip(self.recipe.saved, self.saved or (), strict=False)
         return any(name == "out" and tensor is saved for name, tensor in names)
 
+    def output_number(self, index: int) -> int | None:
+        """Which output a saved tensor is."""
+        names = self._names()
+        return names[:index].count("out") if names and names[index] == "out" else None
+
+    def saved_names(self) -> list[str]:
+        """PyTorch's names of the saved tensors; [] where it can't be told how long which list is."""
+        return [_title(n) for n in self._names()]
+
+    def saved_lists(self) -> tuple[str, ...]:
+        """The names that stand for several tensors."""
+        return tuple(map(_title, self.recipe.lists))
+
+    def _names(self) -> list[str]:
+        names, lists, total = self.recipe.saved, self.recipe.lists, len(vars(self)["saved"] or ())
+        lengths = {n: self.n_outputs if n == "out" else None for n in lists}
+        unknown = [n for n in lists if lengths[n] is None]
+        if len(unknown) > 1:
+            return []
+        if unknown:
+            lengths[unknown[0]] = total - sum(lengths.get(n, 1) or 0 for n in names)
+        return [n for n in names for _ in range(lengths.get(n, 1) or 0)]
+
+    def known_value(self, name: str) -> Any:
+        """An argument that is no tensor, or the shape of one."""
+        for n, value in zip(self.recipe.known, self.known, strict=True):
+            if _title(n) == name:
+                return _sizes(value) if n.endswith("_layout") else value
+        return None
+
     def values(self) -> dict[str, Any]:
         """What rules may name, by name, outputs as part of the graph."""
         return self.recipe.values(self)
@@ -62,13 +93,16 @@ class StructuredNode(Node):
 class Recipe:
     """The functions of one op for one pattern of arguments, and the names of what its nodes keep."""
 
-    __slots__ = ("known", "record", "saved", "values", "vjp", "vjp_recorded", "wants")
+    __slots__ = ("known", "lists", "record", "saved", "values", "vjp", "vjp_recorded", "wants")
 
     def __init__(self, op: Any, kinds: tuple[int, ...]):
         text = _Text(op, kinds)
         self.wants, self.saved, self.known = text.wants, text.saved, text.known
+        self.lists = tuple(n for n in text.saved if text.starred(n))
+        show_saved(op.node_type, map(_title, text.saved), map(_title, text.known))
         scope: dict[str, Any] = {
             "recipe": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
+            "__name__": __name__, "witnesses": witnesses, "witness": witness,
             "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,
         }  # fmt: skip
         for name in self.wants:
@@ -127,6 +161,7 @@ class _Text:
             f"    node.edges = ({_tuple(edges)})\n"
             "    node.sequence_number = next_number()\n"
             f"    {ends}\n"
+            "    if witnesses: witness(node)\n"
         )
 
     def known_value(self, name: str) -> str:
@@ -185,6 +220,18 @@ class _Text:
 
 def _tuple(parts: list[str]) -> str:
     return "".join(p + ", " for p in parts)
+
+
+_TITLES = {"x": "self", "y": "other", "out": "result", "x_layout": "self_sym_sizes", "y_layout": "other_sym_sizes"}
+
+
+def _sizes(layouts: Any) -> Any:
+    return [_sizes(x) for x in layouts] if isinstance(layouts, list) else layouts and tuple(layouts.shape)
+
+
+def _title(name: str) -> str:
+    """PyTorch's name for what a rule calls ``name``."""
+    return _TITLES.get(name) or (f"{name.removesuffix('_layout')}_sym_sizes" if name.endswith("_layout") else name)
 
 
 def _layouts(value: Any) -> Any:

@@ -1,0 +1,210 @@
+"""The recorded graph in users' hands: hooks on saved tensors, edges, hooks on several gradients at once."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..layout import Layout
+from ..tensor import Tensor
+from . import engine
+from .inference import is_inference
+from .node import Node, edge_of
+from .saved import pop_hooks, push_hooks, thread
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
+
+
+# -- saved tensors ------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """A block in which nodes keep ``pack_hook(tensor)`` instead of each tensor that they save.
+
+    Backward gets the tensor by ``unpack_hook`` of that. Of nested blocks the innermost counts.
+    RuntimeError if a pack hook writes into its tensor; TypeError if an unpack hook returns no tensor.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if not (callable(self.pack_hook) and callable(self.unpack_hook)):
+            raise TypeError(
+                "_push_saved_tensors_default_hooks(): incompatible function arguments. The following argument types are "
+                "supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+                f"Invoked with: {self.pack_hook!r}, {self.unpack_hook!r}"
+            )
+        push_hooks((self.pack_hook, self.unpack_hook))
+
+    def __exit__(self, *error: object) -> None:
+        pop_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """A block in which nodes keep what they save in the CPU's memory; backward moves it back.
+
+    ``pin_memory`` is accepted and has no effect.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """A block in which hooks on saved tensors are a RuntimeError with this message, also those around it."""
+    if thread.hooks:
+        raise RuntimeError(error_message)
+    before, thread.disabled = thread.disabled, error_message
+    try:
+        yield
+    finally:
+        thread.disabled = before
+
+
+class _AllowMutationOnSavedContext:
+    """The state of one ``allow_mutation_on_saved_tensors``."""
+
+    def __init__(self) -> None:
+        self.open = True
+
+    def clear(self) -> None:
+        """Graphs recorded inside can't be run any more."""
+        self.open = False
+
+    def pack(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().clone()
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        if not self.open:
+            raise AssertionError(  # the missing space is PyTorch's
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was "
+                "originally recorded."
+            )
+        return packed
+
+
+_mutation = threading.local()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """A block in which what nodes save may be written to in place: they keep copies.
+
+    Backward has to run inside of the block.
+    """
+    if getattr(_mutation, "open", False):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    _mutation.open = True
+    try:
+        with saved_tensors_hooks(context.pack, context.unpack):
+            yield context
+    finally:
+        _mutation.open = False
+        context.clear()
+
+
+# -- edges --------------------------------------------------------------------------------------------
+
+
+class _Edge(NamedTuple):
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+class GradientEdge(_Edge):
+    """Where gradients of a tensor go: (node, output_nr). ``grad`` and ``backward`` take it in the tensor's place."""
+
+    layout: Layout | None = None
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return the edge of a tensor; RuntimeError if it does not require grad. The tensor itself may be dropped."""
+    edge = edge_of(tensor)
+    if edge is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    found = GradientEdge(*edge)
+    found.layout = tensor._layout
+    return found
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Count a write to a tensor, or to each of several, that was made behind the library's back."""
+    tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor) if isinstance(tensor, Iterable) else (None,)
+    if not all(isinstance(t, Tensor) for t in tensors):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    for t in tensors:
+        if not is_inference(t):
+            t._counter[0] += 1
+
+
+# -- hooks on several gradients -----------------------------------------------------------------------
+
+
+class _MultiHandle:
+    """Takes several hooks away at once."""
+
+    def __init__(self, handles: Sequence[Any]):
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take the hooks away; nothing to do if that has happened."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _MultiHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _MultiHandle:
+    """Call ``fn`` once per backward when the gradients of ``tensors`` have been computed.
+
+    mode "all": ``fn(gradients)`` after the last of them, None for tensors that backward does not reach.
+    mode "any": ``fn(gradient)`` with the first. Returns a handle with ``remove()``.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    edges = [edge_of(t) for t in tensors]
+    if any(e is None for e in edges):
+        raise AssertionError("Expected gradient function to be set")
+    nodes, lock = [e[0] for e in edges if e is not None], threading.Lock()
+    last: dict[str, Any] = {"task": None}
+
+    def first_call(task: Any) -> bool:
+        if last["task"] == task.number:
+            return False
+        last.update(task=task.number, found=[None] * len(tensors), count=0)
+        last["expected"] = sum(map(task.will_run, nodes)) if mode == "all" else 1
+        return True
+
+    def collect(index: int, grad: Tensor | None) -> None:
+        with lock:
+            first_call(engine.current_task())
+            last["found"][index] = grad
+            last["count"] += 1
+            complete = last["count"] == last["expected"]
+            found = list(last["found"])
+            if complete:
+                last["found"] = None
+        if complete:
+            fn(found)
+
+    def tell(grad: Tensor | None) -> None:
+        with lock:
+            first = first_call(engine.current_task())
+        if first:
+            fn(grad)
+
+    hooks = [(lambda grad, k=k: collect(k, grad)) if mode == "all" else tell for k in range(len(tensors))]
+    return _MultiHandle([t.register_hook(hook) for t, hook in zip(tensors, hooks, strict=True)])
