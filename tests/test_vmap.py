@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.func import grad, jvp, vmap, vjp
+from jitgrad.func import grad, jvp, vjp, vmap
 from jitgrad.func.tree import flatten
 from jitgrad.ops.elementwise import ElementwiseOp
 from jitgrad.ops.registry import OPS
@@ -147,14 +147,16 @@ def test_randomness():
     x = torch.ones(4, 3)
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
         vmap(lambda a: a + torch.rand(3))(x)
-    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(), lambda a: torch.bernoulli(a / 2),
-                 lambda a: torch.nn.functional.dropout(a, 0.5), lambda a: torch.randint(0, 100, (3,)),
+    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(),
+                 lambda a: torch.bernoulli(a / 2), lambda a: torch.nn.functional.dropout(a, 0.5),
+                 lambda a: torch.randint(0, 100, (3,)),
                  lambda a: torch.randperm(3) + 0 * a):  # fmt: skip
         torch.manual_seed(3)
         different = vmap(make, randomness="different")(x)
         assert different.shape == (4, 3)
         assert len({tuple(row) for row in different.tolist()}) > 1
-    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(), lambda a: torch.randint(0, 100, (3,))):
+    for make in (lambda a: torch.randn(3), torch.rand_like, lambda a: a.clone().normal_(),
+                 lambda a: torch.randint(0, 100, (3,))):  # fmt: skip
         same = vmap(make, randomness="same")(x)
         assert len({tuple(row) for row in same.tolist()}) == 1
     with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):

@@ -14,6 +14,7 @@ from ..ops.lifted import Level, Lifted, outermost
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
+from .grad_mode import state
 
 __all__ = ["Batch", "Batched", "batched", "physical", "vectorized"]
 
@@ -42,13 +43,18 @@ class Batched(Lifted):
         return None if found is None else batched(self._level, found)
 
     @staticmethod
-    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+    def join(function: Any, level: Any, x: Any, y: Any) -> Any:
         """Apply a function of two tensors to the wrapped ones."""
         return batched(level, function(physical(x, level), physical(y, level)))
 
     def renewed(self, function: Any) -> Any:
         """The same with ``function`` applied to the wrapped tensor."""
         return batched(self._level, function(self._physical))
+
+    def __repr__(self) -> str:
+        number = 1 + next((k for k, level in enumerate(state.levels) if level is self._level), -1)
+        value = repr(self._physical).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={number}, bdim=0, value=\n    {value}\n)"
 
     def detach(self) -> Tensor:
         """The samples outside the graph."""
@@ -70,14 +76,14 @@ class Batched(Lifted):
         return batched(level, below.beside(rows) if isinstance(below, Lifted) else rows)
 
     @classmethod
-    def index(cls, level: Level, x: Tensor, indices: list[Any]) -> Any:
+    def index(cls, level: Any, x: Tensor, indices: list[Any]) -> Any:
         """``x[indices]`` with an index of its own for each sample."""
         keys, dims, first = _keys(level, x, indices)
         out = physical(x, level)[keys]
         return batched(level, _moved(out, range(1, 1 + dims), range(1 + first, 1 + first + dims)))
 
     @classmethod
-    def index_put(cls, level: Level, x: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> None:
+    def index_put(cls, level: Any, x: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> None:
         """``x[indices] = values`` with an index of its own for each sample."""
         if not lies(x, level):
             raise unbatched_target("index_put")
@@ -96,12 +102,12 @@ class Batched(Lifted):
         )
 
     @classmethod
-    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+    def elementwise(cls, level: Any, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once."""
         if into and not lies(operands[0], level):
             shape = list(operands[0].shape)
             raise RuntimeError(
-                f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}"  # type: ignore[attr-defined]
+                f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}"
             )
         tensors = [o for o in operands if isinstance(o, Tensor)]
         given = [_as_operand(operation, operands, o) for o in tensors] if not into else tensors
@@ -113,9 +119,8 @@ class Batched(Lifted):
         return batched(level, operation(*args))
 
     @classmethod
-    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+    def structured(cls, level: Any, op: Any, args: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once, by its rule."""
-        assert isinstance(level, Batch)
         given, found = {}, set()
         for name, value in zip(op.parameters, args, strict=True):
             if isinstance(value, (list, tuple)) and outermost(value) is not None and _any(value, level):
@@ -138,7 +143,7 @@ class Batched(Lifted):
         return type(outs)(*wrapped) if hasattr(outs, "_fields") else type(outs)(wrapped)
 
     @classmethod
-    def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
+    def gradients(cls, level: Any, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
         """Samples do not depend on each other, so the gradients of all are found at once."""
         if not all(lies(i, level) for i in ins):
             raise RuntimeError(
@@ -159,7 +164,7 @@ def _refuse(self: Any) -> Any:
     raise RuntimeError(
         "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
         "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
-        "PyTorch internals, please file a bug report instead."
+        "PyTorch internals, please file a bug report."
     )
 
 
@@ -170,13 +175,13 @@ def _delegated(name: str) -> property:
     return property(lambda self: getattr(self._physical, name), write)
 
 
-Batched._data = property(_refuse)  # type: ignore[assignment]
+Batched._data = property(_refuse)
 for _name in ("_counter", "_requires_grad", "_edge", "_grad", "_view_kind", "_leaf_edge", "_leaf_hooks"):
     setattr(Batched, _name, _delegated(_name))
 Batched.__name__ = Batched.__qualname__ = "Tensor"
 
 
-def batched(level: Level, x: Tensor) -> Any:
+def batched(level: Any, x: Tensor) -> Any:
     """``x``, whose dim 0 is the batch, as one sample at ``level``, beneath what later levels have put round it."""
     if isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
         return x.map(lambda v: batched(level, v.transpose(0, 1) if isinstance(x, Batched) else v))
@@ -210,14 +215,14 @@ def _below(x: Any, level: Level) -> Any:
     return x.map(lambda v: physical(v, level))
 
 
-def physical(x: Any, level: Level) -> Any:
+def physical(x: Any, level: Any) -> Any:
     """A tensor with its batch at ``level`` as dim 0, expanded if it has none."""
     if not isinstance(x, Tensor) or lies(x, level):
         return _below(x, level)
-    return x.expand((level.size, *x.shape))  # type: ignore[attr-defined]
+    return x.expand((level.size, *x.shape))
 
 
-def vectorized(level: Level, x: Any) -> Any:
+def vectorized(level: Any, x: Any) -> Any:
     """``x`` with a batch at ``level`` in what carries its graph, expanded if it has none."""
     if isinstance(x, Lifted) and x._level.open:
         if x._level is level:
@@ -227,12 +232,12 @@ def vectorized(level: Level, x: Any) -> Any:
     return batched(level, physical(x, level))
 
 
-def _keys(level: Level, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], int, int]:
+def _keys(level: Any, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], int, int]:
     """(keys into the wrapped tensor, dims that they give, where those stand in a sample's result)."""
     found = [(d, i) for d, i in enumerate(indices) if i is not None]
     tensors = align([(_below(i, level), lies(i, level)) for _, i in found])
     dims = max(i._layout.ndim for _, i in found)
-    rows = FUNCTIONS["arange"](level.size).view(-1, *(1,) * dims)  # type: ignore[attr-defined]
+    rows = FUNCTIONS["arange"](level.size).view(-1, *(1,) * dims)
     queue = iter(tensors)
     keys = (rows, *(slice(None) if i is None else next(queue) for i in indices))
     places = [d for d, _ in found]

@@ -50,6 +50,9 @@ class Dual(Lifted):
         """The same with ``function`` applied to what carries the graph, the value."""
         return dual(self._level, function(self._plain), self._tangent)
 
+    def __repr__(self) -> str:
+        return f"{repr(self._plain)[:-1]}, tangent={self._tangent!r})" if self._level.open else repr(self._plain)
+
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""
         return self._plain.detach() if self._level.open else super().detach()
@@ -146,7 +149,7 @@ def split(x: Any, level: Level) -> tuple[Any, Any]:
     if not isinstance(x, Lifted) or x._level.number < level.number or not x._level.open:
         return x, None
     if x._level is level:
-        return x._plain, x._tangent  # type: ignore[attr-defined]
+        return x._plain, x._tangent
     return x.map(lambda v: split(v, level)[0]), x.map(lambda v: split(v, level)[1])
 
 

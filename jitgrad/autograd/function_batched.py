@@ -33,9 +33,9 @@ def over_batch(base: Any, cls: Any, level: Any, inputs: tuple[Any, ...]) -> Any:
     if cls.generate_vmap_rule:
         if cls._has_vmap():
             raise RuntimeError(
-                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
-                "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
-                f"ambiguity. {_MORE}"
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden "
+                "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+                f"avoid ambiguity. {_MORE}"
             )
         output = _generated(base, cls).apply(level.size, level.randomness, in_dims, *below)
         return _lifted(level, output, 0)
@@ -67,19 +67,19 @@ def _lower(values: Any, level: Level) -> Any:
 class _Ctx:
     """The ``ctx`` of a sample's call: what it saves is kept by the ctx of the batch's call."""
 
-    def __init__(self, outer: Any, level: Batch, outputs: dict[int, Tensor]):
-        vars(self).update(outer=outer, level=level, outputs=outputs, flags=(), forward_flags=())
+    def __init__(self, outer: Any, level: Level, outputs: dict[int, Tensor]):
+        self.outer, self.level, self.outputs = outer, level, outputs
+        self.flags: tuple[bool, ...] = ()
+        self.forward_flags: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward, those of the batch below their lift."""
-        flags, kept = _kept(tensors, self.level)
-        vars(self)["flags"] = flags
+        self.flags, kept = _kept(tensors, self.level)
         self.outer.save_for_backward(*kept)
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for jvp."""
-        flags, kept = _kept(tensors, self.level)
-        vars(self)["forward_flags"] = flags
+        self.forward_flags, kept = _kept(tensors, self.level)
         self.outer.save_for_forward(*kept)
 
     @property
@@ -138,7 +138,7 @@ def _generated(base: Any, cls: Any) -> Any:
         def backward(ctx: Any, *grads: Any) -> Any:
             size, randomness, in_dims = ctx.batch
             with Batch(size, randomness) as level:
-                vars(ctx.sample)["level"] = level
+                ctx.sample.level = level
                 found = cls.backward(ctx.sample, *_lifted(level, grads, 0))
                 found = found if isinstance(found, tuple) else (found,)
                 pairs = zip(found, in_dims, strict=True)
@@ -148,7 +148,7 @@ def _generated(base: Any, cls: Any) -> Any:
         def jvp(ctx: Any, *tangents: Any) -> Any:
             size, randomness, in_dims = ctx.batch
             with Batch(size, randomness) as level:
-                vars(ctx.sample)["level"] = level
+                ctx.sample.level = level
                 return _lower(cls.jvp(ctx.sample, *_lifted(level, tangents[3:], in_dims)), level)
 
     Generated.__name__ = Generated.__qualname__ = f"Vmapped{cls.__name__}"

@@ -43,7 +43,7 @@ def gradients(
 def fresh(x: Any) -> Any:
     """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
     if isinstance(x, Lifted) and x._level.open:
-        return x.renewed(fresh)  # type: ignore[attr-defined]
+        return x.renewed(fresh)
     if x._requires_grad and state.enabled:
         return Alias.apply(x)
     return x.detach().requires_grad_()

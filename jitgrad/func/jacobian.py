@@ -57,7 +57,8 @@ def jacrev(
 
         out, products, *aux = vjp(chosen, *[args[k] for k in places], has_aux=has_aux)
         outs, out_structure = flatten(out)
-        rows = vmap(lambda *units: products(unflatten(units, out_structure)), chunk_size=chunk_size)(*unit_vectors(outs))
+        pull = vmap(lambda *units: products(unflatten(units, out_structure)), chunk_size=chunk_size)
+        rows = pull(*unit_vectors(outs))
         leaves, structure = flatten(rows if isinstance(argnums, tuple) else rows[0])
         columns = [_cut(leaf, outs, 0) for leaf in leaves]
         found = unflatten([unflatten(row, structure) for row in zip(*columns, strict=True)], out_structure)

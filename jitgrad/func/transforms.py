@@ -122,6 +122,13 @@ def with_arguments(args: tuple[Any, ...], places: Sequence[int], values: Sequenc
     return tuple(changed.get(k, a) for k, a in enumerate(args))
 
 
+def _parted(title: str, result: Any) -> tuple[Any, Any]:
+    """(output, aux) of a function that returns both."""
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(f"{title}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return result
+
+
 def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
     """Return a function that computes (gradients, value) of ``func``, which returns one number.
 
@@ -135,13 +142,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
         variables = Variables(tuple(args[k] for k in places))
         with enable_grad():
             out = func(*with_arguments(args, places, variables.nest()), **kwargs)
-        aux = None
-        if has_aux:
-            if not (isinstance(out, tuple) and len(out) == 2):
-                raise RuntimeError(
-                    "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
-                )
-            out, aux = out
+        out, aux = _parted("grad_and_value(f)(*args)", out) if has_aux else (out, None)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
         if out.ndim:
@@ -182,11 +183,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     variables = Variables(primals)
     with enable_grad():
         result = func(*variables.nest())
-    aux = None
-    if has_aux:
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise RuntimeError("vjp(f, *primals): output of function f should be a tuple: (output, aux) if has_aux is True")
-        result, aux = result
+    result, aux = _parted("vjp(f, *primals)", result) if has_aux else (result, None)
     outs, structure = flatten(result)
     for out in outs:
         if not isinstance(out, Tensor):
@@ -199,7 +196,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         if given != structure:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-                f"function. cotangents: {given}, primal output: {structure}"
+                f"function. cotangents: {given.outline()}, primal output: {structure.outline()}"
             )
         for k, (out, weight) in enumerate(zip(outs, weights, strict=True)):
             if weight.shape != out.shape:
@@ -239,14 +236,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     _check_tensors(moves, "tangents")
     with Level() as level:
         result = func(*unflatten([_moving(level, v, t) for v, t in zip(values, moves, strict=True)], structure))
-        aux = None
-        if has_aux:
-            if not (isinstance(result, tuple) and len(result) == 2):
-                raise RuntimeError(
-                    "jvp(f, primals, tangents): output of function f should be a tuple: (output, aux) if has_aux is True"
-                )
-            result, aux = result
-            aux = map_leaves(lambda x: split(x, level)[0], aux)
+        result, aux = _parted("jvp(f, primals, tangents)", result) if has_aux else (result, None)
+        aux = map_leaves(lambda x: split(x, level)[0], aux)
         outs, out_structure = flatten(result)
         for out in outs:
             if not isinstance(out, Tensor):

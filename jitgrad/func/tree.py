@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -30,6 +31,10 @@ class Structure:
         """The number of leaves."""
         return 1 if self.kind is None else sum(c.count() for c in self.children)
 
+    def outline(self) -> str:
+        """The nest with stars for leaves."""
+        return repr(unflatten(itertools.repeat(_STAR), self))
+
     def __repr__(self) -> str:
         return self._text(0)
 
@@ -40,6 +45,12 @@ class Structure:
         return f"TreeSpec({self.kind.__name__}, {self.context}, [{lines}])"
 
 
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+_STAR = _Star()
 LEAF = Structure(None, None, ())
 
 

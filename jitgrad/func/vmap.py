@@ -22,7 +22,7 @@ def vmap(
     """Return ``func`` applied to each slice of its inputs along ``in_dims``, results stacked at ``out_dims``.
 
     ``in_dims``: an int, None (not mapped) or a nest of them like the positional arguments; keyword
-    arguments are mapped along dim 0. ``out_dims``: the same for the results. Ops run once, on the
+    arguments are passed as they are. ``out_dims``: the same for the results. Ops run once, on the
     whole batch. ``randomness``: whether random ops are an "error", draw the "same" numbers for all
     samples, or "different" ones. ``chunk_size``: so many samples at a time.
 
@@ -75,7 +75,7 @@ class _Call:
                 f"{flatten(self.in_dims)[1]} but inputs has structure {structure}."
             )
         named, named_structure = flatten(kwargs)
-        leaves, dims = leaves + named, dims + [0 if isinstance(v, Tensor) else None for v in named]
+        leaves, dims = leaves + named, dims + [None] * len(named)
         dims = [self._checked(title, value, dim) for value, dim in zip(leaves, dims, strict=True)]
         sizes = [v.shape[d] for v, d in zip(leaves, dims, strict=True) if d is not None]
         if not sizes:
@@ -112,7 +112,7 @@ class _Call:
         with Batch(size, self.randomness) as level:
             pairs = zip(leaves, dims, strict=True)
             args, kwargs = unflatten([v if d is None else batched(level, _first(v, d)) for v, d in pairs], structure)
-            return self.lowered(self.func(*args, **kwargs), level), level  # type: ignore[arg-type, return-value]
+            return self.lowered(self.func(*args, **kwargs), level), level  # type: ignore[return-value]
 
     def lowered(self, result: Any, level: Any) -> tuple[list[Any], list[Any], Structure]:
         """(leaves with the batch as dim 0, out dims, structure) of a result; checked."""
@@ -163,7 +163,7 @@ class _Call:
             part = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims, strict=True)]
             pieces.append(self.run(part, dims, structure, count)[0])
         columns = zip(*(piece[0] for piece in pieces), strict=True)
-        _, out_dims, out_structure = pieces[0]  # type: ignore[misc]
+        _, out_dims, out_structure = pieces[0]
         joined = [c[0] if d is None else FUNCTIONS["cat"](list(c)) for c, d in zip(columns, out_dims, strict=True)]
         return self.outputs((joined, out_dims, out_structure), None, size)
 

@@ -121,8 +121,7 @@ def _of_numbers(lot: Lot, first: str, names: Sequence[str]) -> Any:
         return one_by_one(lot)
     for name in names:
         _shifted(lot[name], 0)  # says what is out of range
-    changed = {name: None if lot[name] is None else 1 for name in names}
-    changed = {k: (1,) if isinstance(lot[k], (list, tuple)) or lot[k] is None else v for k, v in changed.items()}
+    changed = {name: 1 if isinstance(lot[name], int) else (1,) for name in names}
     outs = lot.run(**{first: lot[first].unsqueeze(1)}, **changed)
     flat = [o.reshape(lot.size) for o in (outs if isinstance(outs, tuple) else (outs,))]
     if not isinstance(outs, tuple):

@@ -124,7 +124,7 @@ def finished(
     """The last step of a creation: into ``out``, or flagged; lifted if it is made ``like`` a lifted tensor."""
     result = into_out(op, result, out)
     if like is not None and like._level is not None and like._level.open:
-        result = like.beside(result)  # type: ignore[attr-defined]
+        result = like.beside(result)
     if requires_grad:
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

@@ -5,7 +5,7 @@ The gradient of a part is zero outside it: ``Embedded`` puts it in its place.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -207,7 +207,7 @@ class AsStrided(Part):
 
     batch = _strided_lot
     name, overlapping, function, method = "as_strided_from", True, False, False
-    linear = ()  # a tangent may lie otherwise in memory
+    linear: ClassVar[tuple[str, ...]] = ()  # a tangent may lie otherwise in memory
     samples = cases(
         lambda: (draw(3, 4), (3, 3), (2, 1), 1),
         lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),

@@ -18,7 +18,16 @@ from .copy import contiguous
 from .create import as_dtype, finished, new, uninitialised_like
 from .fill import zeros_like
 from .random_fill import (
-    bernoulli_, bernoulli_into, draw, drawn, drawn_for, exponential_, generator_for, normal_, random_, uniform_,
+    bernoulli_,
+    bernoulli_into,
+    draw,
+    drawn,
+    drawn_for,
+    exponential_,
+    generator_for,
+    normal_,
+    random_,
+    uniform_,
 )  # fmt: skip
 from .registry import FUNCTIONS, public
 from .sampling import cases
@@ -112,7 +121,8 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
         raise RuntimeError(f"value cannot be converted to type {title} without overflow")
     result = new(chosen, (int(n),), device)
-    return finished("randperm", Permutation.into(drawn_for(result), generator_for("randperm", generator)), requires_grad, out)
+    result = Permutation.into(drawn_for(result), generator_for("randperm", generator))
+    return finished("randperm", result, requires_grad, out)
 
 
 for _function in (randint, randint_like, randperm):
@@ -175,9 +185,10 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = tuple(FUNCTIONS["broadcast_shapes"](*shapes))
-    drawn = normal_(drawn_for(new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)), generator=generator)
+    made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
+    found = normal_(drawn_for(made), generator=generator)
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
-    return finished("normal", drawn * plain[1] + plain[0], out=out)
+    return finished("normal", found * plain[1] + plain[0], out=out)
 
 
 public(normal, method_too=False)

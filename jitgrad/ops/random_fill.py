@@ -24,7 +24,10 @@ from .sampling import cases
 from .sampling import draw as sample
 from .written import Written
 
-__all__ = ["DropoutMask", "bernoulli_into", "draw", "drawn", "drawn_for", "exponential_", "generator_for", "normal_", "random_", "uniform_"]
+__all__ = [
+    "DropoutMask", "bernoulli_into", "draw", "drawn", "drawn_for", "exponential_", "generator_for", "normal_",
+    "random_", "uniform_",
+]  # fmt: skip
 
 
 def generator_for(op: str, generator: Any) -> Generator:

@@ -172,7 +172,8 @@ def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
 class View(Structured, abstract=True):
     """An op that returns the same memory under another layout. Launches nothing."""
 
-    linear, is_view = ("x",), True
+    linear: ClassVar[tuple[str, ...]] = ("x",)
+    is_view = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.fresh = False
