@@ -86,6 +86,27 @@ def test_graph_dies_by_reference_count(function):
         gc.enable()
 
 
+def test_graph_with_a_saved_view_that_was_written_dies():
+    class Save(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x.mul_(3))
+            ctx.save_for_backward(x)
+            return x
+
+    gc.collect()
+    gc.disable()
+    try:
+        base = variable(1.0, 2.0).clone()
+        part = base[1:]
+        Save.apply(part)
+        node = weakref.ref(base.grad_fn)
+        del base, part
+        assert node() is None
+    finally:
+        gc.enable()
+
+
 def test_what_save_for_forward_kept_is_let_go():
     x = variable(1.0)
     out, _ = Product.apply(x * 1, x)

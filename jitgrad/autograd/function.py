@@ -97,7 +97,8 @@ class BackwardCFunction(Node, FunctionCtx):
     _are_tensors: tuple[bool, ...] = ()  # which arguments are tensors: those have edges
     _inputs: tuple[Any, ...] = ()  # layouts of the inputs that want gradients; None for others
     _outputs: tuple[Any, ...] = ()  # (layout, differentiable) of outputs; None for what is no tensor
-    _origins: tuple[int | None, ...] = ()  # per saved: None for None, the output's number, or -1
+    # Per saved: None for None, an output's number, a weak edge for a view that was written to, -1 for others.
+    _origins: tuple[Any, ...] = ()
     _accessed = False
     _aside: dict[str, Any] | None = None  # attributes of the user's with names that the engine needs
 
@@ -121,18 +122,21 @@ class BackwardCFunction(Node, FunctionCtx):
         self._accessed, self.saved = True, ()
         return tuple([None if origin is None else self._in_graph(next(saved), origin) for origin in self._origins])
 
-    def _in_graph(self, saved: Tensor, origin: int) -> Tensor:
+    def _in_graph(self, saved: Tensor, origin: Any) -> Tensor:
+        """A saved tensor in its place in the graph."""
+        if isinstance(origin, tuple):
+            node = origin[0]()
+            return saved if node is None else saved._attached((node, origin[1]))
         return saved if origin < 0 else saved._attached((self, origin))
 
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is what this call returned."""
-        origins = [o for o in self._origins if o is not None]
-        return any(s is saved and o >= 0 for s, o in zip(self.saved or (), origins, strict=False))
+        return any(s is saved and self.output_number(k) is not None for k, s in enumerate(self.saved or ()))
 
     def output_number(self, index: int) -> int | None:
         """Which output a saved tensor is."""
         origin = [o for o in self._origins if o is not None][index]
-        return origin if origin >= 0 else None
+        return origin if isinstance(origin, int) and origin >= 0 else None
 
     def release(self) -> None:
         """Drop what was saved; asking for it then raises."""

@@ -8,6 +8,7 @@ history), a view of an input, or no tensor at all.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
         if _is_plain(ctx, tensors, output):
             output._edge, output._requires_grad = (ctx, 0), True
             ctx._outputs = ((output._layout, True),)
-            _save(ctx)
+            _finish(ctx, {})
             return output
     outs = output if isinstance(output, tuple) else (output,)
     fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
@@ -68,9 +69,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     _forbid_writes(results, {id(t) for t in tensors} & dirty.keys(), call.differentiable)
     if recorded:
         ctx._outputs = tuple(call.known)
-        _save(ctx)
-        if witnesses:
-            witness(ctx)
+        _finish(ctx, dirty)
     ctx.non_differentiable = ctx.dirty_tensors = None
     return tuple(results) if isinstance(output, tuple) else results[0]
 
@@ -138,7 +137,7 @@ class _Call:
 
     def written(self, out: Tensor, number: int) -> None:
         """An input that forward wrote to: the call becomes its history."""
-        if out._base is None and out._edge is None and out._requires_grad:
+        if out._edge is None and out.requires_grad:
             raise RuntimeError(_LEAF)
         if id(out) not in self.inputs:
             warnings.warn(_NO_INPUT, UserWarning, stacklevel=5)
@@ -181,17 +180,23 @@ def _forbid_writes(results: Sequence[Any], written: set[int], differentiable: in
             out._view_kind = "multi" if differentiable > 1 else "custom"
 
 
-def _save(ctx: Any) -> None:
-    """Keep what save_for_backward was given; an output without its history, which is this node."""
-    given = ctx.to_save
-    if given is None:
-        return
-    del ctx.to_save  # an output would hold its own history
+def _finish(ctx: Any, dirty: dict[int, Tensor]) -> None:
+    """Keep what is to be saved; then the node is complete."""
+    if ctx.to_save is not None:
+        _save(ctx, ctx.to_save, dirty)
+        del ctx.to_save  # an output would hold its own history
+    if witnesses:
+        witness(ctx)
+
+
+def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
+    """Keep tensors; those whose history this node is without it."""
     if not isinstance(given, tuple):
         raise RuntimeError(
             f"autograd internal error: to_save attribute is expected to be a tuple but is {type(given).__name__}"
         )
-    saved, origins = [], []
+    saved: list[Tensor] = []
+    origins: list[Any] = []
     for k, tensor in enumerate(given):
         if tensor is None:
             origins.append(None)
@@ -200,9 +205,14 @@ def _save(ctx: Any) -> None:
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {k} is of type {type(tensor).__name__}"
             )
-        own = tensor._edge is not None and tensor._edge[0] is ctx
-        origins.append(tensor._edge[1] if own else -1)
-        saved.append(_alias(tensor) if own else tensor)
+        edge = tensor._edge
+        if edge is not None and edge[0] is ctx:
+            origins.append(edge[1])
+        elif edge is not None and id(tensor) in dirty:  # a view: its history leads here by way of its base's
+            origins.append((weakref.ref(edge[0]), edge[1]))
+        else:
+            origins.append(-1)
+        saved.append(tensor if origins[-1] == -1 else _alias(tensor))
     ctx.saved, ctx._origins = tuple(saved), tuple(origins)
     ctx.versions = tuple([t._counter[0] for t in saved])
 

@@ -1001,6 +1001,142 @@ def integers(torch):
     return [outs, x.grad]
 
 
+def viewing(torch, kind, inplace):
+    """Functions whose outputs are views: of the input, two of them, or of something made inside."""
+    called = []
+
+    class Viewing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, view):
+            ctx.shape = x.shape
+            if kind == "temporary":
+                out = x.clone().narrow(0, 0, 2) if view else x.clone()
+                if inplace:
+                    out += 2
+                return out
+            out = x.narrow(0, 0, 2) if view else x
+            if inplace:
+                out += 2
+                ctx.mark_dirty(x if not view else out)
+            return (out, x * 3) if kind == "two" else out
+
+        @staticmethod
+        def backward(ctx, *grads):
+            called.append(len(grads))
+            found = torch.zeros(ctx.shape, dtype=grads[0].dtype)
+            found[: len(grads[0])] += grads[0]
+            return found * 10, None
+
+    return Viewing.apply, called
+
+
+for kind in ("one", "two", "temporary"):
+    for view in (False, True):
+        for inplace in (False, True):
+
+            def check(torch, kind=kind, view=view, inplace=inplace):
+                function, called = viewing(torch, kind, inplace)
+                x = torch.ones(4, requires_grad=True)
+                base = x.clone()
+                out = error_of(function, base, view)
+                if isinstance(out, Exception):
+                    return out
+                first = out[0] if isinstance(out, tuple) else out
+                written = error_of(first.add_, 5)
+                of_view = error_of(lambda: first.view(-1).add_(7))
+                failed = error_of(first.sum().backward)
+                return [first is base, written, of_view, failed, called, x.grad, base.detach(), base._version]
+
+            check.__name__ = f"views_{kind}{'_view' if view else ''}{'_written' if inplace else ''}"
+            case(check)
+
+
+@case
+def views_of_custom_views(torch):
+    x = leaf(torch).clone()
+    view = scale(torch, forward=lambda ctx, x: x[1:]).apply(x)
+    multi = x.split(2)[0]
+    return [error_of(lambda: view.view(-1).mul_(2)), error_of(lambda: view[0].mul_(2)),
+            error_of(lambda: multi.view(-1).mul_(2))]  # fmt: skip
+
+
+@case
+def returned_twice_in_place(torch):
+    f = doubling(torch, result=lambda x: (x, x))
+    x = leaf(torch)
+    y = x.clone()
+    outs = error_of(f.apply, y)
+    return [error_of(f.apply, x), error_of(f.apply, leaf(torch).clone()[1:]), outs, [o is y for o in outs]]
+
+
+@case
+def returned_with_more(torch):
+    class Identity(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a, a + b
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g + h, h
+
+    x, y, seen = leaf(torch), leaf(torch), []
+    q, p = Identity.apply(x, y)
+    q.register_hook(lambda g: seen.append(g.clone()))
+    x.register_hook(lambda g: seen.append(g.clone()))
+    (q + p + x).sum().backward()
+    return [seen, x.grad, y.grad]
+
+
+@case
+def undefined_all_the_way(torch):
+    seen = []
+
+    def backward(ctx, g):
+        seen.append(g)
+        return g * 2
+
+    x = leaf(torch)
+    inner = scale(torch, backward=backward).apply(x * 1)
+    scale(torch, backward=lambda ctx, g: None).apply(inner).sum().backward()
+    return [seen, x.grad]
+
+
+@case
+def stashed_for_later(torch):
+    kept = []
+    x = leaf(torch)
+    f = saving(torch)
+    out = f.apply(x)
+    f.backward, original = staticmethod(lambda ctx, g: kept.append(ctx) or original(ctx, g)), f.backward
+    out.sum().backward(retain_graph=True)
+    first = kept[0].saved_tensors
+    out.sum().backward()
+    return [first, error_of(lambda: kept[0].saved_tensors), x.grad]
+
+
+@case
+def saved_view_that_was_written(torch):
+    class Save(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(3)
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x
+
+    x = leaf(torch)
+    base = x.clone()
+    out = Save.apply(base[1:])
+    found = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+    return [out, found.detach(), torch.autograd.grad(found.sum(), x)]
+
+
 # -- twice, errors, hooks -----------------------------------------------------------------------------
 
 
