@@ -15,6 +15,7 @@ from .loss import (
 from .module import Module
 from .parameter import Buffer, Parameter
 from .sparse import Embedding
+from . import modules  # the longer names
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "Buffer", "CELU", "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten",
@@ -23,5 +24,5 @@ __all__ = [
     "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "NLLLoss",
     "Parameter", "ParameterDict", "ParameterList", "ReLU", "ReLU6", "SELU", "Sequential", "SiLU", "Sigmoid",
     "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
-    "Unflatten", "functional", "init", "utils",
+    "Unflatten", "functional", "init", "modules", "utils",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..hooks import typename
 from ..tensor import Tensor
+from .global_hooks import registered, registration_hooks
 from .parameter import Buffer, Parameter
 
 __all__ = ["Owner"]
@@ -56,6 +57,8 @@ class Owner:
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
+        if registration_hooks and param is not None:
+            param = registered("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -67,6 +70,8 @@ class Owner:
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
+        if registration_hooks:
+            tensor = registered("buffer", self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -85,7 +90,7 @@ class Owner:
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module) if registration_hooks else module
 
     def register_module(self, name: str, module: Any) -> None:
         """Another name of ``add_module``."""
@@ -126,10 +131,10 @@ class Owner:
             if children is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, values, self._parameters, self._buffers)
-            children[name] = value
+            children[name] = registered("module", self, name, value) if registration_hooks else value
         elif children is not None and name in children:
             _check_none(value, "child module", name, "torch.nn.Module or None expected")
-            children[name] = value
+            children[name] = registered("module", self, name, value) if registration_hooks else value
         elif isinstance(value, Buffer) or (buffers is not None and name in buffers):
             self._set_buffer(name, value)
         else:

@@ -73,7 +73,9 @@ class Saver(Walker):
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            changed = hook(self, destination, prefix, metadata)
+            changed = hook.call(self, destination, prefix, metadata)
+            if changed is not None and not hook.may_replace:
+                raise RuntimeError("state_dict post-hook must return None")
             destination = destination if changed is None else changed
         return destination
 
@@ -176,8 +178,18 @@ class Saver(Walker):
         return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)``, which may change the dictionary."""
-        return add_hook(self._state_dict_hooks, hook)
+        """Call ``hook(module, state_dict, prefix, local_metadata)``, which may change the dictionary in place."""
+        return add_hook(self._state_dict_hooks, _StateHook(hook, False))
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The older ``register_state_dict_post_hook``: the hook may return another dictionary."""
+        return add_hook(self._state_dict_hooks, _StateHook(hook, True))
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """The older ``register_load_state_dict_pre_hook``: without the module unless asked for."""
+        return add_hook(self._load_state_dict_pre_hooks, hook if with_module else lambda _, *args: hook(*args))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook`` with the module and the arguments of ``_load_from_state_dict`` before loading."""
@@ -186,6 +198,11 @@ class Saver(Walker):
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the lists."""
         return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+class _StateHook(NamedTuple):
+    call: Callable[..., Any]
+    may_replace: bool
 
 
 class _Report(NamedTuple):
