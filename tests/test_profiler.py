@@ -20,7 +20,7 @@ from jitgrad.tensor import Tensor
 def state():
     """All that a profiler puts something into."""
     modules = [n for n in sys.modules if n.split(".")[0] == "jitgrad" and not n.startswith("jitgrad.profiler")]
-    spaces = [dict(FUNCTIONS), dict(vars(Tensor)), dict(vars(engine._Task)), dict(vars(jitgrad.optim.Optimizer))]
+    spaces = [dict(FUNCTIONS), dict(vars(Tensor)), dict(vars(engine.Task)), dict(vars(jitgrad.optim.Optimizer))]
     spaces += [dict(vars(op)) for op in OPS.values()] + [dict(vars(op)) for op in OPERATIONS.values()]
     namespaces = {n: dict(vars(sys.modules[n])) for n in modules}
     lists = list(launch.observers), list(engine.observers), list(creation.observers)

@@ -62,7 +62,7 @@ def run(
 
 def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
     before, outer = grad_state.enabled, _thread.task
-    grad_state.enabled = task.create
+    grad_state.enabled = task.create and not grad_state.inference
     _thread.task = task
     _thread.depth += 1
     try:

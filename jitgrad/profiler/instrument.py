@@ -135,8 +135,8 @@ def start() -> None:
 
 def _start_backward() -> None:
     _observe(engine.observers, _node)
-    finish = engine._Task.finish_leaf
-    _swap_attribute(engine._Task, "finish_leaf", _leaf(finish))
+    finish = engine.Task.finish_leaf
+    _swap_attribute(engine.Task, "finish_leaf", _leaf(finish))
     _swap_attribute(engine, "run", _restoring(engine.run))
 
 
@@ -189,10 +189,10 @@ def _node(node: Any, when: str, gradients: Any) -> None:
         begin(node.name(), BACKWARD, tuple(gradients), node.sequence_number)
         return
     record = recording.current()
-    while record is not None and not record.name.startswith("autograd::engine::"):
+    while record is not None and not (record.scope == BACKWARD and record.sequence == node.sequence_number):
         record = record.parent
-    if record is not None:
-        end(record)
+    if record is not None and record.parent is not None:  # None: a hook raised before the node began
+        end(record.parent)
 
 
 def _leaf(finish: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,6 +200,8 @@ def _leaf(finish: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(finish)
     def finishing(task: Any, node: Any, grad: Any, *args: Any, **kwargs: Any) -> Any:
+        if grad is None:
+            return finish(task, node, grad, *args, **kwargs)
         record = begin(f"autograd::engine::evaluate_function: {node.name()}")
         begin(node.name(), BACKWARD, (grad,))
         try:
