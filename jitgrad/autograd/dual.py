@@ -51,7 +51,7 @@ class Dual(Lifted):
         return dual(self._level, function(self._plain), self._tangent)
 
     def __repr__(self) -> str:
-        return f"{repr(self._plain)[:-1]}, tangent={self._tangent!r})" if self._level.open else repr(self._plain)
+        return f"{repr(self._plain)[:-1]}, tangent={self._tangent})" if self._level.open else repr(self._plain)
 
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""

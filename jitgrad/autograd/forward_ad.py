@@ -30,7 +30,9 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: tangents are lost."""
-    if state.forward is None or level not in (None, 0):
+    if state.forward is None:
+        raise RuntimeError("Dual level must be a positive number.")
+    if level not in (None, 0):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
@@ -75,8 +77,9 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
     """RuntimeError for a tangent of another shape."""
     if tensor.shape != tangent.shape:
         raise RuntimeError(
-            f"Expected tangent to have the same shape as the primal, but got {list(tangent.shape)} and "
-            f"{list(tensor.shape)}"
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
         )
 
 

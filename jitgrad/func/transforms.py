@@ -13,7 +13,7 @@ from typing import Any
 
 from ..autograd.batched import Batch, vectorized
 from ..autograd.dual import dual, split
-from ..autograd.forward_ad import check_float
+from ..autograd.forward_ad import check_float, check_tangent
 from ..autograd.grad_mode import enable_grad, state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
 from ..autograd.node import AccumulateGrad, edge_of
@@ -268,12 +268,7 @@ def _check_tensors(leaves: list[Any], name: str) -> None:
 
 def _moving(level: Level, value: Tensor, tangent: Tensor) -> Any:
     check_float(value, tangent)
-    if value.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
-        )
+    check_tangent(value, tangent)
     return dual(level, value, tangent)
 
 
