@@ -6,6 +6,7 @@
 from math import e, inf, nan, pi
 
 from . import autograd, cuda, debug, dtypes, func, nn, ops, optim, profiler, random, testing, utils
+from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .autograd.inference import inference_mode, is_inference_mode_enabled
 from .dtypes import (

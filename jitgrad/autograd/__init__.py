@@ -2,14 +2,18 @@
 
 from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
 from . import function, functional, graph
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad
 from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
-from .grad_mode import enable_grad, no_grad, set_grad_enabled
+from .grad_mode import (
+    enable_grad, is_multithreading_enabled, no_grad, set_grad_enabled, set_multithreading_enabled,
+)  # fmt: skip
 from .variable import Variable
 from .inference import inference_mode
 
 __all__ = [
-    "Function", "Variable", "backward", "enable_grad", "forward_ad", "grad", "gradcheck", "gradgradcheck",
-    "graph", "inference_mode", "no_grad", "set_grad_enabled",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip

@@ -322,6 +322,14 @@ class Task:
         variable = node.variable
         if variable is None:  # the user dropped the leaf: nobody can read its .grad
             return
+        try:
+            self.finish_variable(node, variable, grad, fresh)
+        except BaseException:
+            for observer in list(observers):
+                observer(node, "error", (grad,))
+            raise
+
+    def finish_variable(self, node: AccumulateGrad, variable: Tensor, grad: Tensor | None, fresh: bool) -> None:
         hooks: LeafHooks | None = variable._leaf_hooks
         if hooks is not None and hooks.before:
             grad, fresh = call_tensor_hooks(hooks.before, grad), False  # hooks may have kept it

@@ -9,7 +9,10 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad", "is_grad_enabled", "is_multithreading_enabled", "no_grad", "set_grad_enabled",
+    "set_multithreading_enabled",
+]  # fmt: skip
 
 
 class _State(threading.local):
@@ -18,6 +21,7 @@ class _State(threading.local):
     asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
     levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see ops/lifted.py
     forward: Any = None  # the level opened by forward_ad
+    multithreading = True  # what set_multithreading_enabled said last
 
 
 state = _State()
@@ -146,3 +150,29 @@ class set_grad_enabled(Mode):
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what ``set_multithreading_enabled`` said last in this thread; True at first."""
+    return state.multithreading
+
+
+class set_multithreading_enabled(Mode):
+    """Say whether backward may use threads: takes effect at once, and as a context manager until its end.
+
+    The setting is kept and shown, and changes nothing: backward runs on the thread that calls it.
+    """
+
+    def __init__(self, mode: bool):
+        self.mode, self._before = mode, state.multithreading
+        state.multithreading = mode
+
+    def __enter__(self) -> None:
+        """Nothing is left to do."""
+
+    def __exit__(self, *error: Any) -> None:
+        state.multithreading = self._before
+
+    def clone(self) -> Any:
+        """Another one for the same mode."""
+        return set_multithreading_enabled(self.mode)

@@ -38,6 +38,12 @@ FREED = (
 # Recorders test the list and call ``witness``, so that while it is empty nothing is called at all.
 witnesses: list[Callable[[Node], None]] = []
 
+# What an error of a saved tensor that was written to advises; the last one counts. Anomaly mode knows better.
+hints = [
+    "enable anomaly detection to find the operation that failed to compute its gradient, with "
+    "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+]
+
 
 def witness(node: Node) -> None:
     """Show a new node to whoever asked to see them."""
@@ -184,8 +190,7 @@ def modified(tensor: Tensor, version: int, node: Node) -> str:
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{title} [{shape}]]{source} is at version {tensor._counter[0]}; expected version {version} "
-        "instead. Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        f"instead. Hint: {hints[-1]}"
     )
 
 
@@ -214,6 +219,8 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor):
         self._variable = weakref.ref(variable)
+        if witnesses:
+            witness(self)
 
     def name(self) -> str:
         """The name that PyTorch gives it."""

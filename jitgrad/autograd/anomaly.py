@@ -1,0 +1,188 @@
+"""Anomaly mode: which op of forward is behind an error, or the first NaN, of backward.
+
+While it is on, every new node keeps the stack of the call that made it, and the engine is observed.
+While it is off, nothing of it is left in the recorder or the engine.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..ops.registry import FUNCTIONS
+from ..tensor import Tensor
+from . import engine, node
+from .grad_mode import no_grad
+from .node import Node
+
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
+
+_ENABLED = (
+    "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
+)
+_HERE = str(Path(__file__).parents[1])
+_TRACE, _PARENT = "traceback_", "parent_"
+_lock = threading.Lock()
+
+
+class _Mode:
+    """The mode of the process, and the nodes that are at work in each thread."""
+
+    def __init__(self) -> None:
+        self.enabled, self.check_nan = False, True
+        self.running = threading.local()
+
+    def nodes(self) -> list[Node]:
+        """The nodes at work in this thread, the innermost last."""
+        found: list[Node] = self.running.__dict__.setdefault("nodes", [])
+        return found
+
+    def set(self, enabled: bool, check_nan: bool) -> None:
+        """Switch the mode on or off."""
+        with _lock:
+            if enabled != self.enabled:
+                (_start if enabled else _stop)()
+            self.enabled, self.check_nan = enabled, check_nan
+
+
+def _start() -> None:
+    node.witnesses.append(_note)
+    engine.observers.append(_observe)
+    node.hints.append(
+        "the backtrace further above shows the operation that failed to compute its gradient. The variable in question "
+        "was changed in there or anywhere later. Good luck!"
+    )
+
+
+def _stop() -> None:
+    node.witnesses.remove(_note)
+    engine.observers.remove(_observe)
+    node.hints.pop()
+
+
+_mode = _Mode()
+
+
+class detect_anomaly:
+    """A block in which errors of backward tell where in forward they come from, and NaN gradients are errors.
+
+    RuntimeError where a node returns NaN, unless ``check_nan`` is False. Run forward inside the block
+    too: only then are tracebacks known.
+    """
+
+    def __init__(self, check_nan: bool = True):
+        self.check_nan = check_nan
+        self.before = _mode.enabled, _mode.check_nan
+        warnings.warn(_ENABLED, UserWarning, stacklevel=2)
+
+    def __enter__(self) -> None:
+        self.before = _mode.enabled, _mode.check_nan
+        _mode.set(True, self.check_nan)
+
+    def __exit__(self, *error: object) -> None:
+        _mode.set(*self.before)
+
+
+class set_detect_anomaly:
+    """Switch anomaly mode on or off: at once, and as a context manager until its end. See ``detect_anomaly``."""
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self.before = _mode.enabled, _mode.check_nan
+        _mode.set(bool(mode), check_nan)
+
+    def __enter__(self) -> None:
+        """Nothing is left to do."""
+
+    def __exit__(self, *error: object) -> None:
+        _mode.set(*self.before)
+
+
+def is_anomaly_enabled() -> bool:
+    """Return True in anomaly mode."""
+    return _mode.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Return True if anomaly mode, once on, looks for NaN."""
+    return _mode.check_nan
+
+
+# -- what nodes keep ----------------------------------------------------------------------------------
+
+
+def _note(made: Node) -> None:
+    """Keep the stack that made a node, and in backward the node that was at work."""
+    made.metadata[_TRACE] = traceback.format_list(traceback.extract_stack(_users_frame()))
+    if _mode.nodes():
+        made.metadata[_PARENT] = _mode.nodes()[-1]
+
+
+def _users_frame() -> FrameType | None:
+    """The innermost frame that is not the library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__") or ""
+    return frame.f_code.co_filename.startswith(_HERE) or name == "jitgrad" or name.startswith("jitgrad.")
+
+
+# -- at work ------------------------------------------------------------------------------------------
+
+
+def _observe(at: Node, phase: str, grads: Sequence[Tensor | None]) -> None:
+    """What the engine tells of a node: it starts, it has returned gradients, or it failed."""
+    running = _mode.nodes()
+    if phase == "before":
+        running.append(at)
+        return
+    if phase == "error":
+        _print_stack(at)
+    elif _mode.check_nan:
+        _refuse_nan(at, grads)
+    if running and running[-1] is at:
+        running.pop()
+
+
+def _refuse_nan(at: Node, grads: Sequence[Tensor | None]) -> None:
+    with no_grad():
+        for k, grad in enumerate(grads):
+            if grad is not None and bool(FUNCTIONS["isnan"](grad).any()):
+                raise RuntimeError(f"Function '{at.name()}' returned nan values in its {k}th output.")
+
+
+def _print_stack(at: Node) -> None:
+    """Warn with the stack of forward, and of the calls of backward that led to it."""
+    stack = at.metadata.get(_TRACE)
+    if stack is None:
+        text = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+    else:
+        text = f"Traceback of forward call that caused the error:\n{''.join(stack)}"
+    _warn(f"Error detected in {at.name()}. {text}")
+    parent: Any = at.metadata.get(_PARENT)
+    while parent is not None:
+        stack = parent.metadata.get(_TRACE)
+        if stack is None:
+            _warn(
+                f"Error detected in {parent.name()}. No forward pass information available. Enable detect anomaly "
+                "during forward pass for more information."
+            )
+        else:
+            _warn(
+                f"\n\nPrevious calculation was induced by {parent.name()}. Traceback of forward call that induced the "
+                f"previous calculation:\n{''.join(stack)}"
+            )
+        parent = parent.metadata.get(_PARENT)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)
