@@ -1,40 +1,94 @@
-"""Gradients against finite differences."""
+"""Gradients against finite differences: gradcheck, gradgradcheck.
+
+A function with complex outputs is checked twice, as the functions that return their imaginary and
+their real parts; in forward mode the same is done to complex inputs. See ``jacobians`` for how the
+two sides are computed, ``promises`` for what else a correct gradient keeps to.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
+from ..dtypes import promote_types
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
+from . import jacobians, promises
 from .backward import grad
-from .grad_mode import no_grad
+from .jacobians import Function, GradcheckError, as_tuple, differentiable
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
-Function = Callable[..., Any]
 
+@dataclass(frozen=True)
+class _Check:
+    """How one comparison is done. ``parts``: the complex outputs (or inputs) seen as real ones; of which part."""
 
-class GradcheckError(RuntimeError):
-    """Numerical and analytical gradients differ."""
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    dtypes: bool
+    forward: bool = False
+    parts: Sequence[int] = field(default=())
+    part: str = "real"
+
+    def mismatch(self, analytical: Tensor, numerical: Tensor, output: int, k: int) -> str:
+        """The words for Jacobians that differ."""
+        what, mode = ("inputs", "computed with forward mode ") if self.forward else ("outputs", "")
+        split = (k if self.forward else output) in self.parts
+        prefix = f"While considering the {self.part} part of complex {what} only, " if split else ""
+        return (
+            f"{prefix}Jacobian {mode}mismatch for output {output} with respect to input {k},\n"
+            f"numerical:{numerical}\nanalytical:{analytical}\n"
+        )
+
+    def close(self, analytical: Tensor, numerical: Tensor, atol: float | None = None) -> bool:
+        """Whether the two sides agree, as ``allclose`` has it."""
+        dtype = promote_types(analytical.dtype, numerical.dtype)
+        a, n = analytical.to(dtype), numerical.to(dtype)
+        return bool(FUNCTIONS["allclose"](a, n, self.rtol, self.atol if atol is None else atol))
 
 
 def gradcheck(
     func: Function, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    raise_exception: bool = True,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:  # fmt: skip
-    """Compare the Jacobians of ``func`` with central differences, entry by entry.
+    """Compare the Jacobians of ``func`` with central differences ``(f(x + eps) - f(x - eps)) / (2 eps)``.
 
-    ``inputs``: a tensor or tuple; those that require grad should be float64 or complex128. Returns
-    True, or raises GradcheckError (returns False without ``raise_exception``) where an entry
-    differs by more than ``atol + rtol |numerical|``. For complex inputs real and imaginary steps
-    are taken, and PyTorch's convention for complex gradients is expected.
+    func: takes tensors, returns one or a tuple. inputs: a tensor or tuple; those that require grad should
+    be float64 or complex128. Entries agree if they differ by at most ``atol + rtol |numerical|``.
+    raise_exception: raise GradcheckError rather than return False. nondet_tol: how far two runs of backward
+    may differ. check_undefined_grad: outputs without gradient count as zeros. check_grad_dtypes: gradients
+    have their inputs' dtypes. check_batched_grad, check_batched_forward_grad: the same values under ``vmap``.
+    check_forward_ad, check_backward_ad: which modes. fast_mode: compare one random projection of each
+    Jacobian. masked: no effect, there are no sparse tensors. For complex numbers PyTorch's convention of
+    gradients is expected. ValueError if no input requires grad.
     """
-    arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    check = _Check(eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    arguments = as_tuple(inputs)
     try:
-        _check(func, list(arguments), eps, atol, rtol)
+        _check_inputs(arguments)
+        compare = _compare_fast if fast_mode else _compare
+        if check_backward_ad:
+            _check_backward(func, arguments, compare, check)
+        if check_forward_ad:
+            _check_forward(func, arguments, compare, replace(check, forward=True), check_undefined_grad)
+        if check_batched_forward_grad:
+            promises.check_batched_tangents(func, arguments)
+        if check_backward_ad:
+            _check_promises(func, arguments, check_batched_grad, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -42,98 +96,223 @@ def gradcheck(
     return True
 
 
-def gradgradcheck(
-    func: Function, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5,
-    rtol: float = 1e-3, raise_exception: bool = True, seed: int = 0,
-) -> bool:  # fmt: skip
-    """Check second derivatives: gradcheck of the gradient, as a function of inputs and grad_outputs."""
-    arguments = list(inputs if isinstance(inputs, (tuple, list)) else (inputs,))
-    rng = np.random.default_rng(seed)
-    if grad_outputs is None:
-        grad_outputs = [_random_like(o, rng) for o in _outputs(func, arguments)]
-    given = list(grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,))
-    count = len(arguments)
-
-    def first_order(*values: Any) -> tuple[Tensor, ...]:
-        outs = _outputs(func, values[:count])
-        wanted = [v for v in values[:count] if isinstance(v, Tensor) and v.requires_grad]
-        found = grad(outs, wanted, values[count:], create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None and g.requires_grad)
-
-    return gradcheck(
-        first_order, (*arguments, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
-    )
+def _check_promises(func: Function, inputs: tuple[Any, ...], batched: bool, undefined: bool) -> None:
+    outputs = differentiable(func(*inputs))
+    if batched:
+        for number, output in enumerate(outputs):
+            promises.check_batched_grad(inputs, output, number)
+    promises.check_multiplied_by_grad_output(outputs, inputs)
+    if undefined:
+        promises.check_undefined_grad(func, inputs)
 
 
-def _outputs(func: Function, arguments: Sequence[Any]) -> list[Tensor]:
-    result = func(*arguments)
-    found = list(result) if isinstance(result, (tuple, list)) else [result]
-    return [o for o in found if isinstance(o, Tensor) and o.dtype.category >= 2 and o.requires_grad]
-
-
-def _random_like(tensor: Tensor, rng: np.random.Generator) -> Tensor:
-    values = rng.standard_normal(tensor.shape)
-    if tensor.dtype.is_complex:
-        values = values + 1j * rng.standard_normal(tensor.shape)
-    return FUNCTIONS["tensor"](values.astype(tensor.dtype.numpy), requires_grad=True)
-
-
-def _check(func: Function, arguments: list[Any], eps: float, atol: float, rtol: float) -> None:
-    checked = [k for k, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
-    if not checked:
+def _check_inputs(inputs: tuple[Any, ...]) -> None:
+    """ValueError without an input that requires grad, RuntimeError for one whose elements overlap."""
+    for k, x in jacobians.checked(inputs):
+        if x.dtype.name not in ("float64", "complex128"):
+            warnings.warn(
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check "
+                "will likely fail if all the inputs are not of double precision floating point or complex. ",
+                UserWarning, stacklevel=3,
+            )  # fmt: skip
+        if not all(s > 0 or n <= 1 for s, n in zip(x.stride(), x.shape, strict=True)):
+            raise RuntimeError(
+                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
+                "on the input before passing it to gradcheck."
+            )
+    if not jacobians.checked(inputs):
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have "
             "requires_grad=True."
         )
-    outs = _outputs(func, arguments)
-    for number, out in enumerate(outs):
-        for k in checked:
-            analytical = _analytical(out, arguments[k])
-            numerical = _numerical(func, arguments, k, number, eps)
-            if not np.allclose(analytical, numerical, rtol, atol, equal_nan=True):
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {number} with respect to input {k},\n"
-                    f"numerical:{numerical}\nanalytical:{analytical}\n"
-                )
 
 
-def _parts(dtype: Any) -> tuple[complex, ...]:
-    return (1, 1j) if dtype.is_complex else (1,)
+# -- complex numbers ----------------------------------------------------------------------------------
 
 
-def _analytical(out: Tensor, x: Tensor) -> np.ndarray[Any, Any]:
-    """Rows: real (and imaginary) parts of x's elements; columns: the same of the output's."""
-    columns = []
-    for element in range(out.numel()):
-        for part in _parts(out.dtype):
-            seed = np.zeros(out.numel(), out.dtype.numpy)
-            seed[element] = part
-            (g,) = grad(out, x, FUNCTIONS["tensor"](seed.reshape(out.shape)), retain_graph=True, allow_unused=True)
-            flat = np.zeros(x.numel(), x.dtype.numpy) if g is None else np.array(g.tolist(), x.dtype.numpy).ravel()
-            columns.append(np.concatenate([flat.real, flat.imag]) if x.dtype.is_complex else flat)
-    rows = x.numel() * len(_parts(x.dtype))
-    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
+def _check_backward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check) -> None:
+    outputs = as_tuple(func(*inputs))
+    if not any(o.dtype.is_complex for o in outputs):
+        compare(func, inputs, check)
+        return
+    places = [k for k, o in enumerate(differentiable(outputs)) if o.dtype.is_complex]
+    for part in ("imaginary", "real"):
+        compare(_part_of_outputs(func, part), inputs, replace(check, parts=places, part=part))
 
 
-def _numerical(func: Function, arguments: list[Any], k: int, number: int, eps: float) -> np.ndarray[Any, Any]:
-    x = arguments[k]
-    start = np.array(x.tolist(), x.dtype.numpy).reshape(x.shape)
-    rows = []
-    for part in _parts(x.dtype):
-        for index in np.ndindex(start.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = start.copy()
-                moved[index] += sign * eps * part
-                ends.append(_value(func, arguments, k, number, moved))
-            rows.append((ends[0] - ends[1]) / (2 * eps))
-    return np.stack(rows) if rows else np.zeros((0, 0))
+def _part_of_outputs(func: Function, part: str) -> Function:
+    take = FUNCTIONS["imag" if part == "imaginary" else "real"]
+    return lambda *inputs: tuple([take(o) if o.dtype.is_complex else o for o in as_tuple(func(*inputs))])
 
 
-def _value(func: Function, arguments: list[Any], k: int, number: int, moved: Any) -> np.ndarray[Any, Any]:
-    replaced = [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in arguments]
-    with no_grad():
-        replaced[k].copy_(FUNCTIONS["tensor"](moved))
-    out = _outputs(func, replaced)[number].detach()
-    flat = np.array(out.tolist(), out.dtype.numpy).ravel()
-    return np.stack([flat.real, flat.imag], axis=1).ravel() if out.dtype.is_complex else flat
+def _check_forward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check, undefined: bool) -> None:
+    places = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_complex]
+    runs = [(func, inputs, check)]
+    if places:
+        runs = [
+            (*_part_of_inputs(func, inputs, places, part), replace(check, parts=places, part=part))
+            for part in ("imaginary", "real")
+        ]
+    for function, arguments, checked in runs:
+        compare(function, arguments, checked)
+    if undefined:
+        for function, arguments, _ in runs:
+            promises.check_undefined_tangents(function, arguments)
+
+
+def _part_of_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], part: str) -> tuple[Any, Any]:
+    """``func`` of one part of its complex inputs, the other staying what it is; and those parts."""
+
+    def function(*given: Any) -> Any:
+        full = list(given)
+        for k in places:
+            other = inputs[k]
+            full[k] = other.real + given[k] * 1j if part == "imaginary" else given[k] + other.imag * 1j
+        return func(*full)
+
+    take = FUNCTIONS["imag" if part == "imaginary" else "real"]
+    return function, tuple([take(x) if k in places else x for k, x in enumerate(inputs)])
+
+
+# -- comparing ----------------------------------------------------------------------------------------
+
+
+def _compare(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
+    """Jacobians entry by entry."""
+    every = as_tuple(func(*inputs))
+    outputs = differentiable(every)
+    wanted = [k for k, _ in jacobians.checked(inputs)]
+    numerical = [jacobians.numerical(func, inputs, k, check.eps, check.forward) for k in wanted]
+    if not outputs:
+        _expect_zero(numerical)
+        return
+    numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
+    forward = jacobians.forward(func, inputs, check.dtypes) if check.forward else None
+    for i, number in enumerate(numbers):
+        analytical = (
+            [f[number] for f in forward] if forward is not None
+            else jacobians.backward(inputs, outputs[i], check.nondet_tol, check.dtypes)
+        )  # fmt: skip
+        for k, a in enumerate(analytical):
+            if not check.close(a, numerical[k][number]):
+                raise GradcheckError(check.mismatch(a, numerical[k][number], i, k))
+
+
+def _expect_zero(numerical: Sequence[Sequence[Tensor]], tolerance: float = 0.0) -> None:
+    if any(j.numel() and (j.abs() > tolerance).any() for each in numerical for j in each):
+        raise GradcheckError("Numerical gradient for function expected to be zero")
+
+
+def _compare_fast(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
+    """One number of each Jacobian, v J u for random vectors; J u where forward mode is checked."""
+    every = as_tuple(func(*inputs))
+    outputs = differentiable(every)
+    us, vs = jacobians.projections(inputs, () if check.forward else outputs)
+    wanted = [k for k, _ in jacobians.checked(inputs)]
+    numerical = [jacobians.numerical_along(func, inputs, k, u, check) for k, u in zip(wanted, us, strict=True)]
+    if not outputs and not check.forward:
+        _expect_zero(numerical, check.nondet_tol)
+        return
+    numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
+    for i, number in enumerate(numbers):
+        if check.forward:
+            analytical = [jacobians.forward_along(func, inputs, k, u, check.dtypes)[number]
+                          for k, u in zip(wanted, us, strict=True)]  # fmt: skip
+            found = [n[number] for n in numerical]
+        else:
+            analytical = jacobians.backward_along(inputs, outputs[i], vs[i], us, check.nondet_tol, check.dtypes)
+            found = [(n[number] * vs[i]).sum() for n in numerical]
+        for k, (a, n) in enumerate(zip(analytical, found, strict=True)):
+            weight = jacobians.total(us[k]) * (1.0 if check.forward else vs[i].sum().item())
+            if not check.close(a, n, check.atol * weight):
+                raise GradcheckError(check.mismatch(a, n, i, k) + _slowly(func, inputs, k, i, number, check))
+
+
+_FAST = (
+    "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode. See: "
+    "https://github.com/pytorch/pytorch/issues/53876 for more background \nabout fast mode. Below, we recompute "
+    "numerical and analytical jacobians in slow mode:\n\n"
+)
+_WOULD_PASS = (
+    "Fast gradcheck failed but element-wise differences are small. This means that the\ntest might've passed in "
+    "slow_mode!\nPass fast_mode=False to compare entry by entry."
+)
+
+
+def _slowly(func: Function, inputs: tuple[Any, ...], k: int, output: int, number: int, check: _Check) -> str:
+    """What the comparison entry by entry says, for the message of the fast one."""
+    place = jacobians.checked(inputs)[k][0]
+    numerical = jacobians.numerical(func, inputs, place, check.eps, check.forward)[number]
+    if check.forward:
+        analytical = jacobians.forward(func, inputs, False)[k][number]
+    else:
+        analytical = jacobians.backward(inputs, differentiable(func(*inputs))[output], float("inf"), False)[k]
+    return (
+        f"{_FAST}Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
+        f"The max per-element difference (slow mode) is: {(numerical - analytical).abs().max()}.\n"
+        + (_WOULD_PASS if check.close(analytical, numerical) else "")
+    )
+
+
+# -- second order -------------------------------------------------------------------------------------
+
+
+def gradgradcheck(
+    func: Function, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    fast_mode: bool = False, masked: bool = False,
+) -> bool:  # fmt: skip
+    """Check second derivatives: gradcheck of the gradient, as a function of inputs and grad_outputs.
+
+    grad_outputs: gradients of the outputs; random ones by default (``gen_non_contig_grad_outputs``: not
+    contiguous). check_fwd_over_rev, check_rev_over_rev: in which mode the gradient is differentiated. The
+    other arguments, and what is returned and raised, are gradcheck's.
+    """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
+    arguments = as_tuple(inputs)
+    given = as_tuple(grad_outputs) if grad_outputs is not None else _random_gradients(
+        differentiable(func(*arguments)), gen_non_contig_grad_outputs
+    )  # fmt: skip
+    return gradcheck(
+        _gradient_of(func, arguments, given), (*arguments, *given), eps=eps, atol=atol, rtol=rtol,
+        raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked,
+    )  # fmt: skip
+
+
+def _gradient_of(func: Function, inputs: tuple[Any, ...], given: tuple[Any, ...]) -> Callable[..., Any]:
+    """The gradient of ``func`` as a function of its inputs and of the gradients of its outputs."""
+    count = len(inputs)
+    wanted = [k for k, x in enumerate((*inputs, *given)) if isinstance(x, Tensor) and x.requires_grad]
+
+    def gradient(*values: Any) -> tuple[Tensor, ...]:
+        # Forward mode hands detached values over.
+        full = [v.requires_grad_() if k in wanted else v for k, v in enumerate(values)]
+        outputs = differentiable(func(*full[:count]))
+        found = grad(
+            outputs, [full[k] for k in wanted if k < count], full[count:], create_graph=True, allow_unused=True
+        )
+        return tuple([g for g in found if g is not None])
+
+    return gradient
+
+
+def _random_gradients(outputs: Sequence[Tensor], gaps: bool) -> tuple[Tensor, ...]:
+    """Gradients to start from, in (-1, 1), one for each output."""
+    made = []
+    for o in outputs:
+        shape = (*o.shape[:-1], 2 * o.shape[-1]) if gaps and o.shape else o.shape
+        values = FUNCTIONS["empty"](shape, dtype=o.dtype.to_real(), device=o.device).uniform_(-1, 1)
+        if o.dtype.is_complex:
+            values = FUNCTIONS["complex"](values, FUNCTIONS["empty_like"](values).uniform_(-1, 1))
+        made.append((values[..., ::2] if gaps and o.shape else values).requires_grad_())
+    return tuple(made)

@@ -42,7 +42,8 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
     x._data, x._layout = view._data, view._layout
     x._counter[0] += 1
     if edge is not None:
-        edge[0].__class__ = _in_place_type(type(edge[0]))
+        node: Any = edge[0]
+        node.__class__ = _in_place_type(node.__class__)
         if x._base is None:
             x._rebase(edge)
         else:  # a view that shows its part otherwise: what it is a part of has not changed
