@@ -26,6 +26,9 @@ class Batch(Level):
         super().__init__()
         self.size, self.randomness = size, randomness
 
+    def _new_layout(self, below: Layout) -> Layout:
+        return Layout(below.numpy_dtype, tuple(below.shape[1:]), tuple(below.strides[1:]), below.device)
+
     def batch_of(self, x: Tensor) -> Any:
         """A new tensor like ``x`` for each sample, uninitialised."""
         return batched(self, x.new_empty((self.size, *x.shape)))
@@ -186,9 +189,7 @@ def batched(level: Any, x: Tensor) -> Any:
     if isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
         return x.map(lambda v: batched(level, v.transpose(0, 1) if isinstance(x, Batched) else v))
     result = object.__new__(Batched)
-    below = x._layout
-    result._level, result._physical = level, x
-    result._layout = Layout(below.numpy_dtype, tuple(below.shape[1:]), tuple(below.strides[1:]), below.device)
+    result._level, result._physical, result._layout = level, x, level.layout(x._layout)
     return result
 
 

@@ -9,7 +9,6 @@ tangent. The gradient of a dual tensor is dual: d(J^T v) = J^T dv + gradient of 
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from ..ops.arguments import check_result_cast
@@ -25,11 +24,7 @@ __all__ = ["Dual", "dual", "split"]
 
 
 class Dual(Lifted):
-    """A tensor with a tangent. All but the tangent is that of the tensor it wraps.
-
-    Its layout is a copy: plans are kept by the identity of layouts, so dual tensors never take
-    the roads of plain ones, and those need not look for tangents.
-    """
+    """A tensor with a tangent. All but the tangent is that of the tensor it wraps."""
 
     _plain: Tensor
     _tangent: Tensor
@@ -140,7 +135,7 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
         return later.join(lambda p, t: dual(level, p, t), later._level, primal, tangent)
     result = object.__new__(Dual)
     result._level, result._plain, result._tangent = level, primal, tangent
-    result._layout = copy.copy(primal._layout)
+    result._layout = level.layout(primal._layout)
     return result
 
 
@@ -270,5 +265,5 @@ def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     tensor.__class__ = Dual
     lifted: Any = tensor
     lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
-    lifted._layout = copy.copy(plain._layout)
+    lifted._layout = level.layout(plain._layout)
     return tangent

@@ -9,11 +9,13 @@ that of its latest level. The graph of reverse mode is recorded at the bottom, o
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable
 from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
+from ..layout import Layout
 from ..tensor import Tensor
 
 __all__ = ["Level", "Lifted", "outermost"]
@@ -27,6 +29,21 @@ class Level:
 
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
+        self.layouts: dict[Layout, Layout] = {}  # of what lies below: of what this level puts round it
+
+    def layout(self, below: Layout) -> Layout:
+        """The layout of a tensor that wraps one of layout ``below``.
+
+        An object of this level's own: plans are kept by the identity of layouts, so lifted tensors
+        never take the roads of plain ones, and those need not look for levels.
+        """
+        found = self.layouts.get(below)
+        if found is None:
+            found = self.layouts[below] = self._new_layout(below)
+        return found
+
+    def _new_layout(self, below: Layout) -> Layout:
+        return copy.copy(below)
 
     def __enter__(self) -> Level:
         self.open = True

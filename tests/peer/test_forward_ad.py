@@ -20,7 +20,7 @@ def pushed(build):
         with fw.dual_level():
             found = build(m, fw.make_dual(x, x * 2 + 1), x)
             pairs = [fw.unpack_dual(f) for f in (found if isinstance(found, tuple) else (found,))]
-            return [(p, t if t is None else t) for p, t in pairs]
+            return [(p, t) for p, t in pairs]
 
     return run
 
@@ -96,7 +96,8 @@ PROGRAMS = {
     "elementwise": pushed(lambda m, d, x: (d.sin(), d * x, d / d, d**2, m.where(x > 0, d, x), d.clamp(0, 1))),
     "reductions": pushed(lambda m, d, x: (d.sum(), d.mean(0), d.max(1).values, d.prod(), d.std(), d.norm())),
     "shapes": pushed(lambda m, d, x: (d.t(), d.reshape(-1), d[1:, ::2], d.unbind(0)[1], d.expand(2, 3, 4), d[[2, 0]])),
-    "products": pushed(lambda m, d, x: (d @ x.t(), x.t() @ d, m.nn.functional.linear(d, x), m.einsum("ij,kj->ik", d, d))),
+    "products": pushed(lambda m, d, x: (
+        d @ x.t(), x.t() @ d, m.nn.functional.linear(d, x), m.einsum("ij,kj->ik", d, d))),
     "losses": pushed(lambda m, d, x: (m.nn.functional.mse_loss(d, x), d.softmax(0), d.logsumexp(1), d.log_softmax(1))),
     "joins": pushed(lambda m, d, x: (m.cat([d, x]), m.stack([x, d], 1), d.cumsum(0), d.sort(0)[0], d.flip(0))),
     "no tangent": pushed(lambda m, d, x: (x * 2, d.detach(), d > 0, d.argmax(0))),
