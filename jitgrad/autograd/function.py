@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -18,8 +19,9 @@ from ..tensor import Tensor
 from .function_lifted import transformed
 from .grad_mode import no_grad
 from .grad_mode import state as grad_state
-from .node import Node, next_sequence_number
+from .node import FREED, Node, next_sequence_number
 from .outputs import connect, shaped
+from .saved import SavedTensor
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
@@ -42,6 +44,10 @@ _VMAP = (
 _ONE_ACCESS = (
     "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. "
     "Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+)
+_SHARED = (
+    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that calls to "
+    "`set_()` are not tracked"
 )
 _TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
 
@@ -72,6 +78,10 @@ class FunctionCtx:
         """Name the inputs that forward wrote into; it must return them."""
         self.dirty_tensors = args
 
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Do nothing, as it has for long: tensors that share memory are known to."""
+        warnings.warn(_SHARED, FutureWarning, stacklevel=2)
+
     def mark_non_differentiable(self, *args: Tensor) -> None:
         """Name outputs that need no gradient; backward gets zeros for them."""
         self.non_differentiable = args
@@ -99,6 +109,7 @@ class BackwardCFunction(Node, FunctionCtx):
     _outputs: tuple[Any, ...] = ()  # (layout, differentiable) of outputs; None for what is no tensor
     # Per saved: None for None, an output's number, a weak edge for a view that was written to, -1 for others.
     _origins: tuple[Any, ...] = ()
+    _fixed: tuple[int, ...] = ()  # outputs that are not differentiable
     _accessed = False
     _aside: dict[str, Any] | None = None  # attributes of the user's with names that the engine needs
 
@@ -113,6 +124,19 @@ class BackwardCFunction(Node, FunctionCtx):
             return self._hand_over()
         saved = iter(self.unpack())
         return tuple([None if origin is None else self._in_graph(next(saved), origin) for origin in self._origins])
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What was saved, as it is kept: hooks can be put on it."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        places = itertools.count()
+        return tuple([SavedTensor(self, None if origin is None else next(places)) for origin in self._origins])
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Let go of what was saved, if it is for one access."""
+        if self._forward_cls.clear_saved_tensors_on_access:
+            self._accessed, self.saved = True, ()
 
     def _hand_over(self) -> tuple[Tensor | None, ...]:
         """What was saved, to be freed as soon as the caller lets go of it."""

@@ -19,6 +19,10 @@ _SEPARATE = (
     "the setup_context staticmethod. For more details, please see "
     "https://pytorch.org/docs/main/notes/extending.func.html"
 )
+_FIXED = (
+    "Function's jvp returned a gradient at position {}, but  the corresponding forward output is not a differentiable "
+    "Tensor.You should return None at that position instead."
+)
 Call = Callable[[Any, Any], tuple[Any, Any]]
 
 
@@ -44,6 +48,7 @@ def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], 
     ctx, output = _below(base, cls, call, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))
     if ctx.materialize_grads:
         tangents = tuple([_filled(v, t) for v, t in zip(values, tangents, strict=True)])
+    versions = [t._counter[0] if isinstance(t, Tensor) else 0 for t in tangents]
     moved = cls.jvp(ctx, *tangents)
     ctx.saved_for_forward = None
     outs, moves = _listed(output), _listed(moved)
@@ -52,10 +57,13 @@ def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], 
             "Function's jvp returned an invalid number of forward gradients "
             f"(expected {len(outs)} but got {len(moves)})"
         )
-    given = {id(v): (a, t) for v, a, t in zip(values, inputs, tangents, strict=True) if isinstance(v, Tensor)}
-    pairs = zip(outs, moves, strict=True)
-    results = tuple([_joined(level, out, move, k, given) for k, (out, move) in enumerate(pairs)])
-    return results if isinstance(output, tuple) else results[0]
+    given = {id(v): place for v, place in zip(values, zip(inputs, tangents, versions), strict=True)}
+    results = []
+    for k, (out, move) in enumerate(zip(outs, moves, strict=True)):
+        if isinstance(move, Tensor) and k in ctx._fixed:
+            raise RuntimeError(_FIXED.format(k))
+        results.append(_joined(level, out, move, k, given))
+    return tuple(results) if isinstance(output, tuple) else results[0]
 
 
 def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
@@ -91,7 +99,12 @@ def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, An
             f"{list(tangent.shape)}."
         )
     if id(out) in given:  # written to in place: the very input
-        original, before = given[id(out)]
+        original, before, version = given[id(out)]
+        if tangent._counter[0] == version:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
         if tangent is not before:
             raise RuntimeError(
                 "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is "

@@ -111,7 +111,10 @@ class _Call:
 
     def output(self, out: Tensor, number: int) -> Tensor:
         """An output with its history."""
-        differentiable = self.recorded and id(out) not in self.fixed and out._layout.dtype.category >= 2
+        fixed = id(out) in self.fixed or out._layout.dtype.category < 2
+        if fixed:
+            self.ctx._fixed += (number,)
+        differentiable = self.recorded and not fixed
         self.known[number] = (out._layout, differentiable)
         self.differentiable += differentiable
         if not differentiable:

@@ -1400,6 +1400,119 @@ def jvp_view(torch):
     return [good, error_of(forward_mode, torch, bad.apply, (x, t), 3)]
 
 
+@case
+def jvp_of_nothing_done(torch):
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.0])
+
+    def dirty(ctx, x, y):
+        ctx.mark_dirty(x)
+        return x
+
+    found = []
+    for forward in (lambda ctx, x, y: x, lambda ctx, x, y: x.view_as(x), lambda ctx, x, y: x.clone(), dirty):
+        for result in (lambda t: t, lambda t: t.view_as(t), lambda t: t * 1, lambda t: t.mul_(2)):
+            function = tangents(torch, lambda ctx, dx, dy, result=result: result(dx), forward)
+            found.append(error_of(forward_mode, torch, function.apply, (x.clone(), t.clone()), 3))
+    return found
+
+
+@case
+def jvp_order_of_arguments(torch):
+    seen = []
+
+    def forward(ctx, a, x, b, y):
+        return x * y
+
+    def product(ctx, *given):
+        seen.append(given)
+        return given[1]
+
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.0])
+    return [forward_mode(torch, tangents(torch, product, forward).apply, 3, (x, t), None, x), seen]
+
+
+@case
+def jvp_and_backward(torch):
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3 * ctx.saved_tensors[0] ** 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3 * ctx.saved_tensors[0] ** 2
+
+    x, t = leaf(torch, 1.0, 2.0), torch.tensor([0.5, 1.0])
+    (primal, tangent), = forward_mode(torch, Both.apply, (x, t))
+    found = [torch.autograd.grad(primal.sum(), x), torch.autograd.grad(tangent.sum(), x)]
+    return [primal.detach(), tangent.detach(), found]
+
+
+@case
+def jvp_non_differentiable(torch):
+    def forward(ctx, x, y):
+        index = torch.tensor([1, 0])
+        ctx.mark_non_differentiable(index)
+        return x * 2, index
+
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.0])
+    return [forward_mode(torch, tangents(torch, lambda ctx, dx, dy: (dx * 2, None), forward).apply, (x, t), 3),
+            error_of(forward_mode, torch, tangents(torch, lambda ctx, dx, dy: (dx * 2, dx), forward).apply, (x, t), 3)]
+
+
+@case
+def jvp_and_levels_inside(torch):
+    seen = []
+
+    def forward(ctx, x, y):
+        seen.append(torch.autograd.forward_ad.unpack_dual(x)[1])
+        return x * 2
+
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.0])
+    return [forward_mode(torch, tangents(torch, lambda ctx, dx, dy: dx * 2, forward).apply, (x, t), 3), seen]
+
+
+@case
+def raw_saved(torch):
+    x = leaf(torch)
+    out = saving(torch).apply(x)
+    (raw,) = out.grad_fn._raw_saved_tensors
+    raw.register_hooks(lambda t: t.detach() * 2, lambda packed: packed * 10)
+    out.sum().backward()
+    return [x.grad, error_of(lambda: out.grad_fn._raw_saved_tensors)]
+
+
+@case
+def packed(torch):
+    log, x = [], leaf(torch)
+
+    def pack(t):
+        log.append((tuple(t.shape), t.requires_grad, t.is_leaf))
+        return t.detach() * 2
+
+    class Exp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x.exp()
+            ctx.save_for_backward(out, x, None)
+            return out
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed / 2):
+        out = Exp.apply(x)
+    first = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
+    return [log, first.detach(), torch.autograd.grad(first.sum(), x)]
+
+
 @pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
 def test_same_as_torch(function):
     ours, theirs = run(function, jitgrad), run(function, torch)
