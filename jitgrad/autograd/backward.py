@@ -83,6 +83,14 @@ def backward(
     saved (default: create_graph). create_graph: record backward itself. inputs: accumulate into
     these tensors only, leaves or not.
     """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     outputs = _listed(tensors)
     grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     if inputs is not None and len(_listed(inputs)) == 0:
@@ -94,10 +102,10 @@ def backward(
     if inputs is None:
         engine.run(edges, gradients, keep, create_graph)
         return
-    wanted = [_input_edge(t) for t in _listed(inputs)]
     for target in _listed(inputs):
         if isinstance(target, Tensor):
             target.retain_grad()
+    wanted = [_input_edge(t) for t in _listed(inputs)]
     engine.run(edges, gradients, keep, create_graph, wanted)
 
 
@@ -131,13 +139,13 @@ def grad(
     ``materialize_grads`` (zeros are).
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).",
                       FutureWarning, stacklevel=2)  # fmt: skip
     outs, ins = _listed(outputs), _listed(inputs)
     if not ins:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     wanted = [_input_edge(t) for t in ins]
     if is_grads_batched:

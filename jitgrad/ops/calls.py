@@ -81,7 +81,8 @@ class Wanted:
             f"{call.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
             [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others],
             [g, *saved], call.dtype, call.shape,
-            [inputs[n].numpy_dtype for n in self.names], conjugate=conjugate,
+            [x.numpy_dtype if x.shape == call.shape else call.dtype for x in map(inputs.__getitem__, self.names)],
+            conjugate=conjugate,
         )  # fmt: skip
 
 
