@@ -44,8 +44,25 @@ def over_batch(base: Any, cls: Any, level: Any, inputs: tuple[Any, ...]) -> Any:
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
             f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
         )
-    output, out_dims = cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *below)
+    output, out_dims = _two(cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *below))
     return _lifted(level, output, out_dims)
+
+
+def _two(found: Any) -> tuple[Any, Any]:
+    """What a ``vmap`` returned, checked: (output, out_dims)."""
+    if not (isinstance(found, tuple) and len(found) == 2):
+        got = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found)}"
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+            f"compatible with the output. Got {got} instead"
+        )
+    output, dims = found
+    if isinstance(dims, (tuple, list)) and not (isinstance(output, (tuple, list)) and len(output) == len(dims)):
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+            f"out_dims={dims} to be compatible with the structure of `output`. {_MORE}"
+        )
+    return output, dims
 
 
 def _lifted(level: Level, output: Any, dims: Any) -> Any:
