@@ -1,0 +1,47 @@
+"""Samples of every declared op: operands inside its domain, for generated tests."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..ops.elementwise import ElementwiseOp
+from ..ops.registry import FUNCTIONS, OPS
+from ..tensor import Tensor
+
+__all__ = ["elementwise_sample", "op_samples"]
+
+Sample = tuple[Callable[..., Any], list[Any], dict[str, Any]]
+
+
+def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[Sample]:
+    """Yield (function, arguments, keywords) for the declared op ``name``; tensors do not require grad."""
+    op = OPS[name]
+    seed = zlib.crc32(name.encode())
+    if isinstance(op, ElementwiseOp):
+        kinds = op.op.accepts.split()
+        usable = dtype if "float" in kinds else dtypes.complex128 if "complex" in kinds else dtypes.int64
+        yield op, elementwise_sample(op, usable, (2, 3), seed), {}
+        return
+    for args, kwargs in op.samples() if op.samples is not None else ():
+        yield op.apply, list(args), dict(kwargs)
+
+
+def elementwise_sample(op: Any, dtype: Any, shape: tuple[int, ...], seed: int = 0) -> list[Tensor]:
+    """Random operands of an elementwise op, inside its domain."""
+    domain = op.op.domain
+    pairs = domain if isinstance(domain[0], tuple) else [domain] * len(op.op.inputs)
+    rng = np.random.default_rng(seed)
+    tensors = []
+    for name, (low, high) in zip(op.op.inputs, pairs, strict=True):
+        if name in op.op.conditions:
+            tensors.append(FUNCTIONS["tensor"](rng.random(shape) < 0.5))
+            continue
+        values = rng.uniform(low, high, shape)
+        values = values + 1j * rng.uniform(low, high, shape) if dtype.is_complex else values
+        tensors.append(FUNCTIONS["tensor"](values.astype(dtype.numpy)))
+    return tensors
