@@ -1,5 +1,5 @@
 """What a training script needs besides tensors and modules."""
 
-from . import data, hooks
+from . import checkpoint, data, hooks
 
-__all__ = ["data", "hooks"]
+__all__ = ["checkpoint", "data", "hooks"]
