@@ -41,6 +41,7 @@ PUBLIC = (
     "jitgrad.optim",
     "jitgrad.profiler",
     "jitgrad.testing",
+    "jitgrad.utils.checkpoint",
     "jitgrad.utils.data",
 )
 

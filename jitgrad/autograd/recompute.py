@@ -17,7 +17,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import engine
-from .grad_mode import enable_grad, no_grad
+from .grad_mode import enable_grad
 from .graph import saved_tensors_hooks
 from .node import Node, next_sequence_number, witness, witnesses
 

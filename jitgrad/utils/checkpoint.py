@@ -33,10 +33,10 @@ _EXPLICIT = (
     "differences between the two variants."
 )
 _EXPLICIT_SEQUENTIAL = (
-    "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version "
-    "2.9 we will raise an exception if use_reentrant is not passed. use_reentrant=False is recommended, but if you need "
-    "to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
-    "differences between the two variants."
+    "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In "
+    "version 2.9 we will raise an exception if use_reentrant is not passed. use_reentrant=False is recommended, "
+    "but if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for "
+    "more details on the differences between the two variants."
 )
 
 # What users set for all checkpoints at once, None to leave it to each.
@@ -202,7 +202,7 @@ class _Logs:
 
 def _listed(run: profile) -> str:
     """An op a line, with the shapes of its operands and the line of the program that it comes from."""
-    ops = [e for e in run.events() if e.name.startswith("aten::") and not (e.cpu_parent and "aten" in e.cpu_parent.name)]
+    ops = [e for e in run.events() if e.name.startswith("aten::") and e.cpu_parent is None]
     return "\n".join(f"{e.name} {e.input_shapes}  {e.stack[0] if e.stack else ''}" for e in ops) or "(none)"
 
 

@@ -1,0 +1,225 @@
+"""Checkpointing: every op in a region, what is alive when, random numbers, debugging, errors."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad.autograd import saved
+from jitgrad.ops.registry import OPS
+from jitgrad.testing import op_samples
+from jitgrad.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)  # fmt: skip
+
+BOTH = pytest.mark.parametrize("reentrant", [False, True])
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind():
+    yield
+    assert not saved.thread.hooks and torch.is_grad_enabled()
+
+
+def differentiable(value):
+    return isinstance(value, torch.Tensor) and value.dtype.category >= 2
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_every_op_in_a_region(name):
+    for function, args, kwargs in op_samples(name):
+        args = [a.detach().requires_grad_() if differentiable(a) else a for a in args]
+        inputs = [a for a in args if differentiable(a)]
+        found = []
+        for region in (False, True):
+            torch.manual_seed(0)
+            # The op's own input has a history, so that it too has to be saved and found again.
+            call = lambda *a: function(*[v * 1 if v is a[0] and differentiable(v) else v for v in a], **kwargs)
+            outs = checkpoint(call, *args, use_reentrant=False) if region else call(*args)
+            outs = [o for o in (outs if isinstance(outs, (tuple, list)) else [outs]) if differentiable(o)]
+            outs = [o for o in outs if o.requires_grad]
+            if not (outs and inputs):
+                return
+            seeds = [torch.ones_like(o) for o in outs]
+            second = torch.autograd.grad(outs, inputs, seeds, create_graph=True, allow_unused=True)
+            found.append([*second, *torch.autograd.grad(outs, inputs, seeds, allow_unused=True)])
+        for plain, again in zip(*found, strict=True):
+            assert (plain is None) == (again is None)
+            if plain is not None:
+                np.testing.assert_array_equal(plain.detach().numpy(), again.detach().numpy())
+
+
+class Watch:
+    """How many of the tensors that a function made are alive."""
+
+    def __init__(self):
+        self.references, self.most = [], 0
+
+    def __call__(self, tensor):
+        self.references.append(weakref.ref(tensor._data))
+        self.look()
+        return tensor
+
+    def look(self):
+        self.references = [r for r in self.references if r() is not None]
+        self.most = max(self.most, len(self.references))
+        return len(self.references)
+
+
+def test_what_is_alive_in_forward_and_in_backward():
+    def part(x):
+        for _ in range(10):
+            x = watch(x.sin())
+        return x
+
+    def run(wrap):
+        nonlocal watch
+        watch = Watch()
+        x = torch.ones(3, requires_grad=True)
+        y = x
+        for _ in range(10):
+            y = wrap(part, y)
+        kept = watch.look()
+        y.sum().backward()
+        del y
+        return kept, watch.most, watch.look(), x.grad.tolist()
+
+    watch = None
+    plain = run(lambda f, x: f(x))
+    point = run(lambda f, x: checkpoint(f, x, use_reentrant=False))
+    older = run(lambda f, x: checkpoint(f, x, use_reentrant=True))
+    assert plain[0] == 100 and point[0] <= 11 and older[0] <= 11
+    assert plain[1] == 100 and point[1] <= 22 and older[1] <= 22
+    assert plain[2:] == point[2:] == older[2:]
+
+
+def test_a_region_nobody_needs_dies_with_its_graph():
+    x = torch.ones(3, requires_grad=True)
+    held = torch.ones(3) * 1
+    gone = weakref.ref(held)
+    y = checkpoint(lambda x, h: (x * h).exp(), x, held, use_reentrant=False)
+    del held
+    assert gone() is not None
+    gc.disable()
+    try:
+        del y
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@BOTH
+def test_the_same_dropout_mask(reentrant):
+    masks = []
+
+    def part(x):
+        masks.append(torch.nn.functional.dropout(torch.ones(20)))
+        return x.exp() * masks[-1]
+
+    torch.manual_seed(1)
+    x = torch.ones(20, requires_grad=True)
+    y = checkpoint(part, x, use_reentrant=reentrant)
+    after = torch.rand(1)
+    y.sum().backward()
+    assert masks[0].tolist() == masks[1].tolist() and len(masks) == 2
+    torch.manual_seed(1)
+    torch.nn.functional.dropout(torch.ones(20))
+    assert torch.rand(1).item() == after.item()
+
+
+@BOTH
+def test_networks_learn_the_same(reentrant):
+    def train(point):
+        torch.manual_seed(0)
+        nn = torch.nn
+        net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+        optimizer = torch.optim.Adam(net.parameters(), 0.01)
+        for _ in range(3):
+            x = torch.rand(16, 4, requires_grad=True)
+            out = checkpoint_sequential(net, 3, x, use_reentrant=reentrant) if point else net(x)
+            optimizer.zero_grad()
+            (out**2).sum().backward()
+            optimizer.step()
+        return [p.tolist() for p in net.parameters()]
+
+    assert train(True) == train(False)
+
+
+def test_deep_nesting():
+    def nest(depth, x):
+        return checkpoint(lambda x: nest(depth - 1, x.sin()).cos(), x, use_reentrant=False) if depth else x.exp()
+
+    x = torch.ones(2, requires_grad=True)
+    nest(6, x).sum().backward()
+    found, x.grad = x.grad.tolist(), None
+
+    def plain(depth, x):
+        return plain(depth - 1, x.sin()).cos() if depth else x.exp()
+
+    plain(6, x).sum().backward()
+    assert found == x.grad.tolist()
+
+
+def test_runs_of_the_engine_in_two_threads():
+    x = torch.ones(3, requires_grad=True)
+    y = checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False)
+    found = []
+    work = lambda: found.append(torch.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist())
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and all(f == found[0] for f in found)
+
+
+def test_debug_lists_the_ops_of_both_runs():
+    turns = iter([lambda x: x.exp().sin(), lambda x: x.exp()])
+    x = torch.ones(3, requires_grad=True)
+    with set_checkpoint_debug_enabled(True):
+        y = checkpoint(lambda x: next(turns)(x), x, use_reentrant=False, early_stop=False)
+    with pytest.raises(CheckpointError) as error:
+        y.sum().backward()
+    text = str(error.value)
+    forward, again = text.split("Operations executed during recomputation")
+    assert "aten::sin [[3]]" in forward and "aten::sin" not in again and "aten::exp [[3]]" in again
+    assert __file__ in forward and "different number of tensors" in str(error.value.__cause__)
+
+
+def test_an_error_while_computing_anew_is_the_users():
+    turns = iter([0, 1])
+
+    def part(x):
+        if next(turns):
+            raise ValueError("the second time")
+        return x.exp()
+
+    x = torch.ones(3, requires_grad=True)
+    y = checkpoint(part, x, use_reentrant=False)
+    with pytest.raises(ValueError, match="the second time"):
+        y.sum().backward()
+
+
+def test_switches_are_put_back():
+    with pytest.raises(KeyError), set_checkpoint_early_stop(False), set_checkpoint_debug_enabled(True):
+        raise KeyError
+    calls = []
+    x = torch.ones(1, requires_grad=True)
+    checkpoint(lambda x: [x.exp(), calls.append(1)][0], x, use_reentrant=False).backward()
+    assert len(calls) == 1
+
+
+def test_inputs_written_to_are_refused():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 1
+    z = checkpoint(lambda y: y.exp(), y, use_reentrant=False)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
