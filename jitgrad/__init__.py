@@ -13,6 +13,7 @@ from .dtypes import (
     bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
     promote_types, uint8,
 )  # fmt: skip
+from .func import vmap
 from .formatting import get_printoptions, printoptions, set_printoptions
 from .kernels.declaration import Elementwise
 from .kernels.threads import get_num_threads

@@ -5,6 +5,7 @@ from . import autograd as autograd
 from . import cuda as cuda
 from . import datasets as datasets
 from . import debug as debug
+from . import func as func
 from . import nn as nn
 from . import notebook as notebook
 from . import optim as optim
@@ -15,6 +16,7 @@ from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .dtypes import dtype as dtype
+from .func import vmap as vmap
 from .kernels.declaration import Elementwise as Elementwise
 from .layout import Size as Size
 from .ops.kernel_pair import kernel_pair as kernel_pair

@@ -139,13 +139,15 @@ def grad(
     ``materialize_grads`` (zeros are).
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).",
                       FutureWarning, stacklevel=2)  # fmt: skip
     outs, ins = _listed(outputs), _listed(inputs)
     if not ins:
-        raise RuntimeError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     wanted = [_input_edge(t) for t in ins]
     if is_grads_batched:

@@ -16,7 +16,7 @@ from ..ops.structured import reapply
 from ..tensor import Tensor
 from .grad_mode import state
 
-__all__ = ["Batch", "Batched", "batched", "physical", "vectorized"]
+__all__ = ["Batch", "Batched", "batched", "batches_of", "lies", "over_batches", "physical"]
 
 
 class Batch(Level):
@@ -248,6 +248,19 @@ def _keys(level: Any, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], i
 
 def _moved(x: Tensor, source: Any, target: Any) -> Tensor:
     return x if source == target or not len(source) else x.movedim(tuple(source), tuple(target))
+
+
+def batches_of(*tensors: Any) -> set[Batch]:
+    """The batches, of all vmaps at work, that tensors have."""
+    levels = [level for level in state.levels if isinstance(level, Batch)]
+    return {level for level in levels if any(lies(t, level) for t in tensors)}
+
+
+def over_batches(x: Any, levels: Any) -> Any:
+    """``x`` with batches of its own, so that each sample has a gradient."""
+    for level in sorted(levels, key=lambda found: found.number):
+        x = vectorized(level, x)
+    return x
 
 
 def _any(values: Any, level: Level) -> bool:

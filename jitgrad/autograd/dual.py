@@ -16,6 +16,7 @@ from ..ops.lifted import Level, Lifted, outermost
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
+from .batched import batches_of, over_batches
 from .grad_mode import enable_grad, state
 from .gradients import fresh, gradients, requires_grad
 from .views import Place
@@ -60,7 +61,8 @@ class Dual(Lifted):
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op's gradient rules, with tangents in place of gradients."""
         if into:
-            return _overwrite(level, operands[0], cls.elementwise(level, operation, operands, False))
+            before = (_as_it_was(level, operands), *operands[1:])
+            return _overwrite(level, operands[0], cls.elementwise(level, operation, before, False))
         pairs = [split(o, level) for o in operands]
         op, primals = operation.op, tuple(p for p, _ in pairs)
         out = operation(*primals)
@@ -82,7 +84,8 @@ class Dual(Lifted):
     def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
         """The op itself on the tangents where it is linear, else by differentiating its backward."""
         if into:
-            return _overwrite(level, args[0], cls.structured(level, op, args, False))
+            before = (_as_it_was(level, args), *args[1:])
+            return _overwrite(level, args[0], cls.structured(level, op, before, False))
         primals = tuple(_each(lambda v: split(v, level)[0], a) for a in args)
         tangents = [_each(lambda v: split(v, level)[1], a) for a in args]
         outs = reapply(op, primals)
@@ -195,10 +198,11 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
     def leaf(value: Any, tangent: Any) -> Any:
         if tangent is None:
             return value.detach() if isinstance(value, Tensor) else value
-        leaves.append(fresh(value))
+        leaves.append(fresh(over_batches(value, batches)))
         moves.append(tangent)
         return leaves[-1]
 
+    batches = batches_of(*_tensors(primals), *_tensors(tangents))
     recorded = state.enabled and any(requires_grad(v) for v in (*_tensors(primals), *_tensors(tangents)))
     with enable_grad():
         pairs = zip(primals, tangents, strict=True)
@@ -229,6 +233,15 @@ def _through(back: list[Any], dummies: list[Tensor], moves: list[Any], recorded:
 # -- in place -------------------------------------------------------------------------------------------
 
 
+def _as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
+    """The first of ``args``, which is about to be written to: a copy, where nodes may save it."""
+    target = args[0]
+    if not (state.enabled and any(map(requires_grad, _tensors(args)))):
+        return target
+    value, tangent = split(target, level)
+    return dual(level, value.clone(), None if tangent is None else tangent.clone())
+
+
 def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
     value, tangent = split(result, level)
@@ -237,8 +250,13 @@ def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     plain.copy_(value)
     if old is None and tangent is not None:
         old = _tangent_for(level, target)
-    if old is not None:
-        old.copy_(FUNCTIONS["zeros_like"](old) if tangent is None else tangent)
+    if old is None:
+        return target
+    tangent = FUNCTIONS["zeros_like"](old) if tangent is None else tangent
+    if isinstance(target, Dual) and target._level is level and not batches_of(tangent) <= batches_of(old):
+        target._tangent = tangent.clone()  # a tangent that all samples shared
+    else:
+        old.copy_(tangent)
     return target
 
 

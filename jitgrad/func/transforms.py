@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.batched import Batch, vectorized
+from ..autograd.batched import Batch, over_batches
 from ..autograd.dual import dual, split
 from ..autograd.forward_ad import check_float, check_tangent
 from ..autograd.grad_mode import enable_grad, state
@@ -39,7 +39,8 @@ class Variables:
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.given, self.recorded = leaves, state.enabled
         with enable_grad():
-            self.leaves = [fresh(_vectorized(leaf)) for leaf in leaves]
+            batches = [level for level in state.levels if isinstance(level, Batch)]
+            self.leaves = [fresh(over_batches(leaf, batches)) for leaf in leaves]
         self.own = {e[0] for x in self.leaves for t in bottoms(x) if (e := t._leaf_edge or _leaf_edge(t)) is not None}
 
     def nest(self) -> Any:
@@ -85,14 +86,6 @@ def _without_history(x: Any) -> Any:
     if isinstance(x, Lifted) and x._level.open:
         return x.map(_without_history)
     return x.detach()
-
-
-def _vectorized(x: Tensor) -> Any:
-    """With a batch of its own for each vmap at work, so that each sample has its gradient."""
-    for level in state.levels:
-        if isinstance(level, Batch):
-            x = vectorized(level, x)
-    return x
 
 
 # -- reverse mode -----------------------------------------------------------------------------------------
