@@ -9,11 +9,11 @@ from .workloads import chain, lattice, pearlmutter, wide
 
 GRAPHS = {
     "chain of 50": (chain, 50),
-    "wide, 10 000": (wide, 10_000),
+    "wide, 100 000": (wide, 100_000),
     "pearlmutter, 5 000": (pearlmutter, 5_000),
     "lattice, 500 deep": (lattice, 500),
 }
-LONG = 100_000
+LONG = 1_000_000
 
 
 class Graph:
@@ -47,7 +47,7 @@ class LongChain:
 
 
 class GraphAgainstTorch(AgainstTorch):
-    params = [("chain of 50", "wide, 10 000", "lattice, 500 deep")]
+    params = [("chain of 50", "wide, 100 000", "lattice, 500 deep")]
     param_names = ["graph"]
 
     def track_ratio(self, name):

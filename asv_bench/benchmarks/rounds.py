@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_turns", "threads"]
+__all__ = ["AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_single_turns", "take_turns", "threads"]
 
 Work = Callable[[], Any]
 
@@ -39,6 +39,15 @@ def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 
             works[name]()  # not counted: it waits out the predecessor's spinning threads
             samples[name].append(_mean_of(works[name], counts[name]))
         order = order[1:] + order[:1]  # nobody always follows the same neighbour
+    return {name: Times(min(s), statistics.median(s)) for name, s in samples.items()}
+
+
+def take_single_turns(works: Mapping[str, Work], rounds: int = 3) -> dict[str, Times]:
+    """Time ``works`` that take seconds: one call a turn, ``rounds`` turns, nothing to warm up."""
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            samples[name].append(_mean_of(work, 1))
     return {name: Times(min(s), statistics.median(s)) for name, s in samples.items()}
 
 

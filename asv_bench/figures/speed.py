@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from benchmarks.rounds import Times, in_turn, optional, take_turns, threads
+from benchmarks.rounds import Times, in_turn, optional, take_single_turns, take_turns, threads
 from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mixture, mlp_step, normal, pearlmutter, wide
 
 import jitgrad
@@ -55,6 +55,30 @@ def graphs() -> None:
     for label, (make, size, ops) in rows.items():
         times = take_turns(for_engines(lambda e: make(e, size)), 3.0)  # noqa: B023
         figure.add(label, times, 1 / ops, limited=size == 50)
+    figure.show()
+
+
+def deep() -> None:
+    """A chain of a million products, built, run backward and freed."""
+    figure = Figure("per op of 16 elements", limit=1.0)
+    for_engines(lambda e: chain(e, 50))["jitgrad"]()  # compiles
+    figure.add("chain of 1 000 000", take_single_turns(for_engines(lambda e: chain(e, 1_000_000))), 1e-6)
+    figure.show()
+
+
+def fan() -> None:
+    """One leaf goes into a hundred thousand products, and all of them into one tensor."""
+    figure = Figure("per product of 16 elements", limit=1.0)
+    wide(jitgrad, 50)()  # compiles
+    figure.add("wide, 100 000", take_single_turns(for_engines(lambda e: wide(e, 100_000)), 7), 1e-5)
+    figure.show()
+
+
+def diamonds() -> None:
+    """Lattices of depth 500: 2 ** 500 paths."""
+    figure = Figure("forward and backward, per op of 16 elements (pearlmutter: 1)", limit=1.0)
+    for label, make in {"lattice, 500 deep": lattice, "pearlmutter, 500 deep": pearlmutter}.items():
+        figure.add(label, take_turns(for_engines(lambda e: make(e, 500)), 6.0), 1 / 1_000)  # noqa: B023
     figure.show()
 
 
@@ -194,5 +218,5 @@ def train() -> None:
 
 
 SPEED = {
-    "call": call, "chain": graphs, "words": words, "threads": pools, "matmul": matmul, "reduce": reduce, "train": train,
+    "call": call, "chain": graphs, "deep": deep, "fan": fan, "lattice": diamonds, "words": words, "threads": pools, "matmul": matmul, "reduce": reduce, "train": train,
 }  # fmt: skip
