@@ -107,6 +107,38 @@ def test_graph_with_a_saved_view_that_was_written_dies():
         gc.enable()
 
 
+def test_graph_of_a_vmapped_function_dies():
+    class Cube(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3 * ctx.saved_tensors[0] ** 2
+
+    x = variable(1.0, 2.0)
+    out = torch.func.vmap(Cube.apply)(x)
+    assert out.grad_fn.name() == "VmappedCubeBackward"
+    out.sum().backward()
+    assert x.grad.tolist() == [3, 12]
+    gc.collect()
+    gc.disable()
+    try:
+        out = torch.func.vmap(Cube.apply)(x)
+        node = weakref.ref(out.grad_fn)
+        del out
+        assert node() is None
+    finally:
+        gc.enable()
+
+
 def test_what_save_for_forward_kept_is_let_go():
     x = variable(1.0)
     out, _ = Product.apply(x * 1, x)

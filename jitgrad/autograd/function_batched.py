@@ -7,6 +7,7 @@ the user's on that, which so run on a sample each.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -85,7 +86,8 @@ class _Ctx:
     """The ``ctx`` of a sample's call: what it saves is kept by the ctx of the batch's call."""
 
     def __init__(self, outer: Any, level: Level, outputs: dict[int, Tensor]):
-        self.outer, self.level, self.outputs = outer, level, outputs
+        # The outer ctx weakly, for that holds this one: a graph dies by reference count.
+        self.outer, self.level, self.outputs = weakref.proxy(outer), level, outputs
         self.flags: tuple[bool, ...] = ()
         self.forward_flags: tuple[bool, ...] = ()
 
@@ -168,7 +170,8 @@ def _generated(base: Any, cls: Any) -> Any:
                 ctx.sample.level = level
                 return _lower(cls.jvp(ctx.sample, *_lifted(level, tangents[3:], in_dims)), level)
 
-    Generated.__name__ = Generated.__qualname__ = f"Vmapped{cls.__name__}"
+    Generated.__name__ = Generated.__qualname__ = name = f"Vmapped{cls.__name__}"
+    Generated._backward_cls.__name__ = Generated._backward_cls.__qualname__ = f"{name}Backward"
     return Generated
 
 
