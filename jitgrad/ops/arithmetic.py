@@ -15,9 +15,9 @@ from ..dtypes import category_of, complex128, float64
 from ..kernels.any_zero import any_zero
 from ..kernels.launch import launch
 from ..tensor import Tensor, method
-from . import create
-from .arguments import NUMBERS, check_inplace_target, check_result_cast
+from .arguments import NUMBERS, check_inplace_target
 from .copy import contiguous
+from .out import into_out, takes_out
 from .publish import OPERATIONS
 from .registry import FUNCTIONS, public
 
@@ -51,12 +51,6 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
         return function
 
     return publish
-
-
-def into_out(name: str, result: Tensor, out: Tensor) -> Tensor:
-    """Write a result into the tensor given as ``out``."""
-    check_result_cast(result.dtype, out.dtype)
-    return create.into_out(name, result, out)
 
 
 def apply(name: str, *operands: Any, into: Any = None) -> Tensor:
@@ -251,6 +245,7 @@ def power(input: Any, exponent: Any, *, into: Any = None) -> Tensor:
 
 
 @public
+@takes_out
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``input`` to the power ``exponent`` in double precision."""
     operands = [input, exponent]

@@ -9,6 +9,7 @@ from ..dtypes import TITLES
 from ..tensor import Tensor, method
 from .arguments import NUMBERS
 from .arithmetic import _WORDS, apply, published
+from .out import into_out
 from .publish import OPERATIONS
 from .registry import FUNCTIONS, public
 
@@ -37,7 +38,7 @@ def _condition(condition: Any) -> Tensor:
     )
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``; the three broadcast.
 
     ``condition`` is a boolean tensor, the others are tensors or numbers. With the condition alone:
@@ -45,7 +46,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
-    return apply("where", _condition(condition), input, other)
+    result = apply("where", _condition(condition), input, other)
+    return result if out is None else into_out("where", result, out)
 
 
 public(where, method_too=False)

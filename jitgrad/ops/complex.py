@@ -8,6 +8,7 @@ from ..tensor import Tensor, wrap
 from .arithmetic import apply
 from .batching import aligned
 from .copy import copy_into
+from .out import takes_out
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .structured import Structured, view_of
@@ -16,6 +17,7 @@ __all__ = ["Complex", "Polar"]
 
 
 @public
+@takes_out
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is its own."""
     return apply("conj", input) if input._layout.dtype.is_complex else input
@@ -25,6 +27,7 @@ public(conj, "conj_physical")
 
 
 @public
+@takes_out
 def angle(input: Tensor) -> Tensor:
     """The argument of a complex number; of a real one pi below zero, else 0."""
     complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex

@@ -7,26 +7,24 @@ All take ``dtype=`` (floating point by default: ``get_default_dtype()``), ``devi
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
-from ..autograd.grad_mode import state as grad_state
-from ..autograd.inference import check_write
 from ..device import resolve
 from ..kernels import fill as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, collapse, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .copy import copy_into, preserved
+from .copy import preserved
+from .out import into_out
 from .registry import public
 from .sizes import check_no_negative, is_int, size_argument
 
-__all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "into_out", "new"]
+__all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "new"]
 
 _PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 _CPP_NAMES = {
@@ -90,32 +88,6 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
         sizes, (steps,) = collapse(layout.shape, [layout.strides])
         first = array[(slice(0, 1),) * array.ndim].ravel()
         launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
-
-
-def into_out(op: str, result: Tensor, out: Tensor | None) -> Tensor:
-    """Write a result into ``out``, if given, which takes its shape; return the one that has it."""
-    if out is None:
-        return result
-    if grad_state.enabled and (result._requires_grad or out._requires_grad):
-        raise RuntimeError(
-            f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    check_write(out)
-    if out.shape != result.shape:
-        if out._layout.numel:
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
-                f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
-                "future PyTorch release outputs will not be resized unless they have zero elements. You can "
-                "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-                UserWarning, stacklevel=3,
-            )  # fmt: skip
-        out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
-        out._data = empty_for(out._layout)
-    copy_into(out._data, out._layout, result)
-    out._counter[0] += 1
-    return out
 
 
 def finished(

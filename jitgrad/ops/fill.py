@@ -14,6 +14,7 @@ from ..tensor import Tensor, wrap
 from .batching import Lot, aligned, onto_first, over_dims, rewritten
 from .copy import cast, contiguous, copy_into
 from .create import convert_number, fill_array
+from .out import takes_out
 from .part import ZEROS, Diagonal, Embedded
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -228,6 +229,7 @@ class DiagonalCopy(Structured):
 
 
 @public
+@takes_out
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input._layout.ndim == 1:

@@ -322,6 +322,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
     places, pattern = resolve(x, indices)
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
+        values = values.clone() if values._counter is x._counter else values
     _check_values(x, values, pattern)
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:

@@ -12,7 +12,7 @@ from ..tensor import Tensor, wrap
 from .arguments import check_devices
 from .batching import over_dims
 from .copy import cast, copy_into
-from .create import into_out
+from .out import into_out
 from .part import Slice
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw

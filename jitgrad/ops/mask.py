@@ -17,6 +17,7 @@ from .copy import contiguous, copy_into
 from .create import convert_number
 from .fill import zeros_like
 from .gather import folded
+from .out import takes_out
 from .part import zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
@@ -56,6 +57,7 @@ def indices_of(x: Tensor) -> Tensor:
 
 
 @public
+@takes_out
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: int64 of shape (count, ndim).
 
@@ -214,6 +216,7 @@ class PutPlaces(Written):
 
 
 @public
+@takes_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` is true, as a vector; the two broadcast."""
     _check_mask("masked_select", mask)

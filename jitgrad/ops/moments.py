@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .batching import over_dims
 from .copy import cast
 from .fold import FULL, Fold, as_before, fold, plain, spread
+from .out import takes_out
 from .reduction import mean_values, sum_values
 from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
@@ -290,6 +291,7 @@ class VectorNorm(Structured):
 
 
 @public
+@takes_out
 def norm(
     input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False,
     dtype: dtypes.dtype | None = None,

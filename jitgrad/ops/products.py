@@ -9,6 +9,7 @@ from ..layout import Layout, Size, broadcast_shapes, intern
 from ..tensor import Tensor, wrap
 from .batching import rewritten
 from .matmul import Addmm, Bmm, Dot, Mm, Mv
+from .out import into_out, takes_out
 from .registry import public
 from .sampling import cases, draw
 from .structured import Structured
@@ -18,13 +19,15 @@ __all__ = ["linear", "matmul"]
 
 
 @public
-def matmul(input: Tensor, other: Tensor) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of tensors of any rank.
 
     (k) with (k): a number. (n, k) with (k): a vector. Otherwise the last two dims are multiplied,
     a vector standing for a row on the left or a column on the right, and the dims before them
     broadcast. RuntimeError where sizes or dtypes do not fit.
     """
+    if out is not None:
+        return into_out("matmul", matmul(input, other), out)
     for position, tensor in enumerate((input, other), 1):
         if not isinstance(tensor, Tensor):
             name = ("input", "other")[position - 1]
@@ -149,6 +152,7 @@ public(linear, method_too=False)
 
 
 @public
+@takes_out
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements, (n) and (m) to (n, m)."""
     for name, x in (("self", input), ("vec2", vec2)):
@@ -161,6 +165,7 @@ public(outer, "ger")
 
 
 @public
+@takes_out
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
     if input._layout.ndim == 0 or other._layout.ndim == 0:
@@ -174,6 +179,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 @public
+@takes_out
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Dot product with the first vector conjugated."""
     return Dot.apply(input.conj(), other)

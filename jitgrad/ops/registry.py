@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..tensor import Tensor
+from .out import into_out
 
 __all__ = ["FUNCTIONS", "OPS", "numpy_names", "public"]
 
@@ -29,12 +30,15 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def numpy_names(function: F) -> F:
-    """Let ``function`` take ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``, as PyTorch's do."""
+    """Let ``function`` take ``axis`` for ``dim``, ``keepdims`` for ``keepdim``, and ``out``, as PyTorch's do."""
 
     @functools.wraps(function)
     def renaming(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
+            out = kwargs.pop("out", None)
             kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+            if out is not None:
+                return into_out(function.__name__, function(*args, **kwargs), out)
         return function(*args, **kwargs)
 
     return renaming  # type: ignore[return-value]

@@ -17,6 +17,7 @@ from .batching import flattened, over_dims
 from .copy import contiguous
 from .extrema import chosen_rule, shared_rule
 from .fold import FULL, plain
+from .out import takes_out
 from .registry import FUNCTIONS, numpy_names, public
 from .sampling import draw
 from .structured import Structured
@@ -104,6 +105,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @public
+@takes_out
 def msort(input: Tensor) -> Tensor:
     """The elements in order along the first dim."""
     return Sort.apply(input, 0, False).values

@@ -27,6 +27,7 @@ from ..kernels.device_array import name_op
 from ..layout import cache, layout_of
 from ..tensor import Tensor
 from .lifted import outermost
+from .out import into_out
 from .recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
 from .registry import OPS, public
 
@@ -103,6 +104,9 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not simple or len(args) > count:
+            if "out" in kwargs and "out" not in parameters:
+                out = kwargs.pop("out")
+                return into_out(op.name, apply(*args, **kwargs), out)
             args = bind_arguments(op, signature, args, kwargs)
         elif len(args) < count:
             if len(args) < required:

@@ -15,6 +15,7 @@ from .batching import Lot, one_by_one
 from .copy import contiguous
 from .fill import zeros_like
 from .gather import Gather, folded, new_like, sample_places
+from .out import takes_out
 from .part import zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw, draw_ints
@@ -25,6 +26,7 @@ __all__ = ["Put", "Take"]
 
 
 @public
+@takes_out
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
     if indices._layout.dtype is not int64:

@@ -69,6 +69,20 @@ class Reshaped(View):
         return reshape(g, x_layout.shape)
 
 
+class ReshapeAlias(View):
+    """The same elements in another shape, where they do not lie row by row."""
+
+    batch = sized("shape")
+    name, function, method = "reshape_alias", False, False
+    samples = cases(lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
+
+    def forward(x, shape):
+        return Reshaped.forward(x, shape)
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
 class UnsafeView(Structured):
     """The elements of a fresh copy in another shape; not a view to anybody else."""
 
@@ -93,7 +107,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     wanted = size_argument("reshape", shape, "shape")
     full, strides, _ = _strides_as(input, wanted)
     if strides is not None:
-        return Reshaped.apply(input, full)
+        return (Reshaped if input._layout.contiguous else ReshapeAlias).apply(input, full)
     return UnsafeView.apply(contiguous(input), full)
 
 
