@@ -9,12 +9,15 @@ from . import func as func
 from . import nn as nn
 from . import notebook as notebook
 from . import optim as optim
+from . import profiler as profiler
 from . import testing as testing
 from . import utils as utils
 from .autograd.grad_mode import enable_grad as enable_grad
 from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .autograd.inference import inference_mode as inference_mode
+from .autograd.inference import is_inference_mode_enabled as is_inference_mode_enabled
 from .dtypes import dtype as dtype
 from .func import vmap as vmap
 from .kernels.declaration import Elementwise as Elementwise
