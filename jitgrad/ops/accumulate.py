@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.inference import check_write
 from ..layout import Layout, cache, intern
 from ..tensor import Tensor
 from .copy import in_layout
@@ -25,8 +26,11 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
         _ADD.write(buffer, grad)
         _writes[buffer._layout, grad._layout] = _ADD.writes[buffer._layout, grad._layout].forward.write
     else:
+        try:
+            buffer._counter[0] += 1
+        except RuntimeError:
+            check_write(buffer)
         write(buffer, grad, buffer._data)
-        buffer._counter[0] += 1
 
 
 def accumulated(there: Tensor, grad: Tensor) -> None:
