@@ -128,7 +128,7 @@ class Task:
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.rules = rules or create
         self.waiting: dict[Key, Tensor] = {}
-        self.owned: set[Key] = set()
+        self.lent: set[Key] = set()  # where what waits has other owners, and must not be written to
         self.leaves: dict[Node, int] = {}
         self.captured: dict[Key, Tensor | None] = {}
         self.wanted = {_key(e) for e in wanted} if wanted is not None else None
@@ -159,7 +159,7 @@ class Task:
 
     def sweep(self, nodes: list[Node]) -> None:
         """The common road of ``step``: nodes with one output and no hooks, nothing observed."""
-        waiting, rules, keep, deliver = self.waiting, self.rules, self.keep, self.deliver
+        waiting, rules, keep, deliver, lent = self.waiting, self.rules, self.keep, self.deliver, self.lent
         for node in nodes:
             if node.special:
                 self.step(node)
@@ -171,6 +171,7 @@ class Task:
             results = node.vjp_recorded(grad) if rules else node.vjp(grad)
             if not keep:
                 node.release()
+            fresh = node.fresh
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue
@@ -178,9 +179,11 @@ class Task:
                 if result is None:
                     self.settle(target)
                 elif target.special or target in waiting:
-                    deliver(edge, result, node.fresh and result is not grad and result._base is None)
+                    deliver(edge, result, fresh and result is not grad and result._base is None)
                 else:
                     waiting[target] = result
+                    if result is grad or not fresh:
+                        lent.add(target)
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """All op nodes that lie behind the roots; counts what each leaf has to wait for."""
@@ -231,14 +234,14 @@ class Task:
         results = self.evaluate(node, grads)
         if not self.keep:
             node.release()
-        first = grads[0]
+        fresh = node.fresh and not node.post_hooks and not observers  # they may have kept what they saw
         for edge, grad in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
             if grad is None:
                 self.settle(edge[0])
             elif self.needed is None or edge[0] in self.needed or edge[0] in self.wanted_nodes:
-                self.deliver(edge, grad, node.fresh and grad is not first and grad._base is None)
+                self.deliver(edge, grad, fresh and grad._base is None and not any(grad is g for g in grads))
 
     def collect(self, node: Node) -> list[Tensor | None]:
         if node.n_outputs == 1:
@@ -289,25 +292,31 @@ class Task:
         return grads
 
     def deliver(self, edge: Edge, grad: Tensor, fresh: bool) -> None:
-        """Add a gradient to what waits at ``edge``: kept, then summed anew, then added in place."""
+        """Add a gradient to what waits at ``edge``: into either of the two that nobody else holds, or anew."""
         target = edge[0]
         key = target if target.n_outputs == 1 else edge
         there = self.waiting.get(key)
-        if there is not None:
-            fresh = True
-            if key in self.owned and not self.rules:
-                add_into(there, grad)
-                grad = there
-            else:
-                grad = add_new(there, grad)
-                self.owned.add(key)
+        if there is None:
+            if not fresh:
+                self.lent.add(key)
+            self.waiting[key] = grad
+        elif there._layout is grad._layout and there._layout.contiguous and there._base is None and (
+            not self.rules and key not in self.lent
+        ):
+            add_into(there, grad)
+        else:
+            self.waiting[key] = self.sum(key, there, grad, fresh)
         if type(target) is AccumulateGrad:
             left = self.leaves[target] = self.leaves[target] - 1
             if not left:
-                self.waiting.pop(key, None)
-                self.finish_leaf(target, grad, fresh)
-                return
-        self.waiting[key] = grad
+                self.finish_leaf(target, self.waiting.pop(key), key not in self.lent)
+
+    def sum(self, key: Key, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
+        self.lent.discard(key)
+        if fresh and not self.rules and there._layout is grad._layout and grad._layout.contiguous:
+            add_into(grad, there)
+            return grad
+        return add_new(there, grad)
 
     def settle(self, node: Node) -> None:
         """One contribution less to wait for; the last one lets a leaf accumulate."""
@@ -315,7 +324,7 @@ class Task:
             return
         self.leaves[node] -= 1
         if self.leaves[node] == 0:
-            self.finish_leaf(node, self.waiting.pop(node, None), fresh=node in self.owned)
+            self.finish_leaf(node, self.waiting.pop(node, None), fresh=node not in self.lent)
 
     def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, fresh: bool) -> None:
         """Everything for this leaf has arrived (or nothing has): hooks, then capture, then ``.grad``."""

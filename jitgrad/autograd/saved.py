@@ -139,7 +139,7 @@ def _packing(node_type: type[Node]) -> type[Node]:
     """The class of a node of ``node_type`` some of whose saved tensors are packed."""
 
     def saved(self: Any) -> Any:
-        kept = vars(self)["saved"]
+        kept = vars(self)["saved"]  # there is one: something is packed
         return kept and tuple([k.unpack() if isinstance(k, Packed) else k for k in kept])
 
     def versions(self: Any) -> Any:
@@ -186,7 +186,7 @@ class SavedTensor:
                 "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
                 f"collections.abc.Callable) -> None\n\nInvoked with: {self}, {pack_hook}, {unpack_hook}"
             )
-        kept = vars(self._node).get("saved")
+        kept = vars(self._node).get("saved", ())
         if kept is None:
             raise RuntimeError(_FREED)
         if self._index is None:

@@ -87,14 +87,18 @@ class Wanted:
 
 
 _EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None, "
+# Nothing was written to, mostly: then nodes share one tuple of zeros, an object less for the collector to visit.
+_KEEP = """\
+        node.saved = ({saved})
+        {numbers} = {versions}
+        node.versions = ({numbers}) if {any} else zeros
+"""
 _RECORDER = """\
 def make(node_type, wanted):
     def record(out, {parameters}):
         node = new(node_type)
         node.wanted = wanted
-        node.saved = ({saved})
-        node.versions = ({versions})
-        node.edges = ({edges})
+{keep}        node.edges = ({edges})
         node.sequence_number = next_sequence_number()
         if out._base is None:
             out._edge, out._requires_grad = (node, 0), True
@@ -112,15 +116,21 @@ def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[...
 
     Written out as text, like a namedtuple's methods: it runs for every recorded op.
     """
+    numbers = [f"version{k}" for k in range(len(saves))]
+    keep = _KEEP.format(
+        saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
+        numbers="".join(f"{n}, " for n in numbers),
+        versions="".join(f"{n}._counter[0], " for n in saves),
+        any=" or ".join(numbers),
+    )
     text = _RECORDER.format(
         parameters=", ".join(operands),
-        saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
-        versions="".join(f"{n}._counter[0], " for n in saves),
+        keep=keep if saves else "",
         edges="".join(_EDGE.format(n) for n in operands),
     )
     scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
     scope |= {"next_sequence_number": next_sequence_number, "witnesses": witnesses, "witness": witness}
-    scope["__name__"] = __name__
+    scope |= {"__name__": __name__, "zeros": (0,) * len(saves)}
     exec(text, scope)
     return scope["make"]
 
