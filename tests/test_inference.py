@@ -2,10 +2,13 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import jitgrad
 from jitgrad.creation import observers
+from jitgrad.ops.registry import OPS
+from jitgrad.testing import op_samples
 
 
 def inferred():
@@ -114,3 +117,57 @@ def test_generators_keep_their_mode_to_themselves():
     assert next(generator).is_inference() and not jitgrad.ones(1).is_inference()
     generator.close()
     assert not observers
+
+
+def tensors_in(value):
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [v for v in values if isinstance(v, jitgrad.Tensor)]
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_every_op_inside_and_on_inference_tensors_outside(name):
+    for function, args, kwargs in op_samples(name):
+        jitgrad.manual_seed(0)
+        plain = tensors_in(function(*args, **kwargs))
+        with jitgrad.inference_mode():
+            copies = [a.clone() if isinstance(a, jitgrad.Tensor) else a for a in args]
+            jitgrad.manual_seed(0)
+            inside = tensors_in(function(*copies, **kwargs))
+        jitgrad.manual_seed(0)
+        outside = tensors_in(function(*copies, **kwargs))
+        for one, two, three in zip(plain, inside, outside, strict=True):
+            np.testing.assert_array_equal(one.numpy(), two.numpy())
+            np.testing.assert_array_equal(one.numpy(), three.numpy())
+            assert two.is_inference() and not two.requires_grad and two.grad_fn is None
+
+
+def writers():
+    """Every method of Tensor that writes in place, with arguments that suit a matrix of ones."""
+    x, index = jitgrad.ones(2, 2), jitgrad.zeros(2, 2, dtype=jitgrad.int64)
+    row, mask = jitgrad.zeros(2, dtype=jitgrad.int64), jitgrad.ones(2, 2, dtype=jitgrad.bool)
+    choices = [(), (0.5,), (x,), (0, 1), (0.1, 0.9), (x, x), (0, index, x), (0, row, x), (0, row, 1.0), (mask, 1.0)]
+    choices += [(mask, x), (x, 0.5), (0,), (0, index, 1.0), ((row,), x[0]), (1, 0), ([2, 2],), ([2, 2], [2, 1])]
+    names = [n for n in dir(jitgrad.Tensor) if n.endswith("_") and not n.startswith("_")]
+    for name in sorted({*names} - {"requires_grad_", "detach_"}):
+        for args in choices:
+            try:
+                getattr(jitgrad.ones(2, 2), name)(*args)
+            except Exception:
+                continue
+            yield name, args
+            break
+
+
+def test_every_method_that_writes_is_refused_outside():
+    tried = []
+    for name, args in writers():
+        tried.append(name)
+        with jitgrad.inference_mode():
+            x = jitgrad.ones(2, 2)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+                getattr(x, name)(*args)
+        assert x.tolist() == [[1, 1], [1, 1]], name
+        with jitgrad.inference_mode():
+            getattr(x, name)(*args)
+    assert len(tried) > 130

@@ -15,7 +15,7 @@ __all__ = ["emit_itt", "emit_nvtx", "profile", "record_function"]
 class profile:
     """Notes every op, node and kernel that runs inside; ``jitgrad.profiler.profile`` offers more.
 
-    enabled: note nothing if False. record_shapes, profile_memory and with_stack as there. What else
+    enabled: note nothing if False. record_shapes, profile_memory, with_stack and with_flops as there. What else
     PyTorch has is accepted and does nothing.
     """
 
@@ -24,7 +24,8 @@ class profile:
         record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False,
         with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True, **options: Any,
     ):  # fmt: skip
-        self.enabled, self.options = enabled, Options(record_shapes, profile_memory, with_stack)
+        self.enabled, self.with_flops = enabled, with_flops
+        self.options = Options(record_shapes or with_flops, profile_memory, with_stack)
         self.entered = False
         self.function_events: EventList | None = None
 
@@ -40,7 +41,8 @@ class profile:
     def __exit__(self, *error: Any) -> None:
         if self.enabled:
             self._window.close()
-            self.function_events = EventList.of_records(self._window.records, self._window.begin, self.options.memory)
+            records, begin = self._window.records, self._window.begin
+            self.function_events = EventList.of_records(records, begin, self.options.memory, self.with_flops)
 
     def _found(self) -> EventList:
         return EventList() if self.function_events is None else self.function_events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import Any
 
 from .recording import FUNCTION, USER, Record
@@ -59,12 +60,23 @@ class _Timed:
     self_device_time_total_str = _text_of("self_device_time_total")
 
 
+def flops_of(name: str, shapes: list[Any]) -> int:
+    """The multiplications and additions of products and of the commonest elementwise ops; 0 for any other op."""
+    if name in ("aten::mul", "aten::add") and shapes:
+        return math.prod(shapes[0])
+    if name in ("aten::mm", "aten::bmm"):
+        return 2 * math.prod(shapes[0]) * shapes[1][-1]
+    if name in ("aten::addmm", "aten::baddbmm"):
+        return 2 * math.prod(shapes[1]) * shapes[2][-1]
+    return 0
+
+
 class FunctionEvent(_Timed):
     """One run of a function. Times are microseconds, memory is in bytes, "self" leaves out the children."""
 
     count = 1
 
-    def __init__(self, number: int, record: Record, origin: int):
+    def __init__(self, number: int, record: Record, origin: int, with_flops: bool = False):
         step = record.name.startswith("ProfilerStep#")
         self.id, self.trace_name = number, record.name
         self.name = self.key = "ProfilerStep*" if step else record.name
@@ -73,6 +85,7 @@ class FunctionEvent(_Timed):
         self.is_user_annotation = record.scope == USER
         self.sequence_nr, self.stack, self.input_shapes = record.sequence, record.stack, record.shapes
         self.self_cpu_memory_usage = record.memory
+        self.flops = flops_of(record.name, record.shapes) if with_flops else 0
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
 
@@ -108,6 +121,7 @@ class FunctionEventAvg(_Timed):
         self.count = 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.flops = 0
         self.input_shapes: Any = None
         self.stack: list[str] = []
         self.scope = FUNCTION
@@ -122,7 +136,9 @@ class FunctionEventAvg(_Timed):
             self.stack, self.scope = other.stack, other.scope
             self.is_user_annotation = other.is_user_annotation
             self.cpu_children, self.cpu_parent = other.cpu_children, other.cpu_parent
-        for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage"):
+        for name in (
+            "count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "flops",
+        ):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
@@ -139,21 +155,23 @@ class FunctionEventAvg(_Timed):
 class EventList(list[Any]):
     """A list of events that can be printed as a table, averaged and exported."""
 
-    def __init__(self, events: Any = (), profile_memory: bool = False):
+    def __init__(self, events: Any = (), profile_memory: bool = False, with_flops: bool = False):
         super().__init__(events)
-        self._profile_memory = profile_memory
+        self._profile_memory, self._with_flops = profile_memory, with_flops
 
     @classmethod
-    def of_records(cls, records: list[Record], origin: int, profile_memory: bool = False) -> EventList:
+    def of_records(
+        cls, records: list[Record], origin: int, profile_memory: bool = False, with_flops: bool = False
+    ) -> EventList:
         """The events of what was recorded since ``origin``, each with its parent and children."""
-        events = [FunctionEvent(k, record, origin) for k, record in enumerate(records, 1)]
+        events = [FunctionEvent(k, record, origin, with_flops) for k, record in enumerate(records, 1)]
         by_record = {id(record): event for record, event in zip(records, events, strict=True)}
         for record, event in zip(records, events, strict=True):
             parent = by_record.get(id(record.parent)) if record.parent is not None else None
             if parent is not None:
                 event.cpu_parent = parent
                 parent.cpu_children.append(event)
-        return cls(events, profile_memory)
+        return cls(events, profile_memory, with_flops)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -176,7 +194,9 @@ class EventList(list[Any]):
             name = sort_by.replace("cuda", "device").replace("xpu", "device")
             events = sorted(self, key=lambda event: getattr(event, name), reverse=True)
         widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
-        return build_table(events, row_limit, widths, header, self._profile_memory, top_level_events_only, time_unit)
+        return build_table(
+            events, row_limit, widths, header, self._profile_memory, top_level_events_only, time_unit, self._with_flops
+        )
 
     def __str__(self) -> str:
         return self.table()
@@ -194,7 +214,7 @@ class EventList(list[Any]):
             group.stack = group.stack[:group_by_stack_n]
             if not group_by_input_shapes:
                 group.input_shapes = ""
-        return EventList(groups.values(), self._profile_memory)
+        return EventList(groups.values(), self._profile_memory, self._with_flops)
 
     def total_average(self) -> FunctionEventAvg:
         """All events as one, whose key is "Total"."""

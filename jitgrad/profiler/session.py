@@ -108,7 +108,8 @@ class profile:
     activities: accepted as PyTorch's. schedule: which steps are noted; ``step()`` ends a step. on_trace_ready:
     called with the profiler at the end of each cycle. record_shapes: note the shapes of inputs. profile_memory:
     note what tensors allocate and free. with_stack: note the lines of the program that ran. acc_events: keep the
-    events of earlier cycles. with_flops, with_modules and experimental_config are accepted and do nothing.
+    events of earlier cycles. with_flops: count the operations of products, mul and add. with_modules and
+    experimental_config are accepted and do nothing.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class profile:
         self.activities = supported_activities() if activities is None else set(_named(activities))
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
-        self.options = Options(record_shapes, profile_memory, with_stack)
+        self.options = Options(record_shapes or with_flops, profile_memory, with_stack)
         self.record_shapes, self.profile_memory, self.with_stack = self.options
         self.with_flops, self.with_modules, self.acc_events = with_flops, with_modules, acc_events
         self.schedule = schedule or (lambda step: _RECORD)
@@ -198,14 +199,15 @@ class profile:
             give = self.custom_trace_id_callback or (lambda: uuid.uuid4().hex.upper())
             self._trace_id = give()
             if self._events is None or not self.acc_events:
-                self._events = EventList((), self.profile_memory)
+                self._events = EventList((), self.profile_memory, self.with_flops)
 
     def _finish(self) -> None:
         window, self._window = self._window, None
         if window is not None:
             window.close()
-            found = EventList.of_records(window.records, window.begin, self.profile_memory)
-            self._events = EventList([*(self._events or ()), *found], self.profile_memory)
+            kinds = self.profile_memory, self.with_flops
+            found = EventList.of_records(window.records, window.begin, *kinds)
+            self._events = EventList([*(self._events or ()), *found], *kinds)
 
     def _ready(self) -> None:
         if self.on_trace_ready is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["build_table", "memory_text", "time_text"]
 
 _WIDTH, _GAP = 12, "  "
+_FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 Widths = tuple[int | None, int | None, int | None]
 
@@ -28,12 +30,12 @@ def memory_text(nbytes: int) -> str:
 
 def build_table(
     events: Sequence[Any], row_limit: int, widths: Widths, header: str | None, memory: bool, top_only: bool,
-    unit: str | None,
+    unit: str | None, flops: bool = False,
 ) -> str:  # fmt: skip
     """The table of events or averages, empty without any."""
     if not events:
         return ""
-    table = _Table(events, widths, memory, unit)
+    table = _Table(events, widths, memory, unit, flops)
     lines = []
     if header is not None:
         lines += ["=" * table.width, header]
@@ -50,7 +52,7 @@ def build_table(
 class _Table:
     """The columns that these events need."""
 
-    def __init__(self, events: Sequence[Any], widths: Widths, memory: bool, unit: str | None):
+    def __init__(self, events: Sequence[Any], widths: Widths, memory: bool, unit: str | None, flops: bool):
         self.memory, self.unit = memory, unit
         self.total = sum(event.self_cpu_time_total for event in events)
         self.max_name = widths[0]
@@ -68,6 +70,12 @@ class _Table:
             longest = max(len(entry) for e in events for entry in e.stack)
             self.titles.append("Source Location")
             self.columns.append((_at_most(longest + 4, widths[2]), "<"))
+        least = min((e.flops for e in events if e.flops > 0), default=0) if flops else 0
+        self.flops = min(int(math.log10(least) / 3), len(_FLOPS) - 1) if least else -1
+        if least:
+            self.titles.append(f"Total {_FLOPS[self.flops]}")
+            self.columns.append((_WIDTH, ">"))
+        self.source = len(self.columns) - (2 if least else 1)  # where callers are, if they are shown
         self.rule = "".join("-" * width + _GAP for width, _ in self.columns)
         self.width = len(self.rule) - len(_GAP)
 
@@ -95,11 +103,15 @@ class _Table:
         values.append(str(event.count))
         if self.shapes:
             values.append(str(event.input_shapes)[: self.columns[len(values)][0]])
+        flops = []
+        if self.flops >= 0:
+            flops = [f"{event.flops * 10.0 ** (-3 * self.flops):8.3f}" if event.flops > 0 else "--"]
         if not self.stacks:
-            return [self.row(values)]
-        sources = [_end_of(entry, self.columns[-1][0]) for entry in event.stack] or [""]
-        blank = [""] * len(values)
-        return [self.row([*values, sources[0]]), *(self.row([*blank, s]) for s in [*sources[1:], ""])]
+            return [self.row([*values, *flops])]
+        sources = [_end_of(entry, self.columns[self.source][0]) for entry in event.stack] or [""]
+        before, after = [""] * len(values), [""] * len(flops)
+        rest = [self.row([*before, source, *after]) for source in [*sources[1:], ""]]
+        return [self.row([*values, sources[0], *flops]), *rest]
 
 
 def _at_most(width: int, limit: int | None) -> int:

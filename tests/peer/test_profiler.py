@@ -105,8 +105,26 @@ def test_tables_of_the_same_events_are_the_same(memory, grouped):
     assert build_table([], 100, (1, 1, 1), None, False, False, None) == torch.autograd.profiler_util.EventList().table()
 
 
+@pytest.mark.parametrize("size", [2, 100, 400])
+@pytest.mark.parametrize("stacks", [False, True])
+def test_operations_are_counted(size, stacks):
+    found = []
+    for lib in LIBRARIES:
+        x = lib.ones(size, size)
+        activities = [lib.profiler.ProfilerActivity.CPU]
+        with lib.profiler.profile(activities=activities, with_flops=True, with_stack=stacks) as prof:
+            x @ x, x * x, x + 1, lib.bmm(x[None], x[None]), lib.addmm(x[0], x, x), x[None] @ x, x - x, x.exp()
+        found.append({e.key: e.flops for e in prof.key_averages() if e.flops})
+        events = prof.key_averages()
+    assert found[0] == found[1]
+    for options in TABLES:
+        assert EventList(events, False, True).table(**options) == events.table(**options)
+
+
 def test_averages_of_the_same_events_are_the_same():
     events = profiled(torch, record_shapes=True, profile_memory=True).events()
+    for event in events:
+        event.flops = event.flops or 0
     for options in ({}, {"group_by_input_shapes": True}):
         ours, theirs = EventList(events, True).key_averages(**options), events.key_averages(**options)
         assert ours.table() == theirs.table()
