@@ -348,7 +348,7 @@ class Task:
             return
         if node.pre_hooks:
             (grad,), fresh = call_node_hooks(node.pre_hooks, (grad,)), False
-        if grad is not None:
+        if grad is not None and variable._requires_grad:  # no longer, perhaps
             with _leaf_lock:  # two threads may end in one leaf
                 self.accumulate_into(variable, grad, fresh)
             if hooks is not None and hooks.after:

@@ -55,6 +55,9 @@ class CopyFrom(Written):
         return cast(FUNCTIONS["sum_to_size"](g, source_layout.shape), source_layout.dtype)
 
 
+CopyFrom.node_type.name = lambda self: "torch::autograd::CopyBackwards"  # type: ignore[method-assign]
+
+
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the values of ``src``, cast and broadcast, into this tensor.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import TITLES, int64
+from ..dtypes import int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
@@ -16,6 +16,7 @@ from ..tensor import Tensor, wrap
 from .batching import Lot, one_by_one, over_dims
 from .copy import cast, contiguous
 from .create import convert_number
+from .index_errors import check_index, check_source, out_of_range
 from .part import zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw, draw_ints
@@ -67,16 +68,11 @@ def sample_places(*values: int) -> Tensor:
 # -- whole slices ---------------------------------------------------------------------------------------
 
 
-def _vector_index(op: str, index: Tensor, n: int) -> Tensor:
-    if index._layout.dtype.name not in ("int32", "int64"):
-        raise RuntimeError(f"{op}(): Expected dtype int32 or int64 for index")
-    if index._layout.ndim > 1:
-        raise IndexError(f"{op}(): Index is supposed to be a vector")
+def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
+    check_index(op, index._layout)
 
     def refuse(value: int) -> None:
-        if op == "index_select":
-            raise IndexError("index out of range in self")
-        raise RuntimeError(f"index {value} is out of bounds for dimension 0 with size {n}")
+        raise out_of_range(op, value, dim, n)
 
     return checked_index(index, n, refuse).reshape(-1)
 
@@ -130,30 +126,12 @@ class IndexSelect(Structured):
         return IndexAdd.apply(zeros_of(x_layout), dim, index, g)
 
 
-def _check_source(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
-    if x._layout.dtype is not source._layout.dtype:
-        raise RuntimeError(
-            f"{op}(): self ({TITLES[x.dtype.name]}) and source ({TITLES[source.dtype.name]}) must have the same "
-            "scalar type"
-        )
-    mine, theirs = x._layout.shape, source._layout.shape
-    if theirs and theirs[dim] != index._layout.numel:
-        raise RuntimeError(
-            f"{op}(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
-            f"({theirs[dim]}), for dim: {dim}"
-        )
-    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-            f"{list(mine)} source.shape = {list(theirs)}"
-        )
-
-
 def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     d = normalize_dim(dim, x._layout.ndim)
-    _check_source(f"{op}_", x, d, index, source)
+    check_index(op, index._layout)
+    check_source(op, x._layout, d, index._layout, source._layout)
     blocks = row_blocks(x._layout.shape, d)
-    places = _vector_index(op, index, blocks[1])
+    places = _vector_index(op, index, blocks[1], d)
     rows = folded(source, (blocks[0], places._layout.numel, blocks[2]))
     through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
 
@@ -207,7 +185,7 @@ class IndexFill(Written):
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
         outer, n, inner = row_blocks(x._layout.shape, d)
-        places = _vector_index("index_fill", index, n)
+        places = _vector_index("index_fill", index, n, d)
         rows = new_like(x._layout, (outer, places._layout.numel, inner))
         rows.fill_(value.detach() if isinstance(value, Tensor) else value)
         through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(outer, n, inner)))

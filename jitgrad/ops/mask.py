@@ -82,9 +82,12 @@ def _check_mask(op: str, mask: Any) -> None:
         raise TypeError(f"{op}(): argument 'mask' (position 2) must be Tensor, not {type(mask).__name__}")
     if mask._layout.dtype is not bool_:
         if op == "masked_fill_":
-            name = {"float32": "float", "float64": "double", "int64": "long int"}.get(mask.dtype.name, mask.dtype.name)
-            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
+            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_c_name(mask)}")
         raise RuntimeError(f"{op}: expected BoolTensor for mask")
+
+
+def _c_name(x: Tensor) -> str:
+    return {"float32": "float", "float64": "double", "int64": "long int"}.get(x.dtype.name, x.dtype.name)
 
 
 def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
@@ -151,6 +154,8 @@ class MaskedFillWith(Written):
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value._layout.ndim} dimension(s)."
             )
+        if value._layout.dtype.is_complex and not x._layout.dtype.is_complex:
+            raise RuntimeError(f"value cannot be converted to type {_c_name(x)} without overflow")
         _choose(x, mask, value.detach().to(x.dtype))
 
     def grad_x(g, mask):
@@ -228,7 +233,7 @@ def _scatter_places(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     _check_mask("masked_scatter", mask)
     if source._layout.dtype is not x._layout.dtype:
         raise RuntimeError(
-            "masked_scatter: expected self and source to have same dtypes but got "
+            "masked_scatter: expected self and source to have same dtypes but got"  # the missing space is PyTorch's
             f"{TITLES[x.dtype.name]} and {TITLES[source.dtype.name]}"
         )
     places = true_places(_mask_for(x, mask))

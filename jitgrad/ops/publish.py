@@ -167,6 +167,22 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
     return numbered
 
 
+def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
+    """In-place methods count their arguments without the tensor itself."""
+    most = len(op.inputs) + len(op.scalars) - 1
+    if len(operands) > most:
+        takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
+        given = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
+        raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {given}")
+    for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 1):
+        refused = op.numbers is not None and named in op.inputs and named not in op.numbers
+        if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
+            title = "other" if named == "y" else named
+            raise TypeError(
+                f"{name}(): argument '{title}' (position {place}) must be Tensor, not {type(operand).__name__}"
+            )
+
+
 def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     """The in-place method; its fast road is that of values outside the graph, as in an optimizer."""
     calls: dict[Any, Call] = cache()
@@ -174,6 +190,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
 
     def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         layout = self._layout
+        _check_operands(name, operation.op, operands)
         result = operation(self, *operands, **named, into=layout)
         if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
             other = operands[0]

@@ -80,6 +80,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = size_argument("resize_", sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
+    if shape == self._layout.shape:
+        return self
     layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
     room = extent(self._layout.shape, self._layout.strides)
     if layout.numel <= room:

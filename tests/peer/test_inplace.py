@@ -600,8 +600,137 @@ n.t()[1:].flatten(0, 1), n.diagonal().reshape(-1)
 a = q[1]; q[q > 1] = a
 """)
 
+# Complex and integer tensors, views of every kind, refusals, gradients through it all.
+MORE = listed("""
+b = q * m; q.copy_(w); e = q * 3
+b = p * w; b.copy_(w); e = b.sin(); b.add_(1); e.sum().backward()
+n.copy_(w); n.grad_fn.name()
+m.requires_grad_(False); n.sum().backward()
+z = c * 1; z.real.mul_(2)
+z = c * 1; z.imag.zero_()
+z = c * 1; z.real = 3
+z = c * 1; z.imag = w[:2]
+z = c * 1; torch.view_as_real(z)[0, 1] = 5; z
+z = c * 1; z.mul_(2j)
+z = c * 1; z.add_(w[:2])
+z = p[:, :2] * 1; z.add_(c)
+n.T.mul_(2); n
+n.mT[0].mul_(w[:2]); n
+n.swapaxes(0, 1).add_(1); n
+n.unfold(1, 2, 2).mul_(2); n
+n.unfold(1, 2, 1).mul_(2); n
+n.as_strided((2,), (3,)).mul_(2); n
+n.narrow(1, 1, 2).mul_(w[:2]); n
+n.movedim(0, 1).sub_(1); n
+n.diagonal().mul_(w[:2]); n
+n.diagonal(1).zero_(); n
+n.unflatten(1, (3, 1)).mul_(2); n
+n.flatten().mul_(2); n
+n.ravel().mul_(2); n
+n.view_as(p).mul_(2); n
+n.expand_as(p).mul_(2); n
+n.expand(2, 3).mul_(2); n
+n.hsplit(3)[0].detach().mul_(2); n
+n[:, ::2].mul_(2); n
+n[1:, 1:][:, :1].add_(w[:1]); n
+n.select(0, 1).select(0, 2).mul_(2); n
+n.t().t().mul_(2); n
+n.unsqueeze(0).squeeze(0).mul_(2); n
+n.contiguous().mul_(2); n
+n.t().contiguous().mul_(2); n
+n.to(torch.float32).mul_(2); n
+n.to(torch.float64).mul_(2); n
+n.float().mul_(2); n
+n.reshape(3, 2).mul_(2); n
+n.t().reshape(6).mul_(2); n
+n.add_(k[0])
+n.add_(k)
+k.add_(1.5)
+k.div_(2)
+k.mul_(p[0, :2])
+p.mul_(w.double())
+p.mul_(w.detach().double())
+q.add_(p)
+q.add_(p[0, 0])
+q[0].add_(p[0])
+k += 1
+k //= 2
+k *= 1.5
+k /= 2
+k **= 2
+k &= 1
+(p > 2).logical_not_()
+(p > 2).add_(1)
+(p > 2).mul_(p)
+n.masked_fill_(p, 1)
+n.masked_fill_(p > 2, c[0])
+n.masked_fill_(p > 2, w)
+n.masked_fill_((p > 2)[0], 1)
+n.masked_scatter_(p > 2, w.double())
+n.index_add_(0, k, p)
+n.index_add_(0, k.float(), p)
+n.index_add_(2, k, p)
+n.index_add_(1, torch.tensor([5, 0]), p[:, :2])
+n.index_copy_(0, k, p)
+n.index_copy_(1, k, p)
+n.index_copy_(1, k, p[:, :2].double())
+n.index_fill_(1, torch.tensor([7]), 1)
+n.index_fill_(0, k.float(), 1)
+n.index_fill_(0, k[1:], w)
+n.index_put_((k,), w)
+n.index_put_((torch.tensor([0, 0]),), p, accumulate=True)
+n.index_put_((torch.tensor([0, 1]),), w.double())
+n.scatter_(1, k, 1.0)
+n.scatter_add_(0, torch.tensor([[0, 1, 0]]), w[None])
+n.scatter_add_(0, torch.tensor([[0, 1, 0]]), w.double()[None])
+n.scatter_(0, torch.tensor([[0, 1, 0]]), w[None])
+n.squeeze_(5)
+n.unsqueeze_(4)
+n.transpose_(0, 2)
+n.t_().add_(1)
+n.as_strided_((2, 2), (1, 1)).mul_(2)
+n.resize_as_(p)
+p.resize_as_(n)
+n.data.resize_(1); n
+n.requires_grad_().add_(1)
+n.clamp_()
+n.add_('a')
+n.add_(None)
+n.mul_(1, 2)
+n.fill_(None)
+n.copy_('a')
+n.copy_(torch.ones(4))
+n.addcmul_(p, w)
+n.addcdiv_(p + 1, w, value=2)
+n.addcmul_(p, p, value=3)
+n.relu_().sum().backward(); m.grad
+n.sigmoid_().sum().backward(); m.grad
+n.tanh_().sum().backward(); m.grad
+n.exp_().mul_(2).sum().backward(); m.grad
+n.sqrt_().sum().backward(); m.grad
+n.abs_().add_(1).log_().sum().backward(); m.grad
+n.cumsum_(0).sum().backward(); m.grad
+n.clamp_(0, 1).mul_(w).sum().backward(); (m.grad, w.grad)
+n[0].exp_(); n[1].sin_(); n.mul_(n.detach()); n.sum().backward(); m.grad
+v = n[0]; u = n[1]; v.mul_(u); u.mul_(v); n.sum().backward(); m.grad
+v = n[0]; w2 = w * 1; w2.mul_(v); v.add_(w2); n.sum().backward(); (m.grad, w.grad)
+z = torch.zeros(2, 3); z[0] = w; z.mul_(m); z.sum().backward(); (w.grad, m.grad)
+z = torch.zeros(2, 3); v = z[0]; v.copy_(w); v.mul_(2); z.sum().backward(); w.grad
+z = torch.empty(2, 3).fill_(1).mul_(m).sum(); z.backward(); m.grad
+g = torch.autograd.grad(n.mul_(n.detach()).sum(), m)
+g = torch.autograd.grad(n.sum(), n); n.add_(1)
+y = n * 1; n.add_(1); g = torch.autograd.grad(y.sum(), n)
+y = n * 1; t = n; n.add_(1); g = torch.autograd.grad(n.sum(), [m])
+h = []; n.register_hook(lambda g: h.append(g.tolist())); n.mul_(3); n.sum().backward(); h
+h = []; n.register_hook(lambda g: h.append(g.tolist())); n[0].mul_(3); n.sum().backward(); h
+h = []; v = n[0]; v.register_hook(lambda g: h.append(g.tolist())); v.mul_(3); n.sum().backward(); h
+h = []; v = n[0]; v.mul_(3); v.register_hook(lambda g: h.append(g.tolist())); n.sum().backward(); h
+h = []; v = n[0]; v.mul_(3); v.register_hook(lambda g: h.append(g.tolist())); v.sum().backward(); h
+n.mul_(2); n.retain_grad(); n.sum().backward(); n.grad
+""")
 
-@pytest.mark.parametrize("program", [*WRITES, *VIEWS, *SHARING, *OUT])
+
+@pytest.mark.parametrize("program", [*WRITES, *VIEWS, *SHARING, *OUT, *MORE])
 def test_programs(program):
     check(program)
 
