@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.rounds import Times, in_turn, optional, take_single_turns, take_turns, threads
+from benchmarks.transforms import TRANSFORMS, transform
 from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mixture, mlp_step, normal, pearlmutter, wide
 
 import jitgrad
@@ -217,6 +218,15 @@ def train() -> None:
     figure.show()
 
 
+def transforms() -> None:
+    """Gradients per sample, Jacobians, Hessians: functions of functions."""
+    figure = Figure("a call of the transformed function")
+    for name in TRANSFORMS:
+        figure.add(name, take_turns(for_engines(lambda e: transform(e, name))))  # noqa: B023
+    figure.show()
+
+
 SPEED = {
-    "call": call, "chain": graphs, "deep": deep, "fan": fan, "lattice": diamonds, "words": words, "threads": pools, "matmul": matmul, "reduce": reduce, "train": train,
+    "call": call, "chain": graphs, "deep": deep, "fan": fan, "lattice": diamonds, "words": words, "threads": pools,
+    "matmul": matmul, "reduce": reduce, "train": train, "func": transforms,
 }  # fmt: skip

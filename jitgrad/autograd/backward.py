@@ -83,6 +83,11 @@ def backward(
     saved (default: create_graph). create_graph: record backward itself. inputs: accumulate into
     these tensors only, leaves or not.
     """
+    if any(level is not state.forward for level in state.levels):
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "functorch.vjp instead or call backward() outside of functorch transforms."
+        )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:

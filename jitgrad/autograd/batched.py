@@ -63,6 +63,11 @@ class Batched(Lifted):
         """The samples outside the graph."""
         return batched(self._level, self._physical.detach())
 
+    @property
+    def data(self) -> Tensor:
+        """The samples outside the graph."""
+        return self.detach()
+
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Not to be had inside a transform."""
         raise RuntimeError(
@@ -109,9 +114,7 @@ class Batched(Lifted):
         """The op on all samples at once."""
         if into and not lies(operands[0], level):
             shape = list(operands[0].shape)
-            raise RuntimeError(
-                f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}"
-            )
+            raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}")
         tensors = [o for o in operands if isinstance(o, Tensor)]
         given = [_as_operand(operation, operands, o) for o in tensors] if not into else tensors
         below = iter(align([(_below(t, level), lies(t, level)) for t in given]))

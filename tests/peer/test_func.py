@@ -177,6 +177,7 @@ ERRORS = {
     "randomness": lambda m, x: m.func.vmap(lambda a: a, randomness="zz")(x),
     "dynamic shape": lambda m, x: m.func.vmap(lambda a: a.nonzero())(x),
     "chunk_size": lambda m, x: m.func.vmap(lambda a: a, chunk_size=0)(x),
+    "backward": lambda m, x: m.func.vmap(lambda a: (a * m.ones(4, requires_grad=True)).sum().backward())(x),
     "requires_grad_": lambda m, x: m.func.vmap(lambda a: a.requires_grad_())(x),
     "write to what is shared": lambda m, x: m.func.vmap(lambda a: m.zeros(4).add_(a))(x),
     "escaped": lambda m, x: (kept := [], m.func.vmap(lambda a: kept.append(a) or a)(x), kept[0] + 1),
