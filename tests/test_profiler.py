@@ -54,7 +54,8 @@ def test_ops_kernels_and_nodes():
     assert events["MulBackward0"].cpu_parent.name == "autograd::engine::evaluate_function: MulBackward0"
     assert events["mul_backward"].cpu_parent is events["MulBackward0"]
     assert "torch::autograd::AccumulateGrad" in events
-    assert events["aten::mul"].input_shapes == [[3], [3]] and events["aten::mul"].sequence_nr == -1
+    assert events["aten::mul"].input_shapes == [[3], [3]] and events["mul_forward"].sequence_nr == -1
+    assert events["aten::mul"].sequence_nr == events["MulBackward0"].sequence_nr >= 0
     assert x.grad.tolist() == [2, 2, 2]
 
 

@@ -76,18 +76,29 @@ class FunctionEvent(_Timed):
 
     count = 1
 
-    def __init__(self, number: int, record: Record, origin: int, with_flops: bool = False):
-        step = record.name.startswith("ProfilerStep#")
-        self.id, self.trace_name = number, record.name
-        self.name = self.key = "ProfilerStep*" if step else record.name
-        self.time_range = Interval((record.begin - origin) / 1e3, (record.end - origin) / 1e3)
-        self.thread, self.native, self.scope = record.thread, record.native, record.scope
-        self.is_user_annotation = record.scope == USER
-        self.sequence_nr, self.stack, self.input_shapes = record.sequence, record.stack, record.shapes
-        self.self_cpu_memory_usage = record.memory
-        self.flops = flops_of(record.name, record.shapes) if with_flops else 0
+    def __init__(
+        self, id: int, name: str, thread: int, start_us: float, end_us: float, input_shapes: Any = None,
+        stack: Any = None, scope: int = FUNCTION, sequence_nr: int = -1,
+    ):  # fmt: skip
+        self.id, self.trace_name = id, name
+        self.name = self.key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
+        self.time_range = Interval(start_us, end_us)
+        self.thread = self.native = thread
+        self.scope, self.is_user_annotation = scope, scope == USER
+        self.input_shapes, self.stack, self.sequence_nr = input_shapes, stack or [], sequence_nr
+        self.self_cpu_memory_usage = self.flops = 0
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
+
+    @classmethod
+    def of_record(cls, number: int, record: Record, origin: int, with_flops: bool) -> FunctionEvent:
+        """The event of what was recorded, its times counted from ``origin``."""
+        start, end = (record.begin - origin) / 1e3, (record.end - origin) / 1e3
+        event = cls(number, record.name, record.thread, start, end, record.shapes, record.stack, record.scope,
+                    record.sequence)  # fmt: skip
+        event.native, event.self_cpu_memory_usage = record.native, record.memory
+        event.flops = flops_of(record.name, record.shapes) if with_flops else 0
+        return event
 
     @property
     def cpu_time_total(self) -> float:
@@ -164,7 +175,7 @@ class EventList(list[Any]):
         cls, records: list[Record], origin: int, profile_memory: bool = False, with_flops: bool = False
     ) -> EventList:
         """The events of what was recorded since ``origin``, each with its parent and children."""
-        events = [FunctionEvent(k, record, origin, with_flops) for k, record in enumerate(records, 1)]
+        events = [FunctionEvent.of_record(k, record, origin, with_flops) for k, record in enumerate(records, 1)]
         by_record = {id(record): event for record, event in zip(records, events, strict=True)}
         for record, event in zip(records, events, strict=True):
             parent = by_record.get(id(record.parent)) if record.parent is not None else None

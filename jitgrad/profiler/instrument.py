@@ -84,7 +84,10 @@ def _timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return function(*args, **kwargs)
         record = begin(name, FUNCTION, args)
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if isinstance(result, Tensor) and result._edge is not None and not (args and result is args[0]):
+                record.sequence = result._edge[0].sequence_number  # that of its node, which backward shows
+            return result
         finally:
             end(record)
 

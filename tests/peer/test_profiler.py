@@ -133,6 +133,29 @@ def test_averages_of_the_same_events_are_the_same():
     assert EventList(events).self_cpu_time_total == events.self_cpu_time_total
 
 
+def test_averages_of_events_made_by_hand():
+    averages = []
+    for kind in (jitgrad.profiler, torch.autograd.profiler_util):
+        average = kind.FunctionEventAvg()
+        average.add(kind.FunctionEvent(id=0, name="foo", thread=0, start_us=10, end_us=15))
+        average.add(kind.FunctionEvent(id=1, name="foo", thread=0, start_us=20, end_us=30))
+        average.add(average)
+        averages.append((repr(average), average.key, average.count, average.cpu_time_total, average.cpu_time))
+    assert averages[0] == averages[1]
+
+
+def test_ops_have_the_numbers_of_their_nodes():
+    links = []
+    for lib in LIBRARIES:
+        x = lib.ones(3, requires_grad=True)
+        with lib.profiler.profile(activities=[lib.profiler.ProfilerActivity.CPU]) as prof:
+            ((x * 2).exp() + x.sin()).sum().backward()
+        nodes = {e.sequence_nr: e.name for e in prof.events() if e.scope == 1 and e.sequence_nr >= 0}
+        ops = [e for e in prof.events() if e.sequence_nr in nodes and e.cpu_parent is None and "engine" not in e.name]
+        links.append([(e.name, nodes[e.sequence_nr]) for e in ops])
+    assert links[0] == links[1]
+
+
 # -- schedules ----------------------------------------------------------------------------------------
 
 SCHEDULES = [
