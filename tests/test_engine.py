@@ -304,7 +304,11 @@ def test_hooks_see_and_replace_gradients():
 
 def test_hooks_after_accumulation():
     x = leaf(1.0)
-    x.register_post_accumulate_grad_hook(lambda t: t.grad.mul_(2.0))
+
+    def double(t):
+        t.grad.mul_(2.0)
+
+    x.register_post_accumulate_grad_hook(double)
     (x * x).sum().backward()
     assert x.grad.tolist() == [4.0]
     with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):

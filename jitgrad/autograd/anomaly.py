@@ -117,21 +117,15 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _note(made: Node) -> None:
-    """Keep the stack that made a node, and in backward the node that was at work."""
-    made.metadata[_TRACE] = traceback.format_list(traceback.extract_stack(_users_frame()))
+    """Keep the stack of calls that made a node, and in backward the node that was at work."""
+    frames = [pair for pair in traceback.walk_stack(sys._getframe(1)) if not _is_ours(pair[0])]
+    made.metadata[_TRACE] = traceback.StackSummary.extract(reversed(frames)).format()
     if _mode.nodes():
         made.metadata[_PARENT] = _mode.nodes()[-1]
 
 
-def _users_frame() -> FrameType | None:
-    """The innermost frame that is not the library's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame):
-        frame = frame.f_back
-    return frame
-
-
 def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is the library's: of no use to who looks for a mistake in a model."""
     name = frame.f_globals.get("__name__") or ""
     return frame.f_code.co_filename.startswith(_HERE) or name == "jitgrad" or name.startswith("jitgrad.")
 

@@ -240,8 +240,12 @@ class Task:
                 continue
             if grad is None:
                 self.settle(edge[0])
-            elif self.needed is None or edge[0] in self.needed or edge[0] in self.wanted_nodes:
+            elif self.leads_on(edge):
                 self.deliver(edge, grad, fresh and grad._base is None and not any(grad is g for g in grads))
+
+    def leads_on(self, edge: Edge | None) -> bool:
+        """Whether a gradient at this edge is of use to the run."""
+        return self.needed is None or (edge is not None and (edge[0] in self.needed or edge[0] in self.wanted_nodes))
 
     def collect(self, node: Node) -> list[Tensor | None]:
         if node.n_outputs == 1:
@@ -264,6 +268,7 @@ class Task:
                 grads = call_node_hooks(node.pre_hooks, grads)
             results = self.vjp(node, grads)
             if node.post_hooks:
+                results = [r if self.leads_on(e) else None for e, r in zip(node.edges, results, strict=True)]
                 results = _after_node_hooks(node, node.post_hooks, results, tuple(grads))
             for observer in list(observers):
                 observer(node, "after", results)

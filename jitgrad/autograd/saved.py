@@ -14,7 +14,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .grad_mode import no_grad
-from .node import FREED, Node, edge_of, witnesses
+from .node import FREED, Node, edge_of, modified, witnesses
 
 __all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "show_saved"]
 
@@ -198,7 +198,11 @@ class SavedTensor:
 
 def saved_tensor(node: Node, index: int) -> Tensor:
     """One saved tensor, as part of the graph, after checking that nobody wrote into it."""
-    tensor: Tensor = node.unpack()[index]
+    kept = vars(node)["saved"][index]
+    tensor: Tensor = kept.unpack() if isinstance(kept, Packed) else kept
+    version = vars(node)["versions"][index]
+    if tensor is kept and tensor._counter[0] != version:
+        raise RuntimeError(modified(tensor, version, node))
     number = node.output_number(index)
     return tensor if number is None else tensor._attached((node, number))
 
@@ -208,11 +212,11 @@ def show_saved(node_type: type[Node], names: Iterable[str], values: Iterable[str
 
     The names are PyTorch's: what a rule calls x is ``self`` there, y ``other``, out ``result``.
     """
+    names = list(names)
     for name in names:
-        if not hasattr(node_type, f"_saved_{name}"):
-            setattr(node_type, f"_saved_{name}", property(functools.partial(_look, name)))
+        if not hasattr(node_type, f"_raw_saved_{name}"):
             setattr(node_type, f"_raw_saved_{name}", property(functools.partial(_raw, name)))
-    for name in values:
+    for name in (*names, *values):
         if not hasattr(node_type, f"_saved_{name}"):
             setattr(node_type, f"_saved_{name}", property(functools.partial(_look, name)))
 

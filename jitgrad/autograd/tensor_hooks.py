@@ -85,7 +85,9 @@ def call_after_hooks(hooks: Hooks, leaf: Tensor) -> None:
     """Tell that a gradient has been added to ``leaf.grad``."""
     for hook in list(hooks.values()):
         result = hook(leaf)
-        if result is not None and not isinstance(result, Tensor):
+        if isinstance(result, Tensor):
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        if result is not None:
             raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
 
 

@@ -55,7 +55,7 @@ class Wanted:
         self.rules = [op.grads[n] for n in self.names]
         self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
-        show_saved(node_type, *_shown(op))
+        show_saved(node_type, *_shown(call))
         self.saves = [n for n in (*array_names(call), "out") if n in used]
         self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
@@ -159,11 +159,13 @@ def _title(op: type[Elementwise], name: str) -> str:
     return _TITLES.get((op.grad_name, name)) or _TITLES.get(name, name)
 
 
-def _shown(op: type[Elementwise]) -> tuple[list[str], list[str]]:
-    """PyTorch's names of the tensors, and of the numbers, that an op's nodes show."""
+def _shown(call: Call) -> tuple[list[str], list[str]]:
+    """PyTorch's names of the tensors, and of the numbers, that a node shows."""
+    op, numbers = call.op, {a.name for a in call.arguments if a.kind != "array"}
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
-    tensors, numbers = used - set(op.scalars), used & set(op.scalars)
-    return [_title(op, n) for n in tensors], [_title(op, n) for n in numbers]
+    if op.grad_name in _WRAPPING:
+        numbers -= set(op.inputs)
+    return [_title(op, n) for n in used - numbers], [_title(op, n) for n in used & numbers]
 
 
 class ElementwiseNode(Node):
