@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
+__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 
 def _result(name: str, *fields: str) -> Any:
@@ -22,6 +22,7 @@ def _result(name: str, *fields: str) -> Any:
 max = _result("max", "values", "indices")
 min = _result("min", "values", "indices")
 median = _result("median", "values", "indices")
+nanmedian = _result("nanmedian", "values", "indices")
 mode = _result("mode", "values", "indices")
 kthvalue = _result("kthvalue", "values", "indices")
 sort = _result("sort", "values", "indices")

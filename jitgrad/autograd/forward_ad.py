@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..ops.lifted import Level
+from ..ops.view import Alias
 from ..tensor import Tensor
 from .dual import dual, split
 from .grad_mode import state
@@ -62,6 +63,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
             "supported."
         )
+    if split(tangent, state.forward)[1] is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
+        )
     check_tangent(tensor, tangent)
     return dual(state.forward, tensor, tangent)
 
@@ -87,4 +92,5 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """Return (primal, tangent) of a tensor; the tangent is None where it has none."""
     if state.forward is None:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(*split(tensor, state.forward))
+    primal, tangent = split(tensor, state.forward)
+    return UnpackedDualTensor(tensor if tangent is None else Alias.apply(primal), tangent)

@@ -138,6 +138,12 @@ class BackwardCFunction(Node, FunctionCtx):
         if self._forward_cls.clear_saved_tensors_on_access:
             self._accessed, self.saved = True, ()
 
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """The old name of ``saved_tensors``."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
     def _hand_over(self) -> tuple[Tensor | None, ...]:
         """What was saved, to be freed as soon as the caller lets go of it."""
         if self._accessed:

@@ -49,6 +49,8 @@ def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], 
     if ctx.materialize_grads:
         tangents = tuple([_filled(v, t) for v, t in zip(values, tangents, strict=True)])
     versions = [t._counter[0] if isinstance(t, Tensor) else 0 for t in tangents]
+    if ctx.saved_for_forward is None:
+        ctx.saved_for_forward = ()  # jvp sees what was saved for it, not for backward
     moved = cls.jvp(ctx, *tangents)
     ctx.saved_for_forward = None
     outs, moves = _listed(output), _listed(moved)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, formatting
+from ..autograd.grad_mode import state as grad_state
 from ..device import device as device_type
 from ..device import move, resolve
 from ..layout import normalize_dim
@@ -59,7 +60,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     RuntimeError for a tensor that requires grad; ``force=True`` detaches and copies as needed.
     """
-    if self._requires_grad and not force:
+    if self._requires_grad and grad_state.enabled and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

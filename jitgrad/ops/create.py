@@ -23,6 +23,7 @@ from .copy import preserved
 from .out import into_out
 from .registry import public
 from .sizes import check_no_negative, is_int, size_argument
+from .strided import empty_laid
 
 __all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "new"]
 
@@ -223,6 +224,22 @@ def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, dev
 public(full, method_too=False)
 public(full_like, method_too=False)
 public(new_full, function_too=False)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+                  requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """An uninitialised tensor of a size whose elements lie in memory by the given strides."""
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    chosen = as_dtype("empty_strided", dtype) or dtypes.get_default_dtype()
+    made = intern(chosen.numpy, size, stride, resolve(device))
+    return finished("empty_strided", wrap(empty_laid(made), made), requires_grad)
+
+
+public(empty_strided, method_too=False)
 
 
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -245,6 +245,14 @@ for _function in (tensor, from_numpy, as_tensor, asarray):
 public(new_tensor, function_too=False)
 
 
+def new_like_this(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old ``x.new(2, 3)`` (uninitialised) or ``x.new([2, 3])`` (values), of this tensor's dtype."""
+    return _legacy(self.dtype, args, self._layout.device if device is None else device)
+
+
+public(new_like_this, "new", function_too=False)
+
+
 # -- legacy constructors ------------------------------------------------------------------------------
 
 

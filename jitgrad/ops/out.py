@@ -13,6 +13,7 @@ from ..layout import intern
 from ..storage import empty_for
 from ..tensor import Tensor
 from .arguments import check_result_cast
+from .lifted import outermost
 
 __all__ = ["into_out", "takes_out"]
 
@@ -31,6 +32,10 @@ def into_out(op: str, result: Any, out: Any) -> Any:
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if grad_state.levels and outermost((result, out)) is not None:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {op}_out that does not support it because it is an out= function"
+        )
     if grad_state.enabled and (result._requires_grad or out._requires_grad):
         raise RuntimeError(
             f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "

@@ -212,6 +212,58 @@ class Median(Structured):
         yield (draw(3, 5),), {}
 
 
+class NanMedian(Structured):
+    """The lower of the two middle elements that are not NaN; NaN if there is none."""
+
+    batch = flattened("nanmedian")
+    name, grad_name, function, method = "nanmedian_all", "NanmedianBackward0", False, False
+
+    def forward(x):
+        return _nanmedian(plain(x).reshape(-1), 0, False)[0]
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 5),), {}
+
+
+class NanMedianDim(Structured):
+    """The lower of the two middle elements along a dim that are not NaN, and its index."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "nanmedian_dim", "NanmedianBackward1", False, False, True
+
+    def forward(x, dim, keepdim=False):
+        return return_types.nanmedian(*_nanmedian(plain(x), dim, keepdim))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 1), {}
+        yield (draw(3, 4), 0, True), {}
+
+
+def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    _check_median("median_out", x._layout)
+    values, index = _along_last(kernels.sort, x, dim, None, False)  # NaN last
+    if not x._layout.ndim:
+        return values, index
+    rank = ((~values.isnan()).sum(dim, True) - 1).clamp(min=0) // 2
+    found = values.gather(dim, rank), index.gather(dim, rank)
+    return found if keepdim else (plain(contiguous(found[0].squeeze(dim))), plain(contiguous(found[1].squeeze(dim))))
+
+
+@public
+@numpy_names
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of what is not NaN; with ``dim`` (values, indices) along it."""
+    return NanMedian.apply(input) if dim is None else NanMedianDim.apply(input, dim, keepdim)
+
+
 class MedianDim(Structured):
     """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..layout import intern, normalize_dim
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .batching import over_dims
 from .part import Slice, zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .sizes import is_int
-from .structured import View, view_of
+from .structured import Structured, View, view_of
 
 __all__ = ["split", "unbind"]
 
@@ -65,6 +65,21 @@ class SplitWithSizes(View):
 
     def forward(x, sizes, dim):
         return _parts(x, sizes, dim)
+
+    def grad_x(g, x_layout, sizes, dim):
+        return _joined(g, x_layout, sizes, dim)
+
+
+class UnsafeSplit(Structured):
+    """Parts of given sizes along a dim that count as tensors of their own, though they share memory."""
+
+    linear = ("x",)
+    batch = over_dims("dim")
+    name, several, function, method, fresh = "unsafe_split_sizes", True, False, False, False
+    samples = cases(lambda: (draw(2, 5), (2, 3), 1))
+
+    def forward(x, sizes, dim):
+        return tuple([wrap(p._data, p._layout) for p in _parts(x, sizes, dim)])
 
     def grad_x(g, x_layout, sizes, dim):
         return _joined(g, x_layout, sizes, dim)
@@ -127,6 +142,31 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     n = input._layout.shape[d]
     size = -(-n // chunks)
     return SplitWithSizes.apply(input, (0,) * chunks, d) if n == 0 else Split.apply(input, size, d)
+
+
+@public
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along ``dim``; views."""
+    return split(input, tuple(split_sizes), dim)
+
+
+@public
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As ``split``, but its parts do not count as views: write to the whole or to its parts, not to both."""
+    d = _dim("split", tensor, dim)
+    return UnsafeSplit.apply(tensor, tuple(_even(tensor._layout.shape[d], int(split_size))), d)
+
+
+@public
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """As ``split_with_sizes``, but its parts do not count as views."""
+    return UnsafeSplit.apply(input, tuple(split_sizes), _dim("split", input, dim))
+
+
+@public
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As ``chunk``, but its parts do not count as views."""
+    return unsafe_split(input, max(-(-input._layout.shape[_dim("chunk", input, dim)] // chunks), 1), dim)
 
 
 @public

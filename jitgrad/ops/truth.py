@@ -54,6 +54,16 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @public
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:  # fmt: skip
+    """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
+    values, wanted = (v if isinstance(v, Tensor) else FUNCTIONS["tensor"](v) for v in (elements, test_elements))
+    found = any(plain(values).unsqueeze(-1) == plain(wanted).reshape(-1), -1)
+    return ~found if invert else found
+
+
+@public
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:  # fmt: skip
