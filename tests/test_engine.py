@@ -334,3 +334,116 @@ def test_a_hook_that_raises_reaches_the_caller():
     handle.remove()
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([2.0]), rtol=1e-6)
+
+
+def test_threads_run_the_same_kept_graph():
+    x = leaf(1.0, 2.0)
+    y = (x * x).exp().sum()
+    (expected,) = torch.autograd.grad(y, x, retain_graph=True)
+
+    def work():
+        for _ in range(20):
+            y.backward(retain_graph=True)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    np.testing.assert_allclose(x.grad.numpy(), 80 * expected.numpy(), rtol=1e-4)
+
+
+def test_runs_within_runs_thousands_deep():
+    x, depth = leaf(1.0), 3_000
+
+    def nested(g):
+        nonlocal depth
+        depth -= 1
+        if depth:
+            with torch.enable_grad():
+                y = x * 1.0
+            y.register_hook(nested)
+            y.backward()
+
+    y = x * 1.0
+    y.register_hook(nested)
+    y.backward()
+    assert depth == 0 and x.grad.tolist() == [3_000.0] and torch.is_grad_enabled()
+
+
+def test_an_error_deep_inside_reaches_the_caller():
+    x, depth = leaf(1.0), 60
+
+    def nested(g):
+        nonlocal depth
+        depth -= 1
+        if not depth:
+            raise KeyError("deep")
+        with torch.enable_grad():
+            y = x * 1.0
+        y.register_hook(nested)
+        y.backward()
+
+    y = x * 1.0
+    y.register_hook(nested)
+    with pytest.raises(KeyError, match="deep"):
+        y.backward()
+    assert x.grad is None
+    (x * 2).backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_callbacks_at_the_end_of_backward():
+    from jitgrad.autograd import engine
+
+    x, seen = leaf(1.0), []
+    y = x * 2
+    y.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.tolist())))
+    y.backward()
+    assert seen == [[2.0]]
+    with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass."):
+        engine.queue_callback(print)
+
+
+def test_only_what_leads_to_an_input_runs():
+    x, w = leaf(1.0), leaf(2.0)
+    beside = w.exp()
+    called = []
+    beside.register_hook(lambda g: called.append(g))
+    torch.autograd.grad(x * 3 + beside, x)
+    assert not called
+    beside.backward()  # was not freed either
+    assert len(called) == 1
+
+
+def test_rules_instead_of_kernels():
+    from jitgrad.autograd import engine
+
+    x = leaf(1.0, 2.0)
+    y = (x * x.exp()).sum() + (x * 2).sum()
+    edge = (y.grad_fn, 0)
+    with torch.debug.tape() as tape:
+        (found,) = engine.run([edge], [torch.ones(())], True, False, [(x._leaf_edge[0], 0)], False, rules=True)
+    assert not any("backward" in entry.kernel.name for entry in tape)
+    (expected,) = torch.autograd.grad(y, x)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    assert not found.requires_grad
+
+
+def test_gradients_are_summed_into_buffers_that_nobody_else_holds():
+    x, kept = leaf(1.0, 2.0), []
+    a, b = x * 1.0, x * 1.0
+    for _ in range(4):
+        a, b = a + b, a - b
+        a.register_hook(lambda g: kept.append((g, g.tolist())))
+    g = torch.ones(2)
+    (a + b).backward(g)
+    assert g.tolist() == [1.0, 1.0] and all(now.tolist() == then for now, then in kept)
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_multithreading_setting():
+    assert torch.autograd.is_multithreading_enabled()
+    with torch.autograd.set_multithreading_enabled(False):
+        assert not torch.autograd.is_multithreading_enabled()
+    assert torch.autograd.is_multithreading_enabled()

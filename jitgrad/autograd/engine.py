@@ -67,7 +67,6 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
     _thread.depth += 1
     try:
         task.run(roots, gradients)
-        grad_state.enabled = before
         for callback in task.callbacks:  # which may queue others
             callback()
     finally:
