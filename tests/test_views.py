@@ -147,6 +147,18 @@ def test_a_view_shares_version_and_base():
     assert x.detach()._base is None
 
 
+def test_unsafe_parts_may_be_written_to():
+    x = torch.ones(4, requires_grad=True)
+    y = x * 2
+    first, second = y.unsafe_split(2)
+    first.mul_(3)
+    assert (first._base, y._version, y.tolist()) == (None, 0, [6, 6, 2, 2])
+    (first.sum() + second.sum()).backward()
+    assert x.grad.tolist() == [6, 6, 2, 2]
+    for parts in (y.unsafe_chunk(2), y.unsafe_split_with_sizes([1, 3]), torch.split_with_sizes(y, [1, 3])):
+        assert len(parts) == 2 and parts[1].sum() == y[4 - parts[1].numel() :].sum()
+
+
 def test_complex_parts_are_views():
     z = torch.tensor([1 + 2j, 3 - 1j])
     z.imag.mul_(2)

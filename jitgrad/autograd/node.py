@@ -11,10 +11,11 @@ import itertools
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..hooks import RemovableHandle, add_hook
+from .grad_mode import state
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -132,6 +133,27 @@ class Node:
         """Change the number; it must stay larger than those of the nodes that gradients go to."""
         self.sequence_number = number
 
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Return the gradients of the inputs (of a single one: that), given those of the outputs.
+
+        TypeError for too few or too many, and for what is neither a tensor nor None.
+        """
+        if len(grads) != self.n_outputs:
+            raise TypeError(f"expected {self.n_outputs} arguments, got {len(grads)} instead")
+        for place, g in enumerate(grads):
+            if not (g is None or hasattr(g, "_layout")):
+                raise TypeError(f"argument {place} is not a Variable")
+        if all(g is None for g in grads):
+            found: tuple[Tensor | None, ...] = (None,) * len(self.next_functions)
+        else:
+            found = self._in_order((self.vjp_recorded if state.enabled else self.vjp)(*grads))
+            found += (None,) * (len(self.next_functions) - len(found))  # numbers, where they count as inputs
+        return found[0] if len(found) == 1 else found
+
+    def _in_order(self, grads: Iterable[Tensor | None]) -> tuple[Tensor | None, ...]:
+        """What ``vjp`` returned, one for each of ``next_functions``."""
+        return tuple(grads)
+
     def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients of the inputs, given those of the outputs; nothing is recorded."""
         raise NotImplementedError
@@ -230,6 +252,14 @@ class AccumulateGrad(Node):
     def variable(self) -> Tensor | None:
         """The leaf, or None once nobody else holds it."""
         return self._variable()
+
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Add a gradient to the leaf's ``.grad``."""
+        variable, g = self.variable, grads[0]
+        if variable is not None and variable._requires_grad and g is not None:
+            there = variable._grad
+            variable._grad = g.detach().clone() if there is None else there.detach() + g.detach()
+        return ()
 
     def release(self) -> None:
         """A leaf keeps nothing that could be freed."""

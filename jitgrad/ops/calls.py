@@ -177,9 +177,13 @@ class ElementwiseNode(Node):
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """(node, output number) of every input that a gradient could flow to; (None, 0) where none does."""
-        op, edges = self.wanted.call.op, dict(zip(array_names(self.wanted.call), self.edges, strict=True))
-        shown = [n for n in op.inputs if n in op.grads and (n in edges or op.grad_name in _WRAPPING)]
-        return tuple([edges.get(n) or (None, 0) for n in shown])
+        return tuple([edge or (None, 0) for edge in self._in_order(self.edges)])
+
+    def _in_order(self, values: Any) -> tuple[Any, ...]:
+        """What stands at the operands that are tensors, with None at the numbers that count as inputs."""
+        op, found = self.wanted.call.op, dict(zip(array_names(self.wanted.call), values, strict=True))
+        shown = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
+        return tuple([found.get(n) for n in shown])
 
     def vjp(self, g: Any) -> Any:
         """Run the backward kernel, all wanted gradients in one loop."""

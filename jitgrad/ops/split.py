@@ -15,7 +15,7 @@ from .part import Slice, zeros_of
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .sizes import is_int
-from .structured import Structured, View, view_of
+from .structured import View, view_of
 
 __all__ = ["split", "unbind"]
 
@@ -23,6 +23,11 @@ __all__ = ["split", "unbind"]
 def _parts(x: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
     edges, lead = np.cumsum([0, *sizes]).tolist(), (slice(None),) * dim
     return tuple([view_of(x, x._data[(*lead, slice(a, b))], kind="multi") for a, b in pairwise(edges)])
+
+
+def _apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Parts that share memory only: nobody knows that they are views, and each counts its own versions."""
+    return tuple([wrap(part._data, part._layout) for part in parts])
 
 
 def _joined(grads: Sequence[Tensor | None], layout: Any, sizes: Sequence[int], dim: int) -> Tensor:
@@ -70,16 +75,29 @@ class SplitWithSizes(View):
         return _joined(g, x_layout, sizes, dim)
 
 
-class UnsafeSplit(Structured):
-    """Parts of given sizes along a dim that count as tensors of their own, though they share memory."""
+class UnsafeSplit(View):
+    """Parts of ``size`` along a dim, which may be written to as if they were copies."""
 
-    linear = ("x",)
     batch = over_dims("dim")
-    name, several, function, method, fresh = "unsafe_split_sizes", True, False, False, False
+    name, several, function, method = "unsafe_split_even", True, False, False
+    samples = cases(lambda: (draw(5, 2), 2, 0))
+
+    def forward(x, size, dim):
+        return _apart(Split.forward(x, size, dim))
+
+    def grad_x(g, x_layout, size, dim):
+        return _joined(g, x_layout, _even(x_layout.shape[dim], size), dim)
+
+
+class UnsafeSplitWithSizes(View):
+    """Parts of given sizes along a dim, which may be written to as if they were copies."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "unsafe_split_sizes", True, False, False
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
-        return tuple([wrap(p._data, p._layout) for p in _parts(x, sizes, dim)])
+        return _apart(SplitWithSizes.forward(x, sizes, dim))
 
     def grad_x(g, x_layout, sizes, dim):
         return _joined(g, x_layout, sizes, dim)
@@ -108,19 +126,19 @@ def _dim(op: str, x: Tensor, dim: int) -> int:
     return normalize_dim(dim, x._layout.ndim)
 
 
-@public
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
+def _split_evenly(op: Any, tensor: Tensor, size: int, dim: int) -> tuple[Tensor, ...]:
     d = _dim("split", tensor, dim)
     n = tensor._layout.shape[d]
-    if is_int(split_size_or_sections):
-        size = int(split_size_or_sections)
-        if size < 0:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
-        if size == 0 and n:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-        return Split.apply(tensor, size, d)
-    sizes = tuple(int(s) for s in split_size_or_sections)
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    return op.apply(tensor, size, d)
+
+
+def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
+    d = _dim("split", tensor, dim)
+    n, sizes = tensor._layout.shape[d], tuple(int(s) for s in split_sizes)
     if any(s < 0 for s in sizes):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
@@ -130,43 +148,56 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but "
             f"got split_sizes={list(sizes)}"
         )
-    return SplitWithSizes.apply(tensor, sizes, d)
+    return op.apply(tensor, sizes, d)
+
+
+@public
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
+    if is_int(split_size_or_sections):
+        return _split_evenly(Split, tensor, int(split_size_or_sections), dim)
+    return _split_by_sizes(SplitWithSizes, tensor, split_size_or_sections, dim)
+
+
+@public
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of given sizes along ``dim``; views."""
+    return _split_by_sizes(SplitWithSizes, input, split_sizes, dim)
+
+
+@public
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split``, but its parts may be written to: nothing notes that they are views of one memory.
+
+    Gradients are wrong where ``input`` or another part of it is used after a write that reaches it.
+    """
+    return _split_evenly(UnsafeSplit, input, int(split_size), dim)
+
+
+@public
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """``split_with_sizes`` with parts that may be written to; see ``unsafe_split``."""
+    return _split_by_sizes(UnsafeSplitWithSizes, input, split_sizes, dim)
+
+
+def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
+    d = _dim("chunk", input, dim)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input._layout.shape[d]
+    return by_sizes.apply(input, (0,) * chunks, d) if n == 0 else even.apply(input, -(-n // chunks), d)
 
 
 @public
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
-    d = _dim("chunk", input, dim)
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input._layout.shape[d]
-    size = -(-n // chunks)
-    return SplitWithSizes.apply(input, (0,) * chunks, d) if n == 0 else Split.apply(input, size, d)
-
-
-@public
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along ``dim``; views."""
-    return split(input, tuple(split_sizes), dim)
-
-
-@public
-def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As ``split``, but its parts do not count as views: write to the whole or to its parts, not to both."""
-    d = _dim("split", tensor, dim)
-    return UnsafeSplit.apply(tensor, tuple(_even(tensor._layout.shape[d], int(split_size))), d)
-
-
-@public
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """As ``split_with_sizes``, but its parts do not count as views."""
-    return UnsafeSplit.apply(input, tuple(split_sizes), _dim("split", input, dim))
+    return _chunks(Split, SplitWithSizes, input, chunks, dim)
 
 
 @public
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As ``chunk``, but its parts do not count as views."""
-    return unsafe_split(input, max(-(-input._layout.shape[_dim("chunk", input, dim)] // chunks), 1), dim)
+    """``chunk`` with parts that may be written to; see ``unsafe_split``."""
+    return _chunks(UnsafeSplit, UnsafeSplitWithSizes, input, chunks, dim)
 
 
 @public

@@ -729,8 +729,82 @@ h = []; v = n[0]; v.mul_(3); v.register_hook(lambda g: h.append(g.tolist())); v.
 n.mul_(2); n.retain_grad(); n.sum().backward(); n.grad
 """)
 
+# Bases and leaves that change their minds; .grad; parts that are no views; nodes that are called.
+LAST = listed("""
+x = m * 1; v = x.narrow(0, 1, 1); x.detach_(); x.requires_grad, v.requires_grad, v.grad_fn is None, v._base is x
+x = p * 1; x[:, 1:].add_(m[:, 1:]); x.requires_grad, x.grad_fn, x.sum().backward(), m.grad
+x = torch.ones(4, 4, requires_grad=True) * 1; v = x.narrow(0, 1, 2); x.detach_(); v.add_(1)
+x = m.clone(); a, b = x.unbind(); s = a.sum(); s.backward(); m.grad
+a, b = n.unsafe_split(1); a.mul_(2); (a, b, n)
+a, b = n.unsafe_chunk(2); a.mul_(2); n._version
+a, b = torch.unsafe_split(n, 1); b.exp_(); a
+a, b = n.split_with_sizes([1, 1]); a
+a, b = n.unsafe_split_with_sizes([1, 1]); a.mul_(2)
+n.grad_fn(p)
+n.grad_fn.next_functions[0][0].variable is m
+n.retain_grad(); n.retain_grad(); n.sum().backward(); n.grad
+n.retain_grad(); v = n[0]; v.retain_grad(); v.mul_(2); n.sum().backward(); (n.grad, v.grad)
+n.retain_grad(); a = n * 2; n.add_(1); a.sum().backward(); n.grad
+x = w.clone(); x.retain_grad(); x.exp_(); x.retain_grad(); x.sum().backward(); x.grad
+x = w.clone(); y = x.view(3); y.retain_grad(); x.mul_(2); (x.sum() + y.sum()).backward(); y.grad
+x = w.clone(); x.requires_grad_(False)
+x = w.detach(); x.requires_grad_(); x.mul_(2)
+x = torch.zeros(3); x.requires_grad_(); x is x.requires_grad_()
+x = w.data.requires_grad_(); (x * 2).sum().backward(); w.grad, x.grad
+w.grad = torch.ones(3); w.grad.requires_grad_(); (w * 2).sum().backward(); w.grad
+w.grad = torch.ones(3); g = w.grad; (w * 2).sum().backward(); g is w.grad, g
+(w * 2).sum().backward(); g = w.grad; (w * 2).sum().backward(); g is w.grad, g._version
+w.grad = w * 2; (w * 3).sum().backward(); w.grad
+w.grad = torch.ones(3).expand(3); (w * 3).sum().backward(); w.grad
+w.grad = torch.ones(1).expand(3); (w * 3).sum().backward(); w.grad
+w.grad = p[0]; (w * 3).sum().backward(); p
+w.grad = q.t(); (w * 3).sum().backward(); q
+w.data.add_(1); w._version
+w.detach().add_(1); w._version
+x = w[1:]; w.data.add_(1); x
+x = w.view(3); x.data.add_(1); w
+x = torch.nn.Parameter(q); x.add_(1)
+x = torch.nn.Parameter(q); x.data.add_(1); q
+x = torch.nn.Parameter(q); x.detach().add_(1); q
+x = torch.nn.Parameter(q); torch.nn.init.zeros_(x); q
+n.index_add_(1, k, p[:, :2].requires_grad_())
+x = torch.zeros(3, 3); x.diagonal().copy_(w); x.sum().backward(); w.grad
+x = torch.zeros(3, 3); x.fill_diagonal_(2.0); x
+x = m * 1; x.fill_diagonal_(2.0); x.sum().backward(); m.grad
+x = m * 1; x.put_(k, w[:2]); x.sum().backward(); m.grad, w.grad
+x = m * 1; torch.nn.functional.relu(x, inplace=True); x.sum().backward(); m.grad
+x = m * 1; torch.nn.functional.dropout(x, 0.5, training=False, inplace=True) is x
+x = m * 1; x.clamp_(min=0).add_(1).sqrt_(); x.sum().backward(); m.grad
+x = m * 1; y = x; x += 1; x is y
+x = m * 1; y = x; x = x + 1; x is y
+x = m * 1; x[0] += 1; x[1] -= w; x.sum().backward(); w.grad
+x = m * 1; x[:, 0] *= x[:, 1]; x.sum().backward(); m.grad
+x = m * 1; x[:, 0] *= x[:, 1].clone(); x.sum().backward(); m.grad
+x = m * 1; x[x > 0] *= 2; x.sum().backward(); m.grad
+x = m * 1; x[x > 0] = x[x > 0] * 2; x.sum().backward(); m.grad
+x = m * 1; x[[0, 0]] += 1; x
+x = m * 1; x.t()[0] = w[:2]; x.sum().backward(); m.grad, w.grad
+x = m * 1; x.view(-1)[::2] = w; x.sum().backward(); m.grad, w.grad
+x = m * 1; x.view(3, 2)[1:].mul_(x.view(3, 2)[1:].detach()); x.sum().backward(); m.grad
+x = torch.zeros(2, 3, dtype=torch.float64); x[0] = w; x.sum().backward(); w.grad
+x = torch.zeros(2, 3, dtype=torch.float64); x.copy_(m); x.sum().backward(); m.grad
+x = torch.zeros(2, 3, dtype=torch.int64); x.copy_(m); x.requires_grad
+x = torch.zeros(2, 3, dtype=torch.int64); x[0] = w; x
+x = torch.zeros(2, 3); x.copy_(w.view(1, 3)); x.sum().backward(); w.grad
+x = torch.zeros(2); x.copy_(w)
+n.grad_fn(p)[0]
+n.sum().grad_fn(torch.ones(()))
+torch.where(p > 1, 2.0, m).grad_fn(p)
+(2 * m).grad_fn(p)
+n.grad_fn()
+n.grad_fn(1)
+n.grad_fn(p, p)
+n.grad_fn(None)
+n.unbind()[0].grad_fn(q, None)
+""")
 
-@pytest.mark.parametrize("program", [*WRITES, *VIEWS, *SHARING, *OUT, *MORE])
+
+@pytest.mark.parametrize("program", [*WRITES, *VIEWS, *SHARING, *OUT, *MORE, *LAST])
 def test_programs(program):
     check(program)
 
