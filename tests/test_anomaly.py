@@ -21,7 +21,7 @@ def run(function):
     """The error of a run in anomaly mode, and what it warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with pytest.raises(Exception) as error, torch.autograd.detect_anomaly():  # noqa: B017
+        with pytest.raises(Exception) as error, torch.autograd.detect_anomaly():
             function()
     return error.value, [str(w.message) for w in caught]
 

@@ -16,7 +16,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_single_turns", "take_turns", "threads"]
+__all__ = [
+    "AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_single_turns", "take_turns", "threads",
+]  # fmt: skip
 
 Work = Callable[[], Any]
 

@@ -82,7 +82,8 @@ def _run_on_new_thread(task: Task, roots: Sequence[Edge], gradients: Sequence[Te
     def work() -> None:
         vars(grad_state).update(modes)
         try:
-            done.set_result(_run_here(task, roots, gradients))
+            _run_here(task, roots, gradients)
+            done.set_result(None)
         except BaseException as error:
             done.set_exception(error)
 
@@ -210,7 +211,8 @@ class Task:
 
     def restrict(self, nodes: list[Node], roots: Sequence[Edge]) -> list[Node]:
         """The nodes that lead to the wanted edges, and those whose gradients are wanted; counts leaves anew."""
-        wanted, leaves = self.wanted_nodes, {}
+        wanted = self.wanted_nodes
+        leaves: dict[Node, int] = {}
         # To accumulate is an op's last step: it runs. To capture a gradient is done before.
         needed = {n for n in nodes if n in wanted} if self.accumulate else set()
         for node in reversed(nodes):

@@ -36,8 +36,8 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if not (callable(self.pack_hook) and callable(self.unpack_hook)):
             raise TypeError(
-                "_push_saved_tensors_default_hooks(): incompatible function arguments. The following argument types are "
-                "supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+                "_push_saved_tensors_default_hooks(): incompatible function arguments. The following argument types "
+                "are supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
                 f"Invoked with: {self.pack_hook!r}, {self.unpack_hook!r}"
             )
         push_hooks((self.pack_hook, self.unpack_hook))

@@ -21,18 +21,18 @@ __all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "show_saved"]
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
 _WRITTEN = (
-    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified "
-    "by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform "
-    "in-place operations on the input to a pack hook."
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+    "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to "
+    "perform in-place operations on the input to a pack hook."
 )
 _FREED = (
-    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed "
-    "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+    "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
     "a second time or if you need to access saved variables after calling backward."
 )
 _TWICE = (
-    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed "
-    "at a time."
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+    "allowed at a time."
 )
 
 
@@ -108,7 +108,8 @@ class Packed:
         found = self.unpack_hook(self.value)
         if not isinstance(found, Tensor):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}"
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found).__name__}"
             )
         if self.edge is None:
             return found if self.number is None else found.detach()
@@ -163,7 +164,7 @@ def _pack(node: Node, index: int, hooks: Hooks) -> None:
     packed = Packed(node, index, kept[index], hooks)
     vars(node)["saved"] = (*kept[:index], packed, *kept[index + 1 :])
     if not getattr(node, "packing", False):
-        node.__class__ = _packing(type(node))
+        node.__class__ = _packing(type(node))  # type: ignore[arg-type]
 
 
 # -- what users see -----------------------------------------------------------------------------------
