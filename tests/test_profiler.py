@@ -13,7 +13,7 @@ from jitgrad.autograd import engine
 from jitgrad.kernels import launch
 from jitgrad.ops.publish import OPERATIONS
 from jitgrad.ops.registry import FUNCTIONS, OPS
-from jitgrad.profiler import ProfilerAction, profile, record_function, schedule
+from jitgrad.profiler import ProfilerAction, profile, record_function, recording, schedule
 from jitgrad.tensor import Tensor
 
 
@@ -57,6 +57,17 @@ def test_ops_kernels_and_nodes():
     assert events["aten::mul"].input_shapes == [[3], [3]] and events["mul_forward"].sequence_nr == -1
     assert events["aten::mul"].sequence_nr == events["MulBackward0"].sequence_nr >= 0
     assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_nothing_is_kept_after_the_last_profiler():
+    class Odd:
+        @property
+        def shape(self):
+            raise RuntimeError("not asked for")
+
+    with profile(record_shapes=True), pytest.raises(TypeError):
+        jitgrad.ones(2).add(Odd())
+    assert not recording._records and not recording._windows
 
 
 def test_times_are_nested():

@@ -14,6 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..kernels.device_array import DeviceArray
 from ..tensor import Tensor
 
 __all__ = ["BACKWARD", "FUNCTION", "KERNEL", "USER", "Options", "Record", "Window", "begin", "charge", "end", "is_on"]
@@ -86,6 +89,8 @@ class Window:
             for record in self.records:
                 record.end = record.end or end
             self.records.sort(key=lambda r: r.begin)
+            if not _windows:
+                _new_session()  # nobody needs these records any more
 
 
 _lock = threading.RLock()
@@ -194,8 +199,7 @@ def charge(nbytes: int) -> None:
 def _shape(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
         return [_shape(v) for v in value]
-    shape = value.shape if isinstance(value, Tensor) else getattr(value, "shape", ())
-    return list(shape)
+    return list(value.shape) if isinstance(value, (Tensor, np.ndarray, DeviceArray)) else []
 
 
 def _python_stack() -> list[str]:
