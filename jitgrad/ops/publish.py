@@ -190,8 +190,11 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
 
     def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         layout = self._layout
-        _check_operands(name, operation.op, operands)
-        result = operation(self, *operands, **named, into=layout)
+        try:
+            result = operation(self, *operands, **named, into=layout)
+        except (TypeError, AttributeError):
+            _check_operands(name, operation.op, operands)
+            raise
         if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
             other = operands[0]
             tensor = isinstance(other, Tensor)
