@@ -133,6 +133,24 @@ class Tensor:
         return self._edge[0] if self._edge is not None else None
 
     @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
+    @property
+    def _backward_hooks(self) -> Any:
+        """The hooks of ``register_hook``, by the numbers of their handles; None without any."""
+        node = self.grad_fn
+        return self._leaf_hooks if node is None else (node.tensor_hooks or {}).get(self.output_nr)
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
+    @property
     def output_nr(self) -> int:
         """Which output of ``grad_fn`` this is."""
         return self._edge[1] if self._edge is not None else 0
@@ -162,6 +180,10 @@ class Tensor:
         if value:
             check_requires_grad(self)
         self._requires_grad = bool(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` in place and return the tensor."""

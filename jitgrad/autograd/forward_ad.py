@@ -13,6 +13,13 @@ from .grad_mode import state
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 
+def __getattr__(name: str) -> int:
+    """``_current_level``: 0 while a level is open, else -1."""
+    if name == "_current_level":
+        return -1 if state.forward is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 class UnpackedDualTensor(NamedTuple):
     """A dual tensor's value and its tangent (None without one)."""
 

@@ -172,6 +172,10 @@ class BackwardCFunction(Node, FunctionCtx):
         """Drop what was saved; asking for it then raises."""
         self.saved = None
 
+    def __call__(self, *grads: Any) -> Any:
+        """Refuse, as PyTorch's: only the engine runs a Function's backward."""
+        raise TypeError(f"'{type(self).__name__}' object is not callable")
+
     def apply(self, *grads: Any) -> Any:
         """Call the user's backward."""
         cls = self._forward_cls

@@ -88,6 +88,27 @@ def _listed(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _check_view(out: Any, tangent: Any, given: dict[int, Any]) -> None:
+    """The tangent of a view of an input is a view of that input's tangent."""
+    if tangent._base is None:
+        raise RuntimeError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    for original, moved, _ in given.values():
+        value = original._plain if isinstance(original, Dual) else original
+        if not isinstance(value, Tensor) or moved is None or out._base is not _root(value):
+            continue
+        if tangent._base is not _root(moved):
+            which = "given grad input" if value._base is None else "same base as the given grad input"
+            raise RuntimeError(
+                f"A custom Function is returning a view but the jvp is not returning a view of the {which}."
+            )
+
+
+def _root(x: Tensor) -> Tensor:
+    return x if x._base is None else x._base
+
+
 def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, Any]) -> Any:
     """An output with its tangent."""
     if tangent is None or not isinstance(out, Tensor):
@@ -114,8 +135,6 @@ def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, An
                 "as-is."
             )
         return dual(level, out, tangent) if original is out else original
-    if out._base is not None and tangent._base is None:
-        raise RuntimeError(
-            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
-        )
+    if out._base is not None:
+        _check_view(out, tangent, given)
     return dual(level, out, tangent)
