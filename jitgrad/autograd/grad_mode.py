@@ -108,11 +108,17 @@ class no_grad(Mode):
     def __init__(self, function: Any = None):
         self._before = False
 
-    def __enter__(self) -> None:
-        self._before = set_enabled(self.mode)
+    def __enter__(self) -> None:  # set_enabled, written out: many loops enter it at every step
+        if state.inference:
+            self._before, state.asked = state.asked, self.mode
+        else:
+            self._before, state.enabled = state.enabled, self.mode
 
-    def __exit__(self, *error: Any) -> None:
-        set_enabled(self._before)
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if state.inference:
+            state.asked = self._before
+        else:
+            state.enabled = self._before
 
 
 class enable_grad(no_grad):

@@ -21,7 +21,7 @@ _MIXED = (
 class Caller(Owner):
     """The part of Module that runs."""
 
-    _full_backward: bool | None = None  # which kind of backward hooks this module has, once there are any
+    _is_full_backward_hook: bool | None = None  # which kind of backward hooks this module has, once there are any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and the hooks."""
@@ -70,7 +70,7 @@ class Caller(Owner):
         """What calls the full backward hooks, if there are any, and the hooks of the older kind."""
         own = list(self._backward_hooks.values())
         full, legacy = backward_hooks()
-        if self._full_backward is False:
+        if self._is_full_backward_hook is False:
             legacy = [*legacy, *own]
         else:
             full = [*full, *own]
@@ -130,6 +130,6 @@ class Caller(Owner):
         return add_hook(self._backward_hooks, hook)
 
     def _choose_backward(self, full: bool) -> None:
-        if self._full_backward is (not full):
+        if self._is_full_backward_hook is (not full):
             raise RuntimeError(_MIXED)
-        self._full_backward = full
+        self._is_full_backward_hook = full
