@@ -107,6 +107,11 @@ def _key(edge: Edge) -> Key:
     return edge[0] if edge[0].n_outputs == 1 else edge
 
 
+def _fits(buffer: Tensor, grad: Tensor) -> bool:
+    """Whether a gradient can be added into a buffer as it lies."""
+    return buffer._layout is grad._layout and buffer._layout.contiguous and buffer._base is None
+
+
 def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradients) -> Gradients:
     """What hooks make of a node's gradients; they see one per entry of ``next_functions``, of numbers None."""
     places: list[int] = []
@@ -178,12 +183,17 @@ class Task:
                 target = edge[0]
                 if result is None:
                     self.settle(target)
-                elif target.special or target in waiting:
+                elif target.special:
                     deliver(edge, result, fresh and result is not grad and result._base is None)
-                else:
+                elif (there := waiting.get(target)) is None:
                     waiting[target] = result
                     if result is grad or not fresh:
                         lent.add(target)
+                elif target not in lent and not rules and _fits(there, result):
+                    add_into(there, result)
+                else:
+                    unshared = fresh and result is not grad and result._base is None
+                    waiting[target] = self.sum(target, there, result, unshared)
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """All op nodes that lie behind the roots; counts what each leaf has to wait for."""
@@ -306,9 +316,7 @@ class Task:
             if not fresh:
                 self.lent.add(key)
             self.waiting[key] = grad
-        elif there._layout is grad._layout and there._layout.contiguous and there._base is None and (
-            not self.rules and key not in self.lent
-        ):
+        elif key not in self.lent and not self.rules and _fits(there, grad):
             add_into(there, grad)
         else:
             self.waiting[key] = self.sum(key, there, grad, fresh)
@@ -319,7 +327,7 @@ class Task:
 
     def sum(self, key: Key, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
         self.lent.discard(key)
-        if fresh and not self.rules and there._layout is grad._layout and grad._layout.contiguous:
+        if fresh and not self.rules and _fits(grad, there):
             add_into(grad, there)
             return grad
         return add_new(there, grad)

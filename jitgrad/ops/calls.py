@@ -194,6 +194,8 @@ class ElementwiseNode(Node):
             if tensor._counter[0] != version:
                 raise RuntimeError(modified(tensor, version, self))
         if wanted.handed:
+            if len(wanted.names) == len(wanted.place):
+                return [g] * len(wanted.place)
             return [g if k >= 0 else None for k in wanted.place]
         if wanted.passed:
             return self._shaped([g] * len(wanted.names))
