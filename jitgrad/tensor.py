@@ -146,6 +146,10 @@ class Tensor:
         node = self.grad_fn
         return self._leaf_hooks if node is None else (node.tensor_hooks or {}).get(self.output_nr)
 
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: Any) -> None:
+        self._leaf_hooks = value
+
     @_backward_hooks.deleter
     def _backward_hooks(self) -> None:
         raise RuntimeError("Deletion of _backwards_hooks not allowed!")
@@ -163,7 +167,8 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
-        return self._requires_grad or (self._view_kind in _SILENT and self._base._requires_grad)
+        silent = self._view_kind in _SILENT and not is_inference(self)
+        return self._requires_grad or (silent and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

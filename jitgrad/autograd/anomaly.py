@@ -179,4 +179,8 @@ def _print_stack(at: Node) -> None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
+    """Warn of an error that is on its way to the user, and must not be replaced by a warning made an error."""
+    try:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    except UserWarning:
+        print(text, file=sys.stderr)

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .function_lifted import transformed
 from .grad_mode import no_grad
 from .grad_mode import state as grad_state
-from .node import FREED, Node, next_sequence_number
+from .node import FREED, AccumulateGrad, Node, next_sequence_number
 from .outputs import connect, shaped
 from .saved import SavedTensor
 
@@ -417,6 +417,7 @@ def _ended(outputs: Any) -> tuple[Any, ...]:
     node = Error()
     node.sequence_number = next_sequence_number()
     outs = outputs if isinstance(outputs, tuple) else (outputs,)
+    node.edges = tuple([(AccumulateGrad(o), 0) if isinstance(o, Tensor) else None for o in outs])
     if len(outs) > 1:
         node.n_outputs, node.special = len(outs), True
     return tuple([o._attached((node, k)) if isinstance(o, Tensor) else o for k, o in enumerate(outs)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.inference import check_write
-from ..layout import Layout, cache, intern
+from ..layout import cache, intern
 from ..tensor import Tensor
 from .copy import in_layout
 from .plan import is_dense
@@ -42,8 +42,8 @@ def accumulated(there: Tensor, grad: Tensor) -> None:
 
 
 def own_copy(grad: Tensor) -> Tensor:
-    """A copy that may be kept."""
-    return FUNCTIONS["clone"](grad)
+    """A copy that may be kept; a recorded one bears the name that PyTorch's has."""
+    return FUNCTIONS["empty_like"](grad).copy_(grad) if grad._requires_grad else FUNCTIONS["clone"](grad)
 
 
 def first_grad(leaf: Tensor, grad: Tensor, fresh: bool) -> Tensor:
@@ -60,8 +60,4 @@ def first_grad(leaf: Tensor, grad: Tensor, fresh: bool) -> Tensor:
         return grad if fresh else own_copy(grad)
     else:
         wished = intern(given.numpy_dtype, given.shape, own.strides, given.device)
-    return in_layout(grad, wished) if not grad._requires_grad else _recorded_copy(grad, wished)
-
-
-def _recorded_copy(grad: Tensor, layout: Layout) -> Tensor:
-    return own_copy(grad) if grad._layout.strides == layout.strides else FUNCTIONS["empty_like"](grad).copy_(grad)
+    return in_layout(grad, wished) if not grad._requires_grad else FUNCTIONS["empty_like"](grad).copy_(grad)

@@ -115,13 +115,15 @@ def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) ->
 
 def check_history(target: Tensor, record: bool) -> None:
     """A leaf that requires grad must not be written to while recording, nor some kinds of views."""
-    if target._view_kind and (record or (grad_state.enabled and target._base._requires_grad)):
-        check_view_kind(target)
-    if record and target._requires_grad:
-        if target._base is not None and target._base._edge is None:
+    base = target._base
+    if base is not None and grad_state.enabled:
+        if target._view_kind and (record or base._requires_grad):
+            check_view_kind(target)
+        if base._edge is None and (base._requires_grad or (record and target._requires_grad)):
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation."
             )
+    if record and target._requires_grad:
         if target._edge is None:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_write(target)

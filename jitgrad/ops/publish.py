@@ -206,16 +206,17 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         if named or len(operands) != 1:
             return general(self, *operands, **named)
-        other = operands[0]
+        other, base = operands[0], self._base
+        viewed = base is not None and (self._view_kind or base._requires_grad)
         if isinstance(other, Tensor):
             call = get((self._layout, other._layout))
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
-            if call is None or recorded or other._counter is self._counter or self._view_kind:
+            if call is None or recorded or other._counter is self._counter or viewed:
                 return general(self, other)
             value = other
         else:
             call = get((self._layout, type(other)))
-            if call is None or (self._requires_grad and grad_state.enabled) or self._view_kind:
+            if call is None or (self._requires_grad and grad_state.enabled) or viewed:
                 return general(self, other)
             value = _CASTS[call.dtype.kind](other)
         try:
