@@ -679,10 +679,13 @@ r.uniform_()
 
 PARTS = listed("""
 torch.split_with_sizes(r, [1, 1]), r.split_with_sizes((1, 2), 1)
-[(p, p._is_view()) for p in torch.unsafe_split(r, 2, 1)], [p.detach() for p in r.unsafe_split_with_sizes([1, 1])], torch.unsafe_chunk(r, 2, 1)
+[(p, p._is_view()) for p in torch.unsafe_split(r, 2, 1)]
+[p.detach() for p in r.unsafe_split_with_sizes([1, 1])], torch.unsafe_chunk(r, 2, 1)
 p = (r * 1).unsafe_split(1); p[0].mul_(2); p[0]
-torch.isin(i, torch.tensor([1, 5])), torch.isin(i, 1), torch.isin(1, i), torch.isin(x, i, invert=True), torch.isin(i, i[:0])
-torch.nanmedian(torch.tensor([1., float("nan"), 3., 0.])), torch.nanmedian(r), torch.nanmedian(r, 1), r.nanmedian(0, True)
+torch.isin(i, torch.tensor([1, 5])), torch.isin(i, 1), torch.isin(1, i)
+torch.isin(x, i, invert=True), torch.isin(i, i[:0])
+torch.nanmedian(torch.tensor([1., float("nan"), 3., 0.])), torch.nanmedian(r), torch.nanmedian(r, 1)
+r.nanmedian(0, True)
 torch.nanmedian(torch.tensor([[float("nan")] * 2, [2., float("nan")]]), 1), torch.nanmedian(i), s.nanmedian()
 torch.empty_strided((2, 3), (1, 4)).stride(), torch.empty_strided((2,), (3,), dtype=torch.int64).dtype
 torch.empty_strided((2, 3), (1,))

@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad
 
-from .test_func import leaves, message, same
+from .beside import Raised, outcome, same
 
 torch = pytest.importorskip("torch")
 
@@ -115,6 +115,7 @@ PROGRAMS = {
     "no grad": pushed(lambda m, d, x: within(m.no_grad(), lambda: d * 2)),
     "prints": lambda m, x: within(m.autograd.forward_ad.dual_level(), lambda: [
         repr(m.autograd.forward_ad.make_dual(x[0, 0] * 0 + 1, x[0, 0] * 0 + 2))]),
+    "dtypes differ": lambda m, x: dual(m, x, x.float()),
     "outside": lambda m, x: m.autograd.forward_ad.unpack_dual(
         within(m.autograd.forward_ad.dual_level(), lambda: m.autograd.forward_ad.make_dual(x, x))).primal,
     "flags": lambda m, x: within(m.autograd.forward_ad.dual_level(), lambda: [
@@ -149,7 +150,6 @@ ERRORS = {
     "shape": lambda m, x: dual(m, x, x[0]),
     "whole numbers": lambda m, x: dual(m, m.ones(2, dtype=m.int64), x),
     "whole tangent": lambda m, x: dual(m, x, m.ones(2, dtype=m.int64)),
-    "dtype": lambda m, x: dual(m, x, x.float()),
     "twice": twice,
     "nested": nested,
     "no level to leave": lambda m, x: m.autograd.forward_ad.exit_dual_level(),
@@ -158,11 +158,11 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name):
-    run = PROGRAMS[name]
-    same(leaves(run(jitgrad, jitgrad.tensor(VALUES))), leaves(run(torch, torch.tensor(VALUES))))
+    same(outcome(PROGRAMS[name], jitgrad, VALUES), outcome(PROGRAMS[name], torch, VALUES))
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
-    kind, text = message(ERRORS[name], torch)
-    assert message(ERRORS[name], jitgrad) == (kind, text)
+    theirs = outcome(ERRORS[name], torch, VALUES)
+    assert isinstance(theirs, Raised)
+    assert outcome(ERRORS[name], jitgrad, VALUES) == theirs

@@ -1,12 +1,11 @@
 """jitgrad.func beside torch.func: values of every transform and of their compositions, errors and their words."""
 
-import re
-import warnings
-
 import numpy as np
 import pytest
 
 import jitgrad
+
+from .beside import Raised, outcome, same
 
 torch = pytest.importorskip("torch")
 
@@ -209,47 +208,13 @@ ERRORS = {
 }
 
 
-def leaves(value):
-    """Tensors as (dtype, shape, values), all else as text."""
-    if isinstance(value, dict):
-        return [(k, leaves(v)) for k, v in value.items()]
-    if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
-        return [leaves(v) for v in value]
-    if isinstance(value, (torch.Tensor, jitgrad.Tensor)):
-        return (str(value.dtype), tuple(value.shape), np.asarray(value.detach().tolist()))
-    return re.sub(r" at 0x\w+", "", repr(value)).replace("jitgrad.", "torch.")
-
-
-def same(ours, theirs):
-    if isinstance(ours, np.ndarray):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-    elif isinstance(ours, (tuple, list)):
-        assert len(ours) == len(theirs)
-        for a, b in zip(ours, theirs, strict=True):
-            same(a, b)
-    else:
-        assert ours == theirs
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name):
-    run = PROGRAMS[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = leaves(run(torch, torch.tensor(VALUES)))
-    same(leaves(run(jitgrad, jitgrad.tensor(VALUES))), theirs)
-
-
-def message(run, m):
-    try:
-        value = run(m, m.tensor(VALUES))
-    except Exception as error:
-        return type(error).__name__, str(error).replace("jitgrad.", "torch.")
-    return "no error", repr(value)
+    same(outcome(PROGRAMS[name], jitgrad, VALUES), outcome(PROGRAMS[name], torch, VALUES))
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
-    kind, text = message(ERRORS[name], torch)
-    assert kind != "no error"
-    assert message(ERRORS[name], jitgrad) == (kind, text)
+    theirs = outcome(ERRORS[name], torch, VALUES)
+    assert isinstance(theirs, Raised)
+    assert outcome(ERRORS[name], jitgrad, VALUES) == theirs
