@@ -150,7 +150,7 @@ class Task:
             nodes = self.restrict(nodes, roots)
         for root, gradient in zip(roots, gradients, strict=True):
             self.deliver(root, gradient, fresh=False)
-        if self.wanted is not None or observers:
+        if observers:
             for node in nodes:
                 self.step(node)
         else:
@@ -163,10 +163,12 @@ class Task:
         return node in (self.needed or ()) or node in self.wanted_nodes
 
     def sweep(self, nodes: list[Node]) -> None:
-        """The common road of ``step``: nodes with one output and no hooks, nothing observed."""
+        """The common road of ``step``: nodes with one output and no hooks, nothing captured or observed."""
         waiting, rules, keep, deliver, lent = self.waiting, self.rules, self.keep, self.deliver, self.lent
+        captures = self.wanted_nodes
+        active = captures | self.needed if self.needed is not None else None
         for node in nodes:
-            if node.special:
+            if node.special or (captures and node in captures):
                 self.step(node)
                 continue
             grad = waiting.pop(node, None)
@@ -181,6 +183,8 @@ class Task:
                 if edge is None:
                     continue
                 target = edge[0]
+                if active is not None and target not in active:
+                    continue
                 if result is None:
                     self.settle(target)
                 elif target.special:
