@@ -18,7 +18,7 @@ from ..ops.structured import reapply
 from ..tensor import Tensor
 from .batched import batches_of, over_batches
 from .grad_mode import enable_grad, state
-from .gradients import fresh, gradients, requires_grad
+from .gradients import bottoms, fresh, gradients, requires_grad
 from .views import Place
 
 __all__ = ["Dual", "dual", "split"]
@@ -174,17 +174,23 @@ def _has(tangent: Any) -> bool:
 def _linear(op: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
     """The tangent of an op that is linear in each input that has one; None if it is not."""
     found = [k for k, t in enumerate(tangents) if _has(t)]
+    if found and all(op.parameters[k] in op.together for k in found):
+        pairs = zip(op.parameters, primals, tangents, strict=True)
+        return reapply(op, [_moved(p, t) if name in op.together else p for name, p, t in pairs])
     if not found or any(op.parameters[k] not in op.linear for k in found):
         return None
     total: Any = None
     for k in found:
-        tangent = tangents[k]
-        if isinstance(tangent, (list, tuple)):
-            pairs = zip(tangent, primals[k], strict=True)
-            tangent = [FUNCTIONS["zeros_like"](p) if t is None and isinstance(p, Tensor) else t for t, p in pairs]
-        part = reapply(op, (*primals[:k], tangent, *primals[k + 1 :]))
+        part = reapply(op, (*primals[:k], _moved(primals[k], tangents[k]), *primals[k + 1 :]))
         total = part if total is None else total + part
     return total
+
+
+def _moved(primal: Any, tangent: Any) -> Any:
+    """The tangent of an argument, zeros where a tensor has none."""
+    if isinstance(tangent, (list, tuple)):
+        return [_moved(p, t) for p, t in zip(primal, tangent, strict=True)]
+    return FUNCTIONS["zeros_like"](primal.detach()) if tangent is None and isinstance(primal, Tensor) else tangent
 
 
 # -- by differentiating backward ------------------------------------------------------------------------
@@ -249,26 +255,29 @@ def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     check_result_cast(result.dtype, target.dtype)
     plain.copy_(value)
     if old is None and tangent is not None:
-        old = _tangent_for(level, target)
+        old = _tangent_for(level, target, batches_of(tangent))
     if old is None:
         return target
     tangent = FUNCTIONS["zeros_like"](old) if tangent is None else tangent
-    if isinstance(target, Dual) and target._level is level and not batches_of(tangent) <= batches_of(old):
-        target._tangent = tangent.clone()  # a tangent that all samples shared
+    missing = batches_of(tangent) - batches_of(old)
+    if not missing:
+        old.copy_(tangent)
+    elif isinstance(target, Dual) and target._level is level and not _seen_elsewhere(old):
+        target._tangent = tangent.clone()
     else:
+        _widen(old, missing)
         old.copy_(tangent)
     return target
 
 
-def _tangent_for(level: Level, target: Tensor) -> Tensor:
+def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
     """Give ``target`` a tangent of zeros: a part of the tangent of what it is a view of."""
     base = target._base
     if base is None:
-        return _become(level, target, FUNCTIONS["zeros_like"](target.detach()))
-    whole = _become(level, base, FUNCTIONS["zeros_like"](base.detach()))
-    for reference in list(base._views or ()):
-        view = reference()
-        if view is not None and not isinstance(view, Lifted):
+        return _become(level, target, _rows(FUNCTIONS["zeros_like"](target.detach()), batches))
+    whole = _become(level, base, _rows(FUNCTIONS["zeros_like"](base.detach()), batches))
+    for view in _living_views(base):
+        if not isinstance(view, Lifted):
             _become(level, view, Place(base, view)(whole))
     if not isinstance(target, Dual):
         _become(level, target, Place(base, target)(whole))
@@ -277,11 +286,47 @@ def _tangent_for(level: Level, target: Tensor) -> Tensor:
 
 def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     """Turn a tensor into a dual one, the same object as before; returns its tangent."""
-    plain = object.__new__(type(tensor))
-    plain.__dict__.update(tensor.__dict__)
+    plain = _twin(tensor)
     tensor.__dict__.clear()
     tensor.__class__ = Dual
     lifted: Any = tensor
     lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
     lifted._layout = level.layout(plain._layout)
     return tangent
+
+
+def _twin(tensor: Tensor) -> Tensor:
+    """Another object that is the same tensor."""
+    twin = object.__new__(type(tensor))
+    twin.__dict__.update(tensor.__dict__)
+    return twin
+
+
+def _rows(x: Tensor, batches: Any) -> Tensor:
+    """``x`` with batches of its own, in memory of its own."""
+    return over_batches(x, batches).contiguous().clone() if batches else x
+
+
+def _living_views(base: Tensor) -> list[Tensor]:
+    return [view for reference in base._views or () if (view := reference()) is not None]
+
+
+def _seen_elsewhere(tangent: Tensor) -> bool:
+    """Whether a tangent is a view, or has views, that would not hear of another in its place."""
+    return any(t._base is not None or _living_views(t) for t in bottoms(tangent))
+
+
+def _widen(tangent: Tensor, batches: Any) -> None:
+    """Give a tangent that all samples share, and all views of its memory, batches of their own."""
+    base = tangent if tangent._base is None else tangent._base
+    if isinstance(base, Lifted) or isinstance(tangent, Lifted) or not base._layout.contiguous:
+        raise NotImplementedError(
+            "forward mode inside vmap: an op in place writes samples of its own into a view of what all samples share; "
+            "use an op that returns a new tensor"
+        )
+    views = [(view, Place(base, view)) for view in {id(v): v for v in (*_living_views(base), tangent)}.values()]
+    whole = _rows(_twin(base), batches)
+    for tensor, found in [(view, place(whole)) for view, place in views if view is not base] + [(base, whole)]:
+        tensor.__dict__.clear()
+        tensor.__class__ = type(found)
+        tensor.__dict__.update(found.__dict__)

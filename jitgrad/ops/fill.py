@@ -32,6 +32,7 @@ def zeros_like(x: Tensor) -> Tensor:
 class CopyFrom(Written):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
+    together = ("x", "source")
     batch = onto_first
     name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
@@ -112,6 +113,7 @@ def _fill_lot(lot: Lot) -> Any:
 class FillWith(Written):
     """Set all elements to the value of a tensor without dimensions."""
 
+    together = ("x", "value")
     batch = _fill_lot
     name, grad_name, function, method = "fill_tensor", "FillBackward3", False, False
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))

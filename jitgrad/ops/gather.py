@@ -139,6 +139,7 @@ def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source
 class IndexAdd(Written):
     """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
 
+    together = ("x", "source")
     batch = _rows_lot
     name = "index_add"
     samples = cases(
@@ -161,6 +162,7 @@ class IndexAdd(Written):
 class IndexCopy(Written):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
+    together = ("x", "source")
     batch = _rows_lot
     name = "index_copy"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(2, 2, seed=1)))
@@ -333,6 +335,7 @@ class Gather(Structured):
 class ScatterAdd(Written):
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
 
+    together = ("x", "src")
     batch = over_dims("dim")
     name = "scatter_add"
     samples = cases(
@@ -365,6 +368,7 @@ def _at_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
 class Scatter(Written):
     """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
 
+    together = ("x", "src")
     batch = over_dims("dim")
     name, function, method = "scatter_source", False, False
     samples = cases(lambda: (draw(3, 2), 0, sample_places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))

@@ -128,6 +128,7 @@ class Index(Structured):
 class IndexPut(Written):
     """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""
 
+    together = ("x", "values")
     batch = _index_put_lot
     samples = cases(lambda: _put_sample(True, None, draw_ints(5, below=3)), lambda: _put_sample(False, draw(2, 3) > 0))
     name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False

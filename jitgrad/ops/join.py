@@ -88,7 +88,7 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
 class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
-    linear = ("tensors",)
+    together = ("tensors",)
     batch = over_dims("dim")
     name, function, method = "cat_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
@@ -143,7 +143,7 @@ def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
 class Stack(Structured):
     """Tensors of one shape side by side along a new dim ``dim``."""
 
-    linear = ("tensors",)
+    together = ("tensors",)
     batch = over_dims("dim", extra=1)
     name, function, method = "stack_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))

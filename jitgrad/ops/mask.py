@@ -143,6 +143,7 @@ def _masked_lot(lot: Lot) -> Any:
 class MaskedFillWith(Written):
     """Set the elements where ``mask`` is true to the value of a tensor without dimensions."""
 
+    together = ("x", "value")
     batch = _fill_masked_lot
     name, grad_name, function, method = "masked_fill_tensor", "MaskedFillBackward1", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
@@ -203,6 +204,7 @@ class MaskedSelect(Structured):
 class PutPlaces(Written):
     """Set the elements at checked places, counted row by row, to those of ``source``."""
 
+    together = ("x", "source")
     name, grad_name, function, method = "put_places", "MaskedScatterBackward0", False, False
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
 

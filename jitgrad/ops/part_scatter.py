@@ -29,6 +29,7 @@ def _write(op: str, part: Tensor, source: Tensor) -> None:
 class SelectScatter(Written):
     """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
 
+    together = ("x", "src")
     batch = over_dims("dim")
     name, method = "select_scatter", False
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), 1, -1))
@@ -46,6 +47,7 @@ class SelectScatter(Written):
 class SliceScatter(Written):
     """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
 
+    together = ("x", "src")
     batch = over_dims("dim")
     name, method = "slice_scatter", False
     samples = cases(lambda: (draw(2, 5), draw(2, 2, seed=1), 1, 1, 4, 2))
@@ -70,6 +72,7 @@ def _range(x: Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[int, i
 class DiagonalScatter(Written):
     """A copy whose diagonal, as ``diagonal`` takes it, is ``src``."""
 
+    together = ("x", "src")
     batch = over_dims("dim1", "dim2")
     name, method = "diagonal_scatter", False
     samples = cases(lambda: (draw(3, 4), draw(3, seed=1), 1))

@@ -49,6 +49,7 @@ class Structured:
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see ops/batching.py
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
+    together: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     fresh: ClassVar[bool] = True
     samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
 

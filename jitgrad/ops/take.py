@@ -83,6 +83,7 @@ class Take(Structured):
 class Put(Written):
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
 
+    together = ("x", "source")
     samples = cases(
         lambda: (draw(3, 4), sample_places(5, 0, 11), draw(3, seed=1)),
         lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),
