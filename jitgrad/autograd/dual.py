@@ -259,7 +259,7 @@ def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     if old is None:
         return target
     tangent = FUNCTIONS["zeros_like"](old) if tangent is None else tangent
-    missing = batches_of(tangent) - batches_of(old)
+    missing = _lacking(old, tangent)
     if not missing:
         old.copy_(tangent)
     elif isinstance(target, Dual) and target._level is level and not _seen_elsewhere(old):
@@ -268,6 +268,16 @@ def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
         _widen(old, missing)
         old.copy_(tangent)
     return target
+
+
+def _lacking(old: Any, new: Any) -> Any:
+    """The batches that ``new`` has, in value or tangent, where ``old`` has none."""
+    duals = [x for x in (old, new) if isinstance(x, Dual) and x._level.open]
+    if not duals:
+        return batches_of(new) - batches_of(old)
+    level = max((x._level for x in duals), key=lambda found: found.number)
+    (a, da), (b, db) = split(old, level), split(new, level)
+    return _lacking(a, b) | (_lacking(da, db) if da is not None and db is not None else set())
 
 
 def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
