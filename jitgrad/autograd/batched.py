@@ -63,7 +63,7 @@ class Batched(Lifted):
         """The samples outside the graph."""
         return batched(self._level, self._physical.detach())
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The samples outside the graph."""
         return self.detach()
@@ -204,7 +204,7 @@ def lies(x: Any, level: Level) -> bool:
         if isinstance(x, Batched):
             x = x._physical
         else:
-            return lies(x._plain, level) or lies(x._tangent, level)  # type: ignore[attr-defined]
+            return lies(x._plain, level) or lies(x._tangent, level)
     return False
 
 

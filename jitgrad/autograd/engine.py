@@ -107,9 +107,9 @@ def _key(edge: Edge) -> Key:
     return edge[0] if edge[0].n_outputs == 1 else edge
 
 
-def _fits(buffer: Tensor, grad: Tensor) -> bool:
-    """Whether a gradient can be added into a buffer as it lies."""
-    return buffer._layout is grad._layout and buffer._layout.contiguous and buffer._base is None
+def _is_buffer(grad: Tensor) -> bool:
+    """Whether a gradient of the same layout can be added into this one as it lies."""
+    return grad._layout.contiguous and grad._base is None
 
 
 def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradients) -> Gradients:
@@ -193,11 +193,18 @@ class Task:
                     waiting[target] = result
                     if result is grad or not fresh:
                         lent.add(target)
-                elif target not in lent and not rules and _fits(there, result):
-                    add_into(there, result)
                 else:
-                    unshared = fresh and result is not grad and result._base is None
-                    waiting[target] = self.sum(target, there, result, unshared)
+                    layout = result._layout
+                    fits = there._layout is layout and layout.contiguous and not rules
+                    if fits and target not in lent and there._base is None:
+                        add_into(there, result)
+                        continue
+                    lent.discard(target)
+                    if fits and fresh and result is not grad and result._base is None:
+                        add_into(result, there)
+                        waiting[target] = result
+                    else:
+                        waiting[target] = add_new(there, result)
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """All op nodes that lie behind the roots; counts what each leaf has to wait for."""
@@ -320,7 +327,7 @@ class Task:
             if not fresh:
                 self.lent.add(key)
             self.waiting[key] = grad
-        elif key not in self.lent and not self.rules and _fits(there, grad):
+        elif there._layout is grad._layout and key not in self.lent and not self.rules and _is_buffer(there):
             add_into(there, grad)
         else:
             self.waiting[key] = self.sum(key, there, grad, fresh)
@@ -331,7 +338,7 @@ class Task:
 
     def sum(self, key: Key, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
         self.lent.discard(key)
-        if fresh and not self.rules and _fits(grad, there):
+        if fresh and there._layout is grad._layout and not self.rules and _is_buffer(grad):
             add_into(grad, there)
             return grad
         return add_new(there, grad)
