@@ -58,8 +58,9 @@ class Wanted:
         used = {p for rule in self.rules for p in rule.parameters}
         show_saved(node_type, *_shown(call))
         self.saves = [n for n in (*array_names(call), "out") if n in used]
-        node_type = _for_operands(node_type, len(call.inputs))
-        self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(node_type, self)
+        made: Any = node_type
+        made = _for_operands(made, len(call.inputs)) if self.saves else made
+        self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(made, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
         # Whether gradients fit their inputs as the kernel writes them: no sum over broadcast dims.
         operands = zip(array_names(call), call.inputs, strict=True)
@@ -88,9 +89,21 @@ class Wanted:
         )  # fmt: skip
 
 
-# An attribute each, no tuple: of two containers that lead from node to node, Python's collector takes three times as
-# long for a deep graph as of one (6.5 and 2.5 us an op in a chain of 400,000).
-_EDGE = "        node.edge{0} = ({1}._edge or {1}._leaf_edge or edge_of({1})) if {1}._requires_grad else None\n"
+_EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None"
+
+
+def _edges(operands: tuple[str, ...], saving: bool) -> str:
+    """The lines that set a node's edges.
+
+    An attribute each where something is saved: of two containers that lead from node to node, Python's collector
+    takes three times as long for a deep graph as of one (6.5 and 2.5 us an op in a chain of 400,000).
+    """
+    found = [_EDGE.format(n) for n in operands]
+    if not saving:
+        return f"        node.edges = ({', '.join(found)},)\n"
+    return "".join(f"        node.edge{k} = {edge}\n" for k, edge in enumerate(found))
+
+
 # Nothing was written to, mostly: then nodes share one tuple of zeros, an object less for the collector to visit.
 _KEEP = """\
         node.saved = ({saved})
@@ -129,7 +142,7 @@ def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[...
     text = _RECORDER.format(
         parameters=", ".join(operands),
         keep=keep if saves else "",
-        edges="".join(_EDGE.format(k, n) for k, n in enumerate(operands)),
+        edges=_edges(operands, bool(saves)),
     )
     scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
     scope |= {"next_sequence_number": next_sequence_number, "witnesses": witnesses, "witness": witness}
