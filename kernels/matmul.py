@@ -30,7 +30,8 @@ _quiet = _Quiet()
 @library("out")
 def matmul(x, y, out):
     """Product of matrices, or of stacks of them."""
-    _quiet.run(np.matmul, x, y, out)
+    outer = x.ndim > 2 and x.shape[-1] == 1  # BLAS is slow at many small ones: 290 us against 80 for 32 of 64 x 128
+    _quiet.run(np.multiply if outer else np.matmul, x, y, out)
 
 
 @library("out")
