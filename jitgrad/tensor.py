@@ -141,20 +141,6 @@ class Tensor:
         raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
 
     @property
-    def _backward_hooks(self) -> Any:
-        """The hooks of ``register_hook``, by the numbers of their handles; None without any."""
-        node = self.grad_fn
-        return self._leaf_hooks if node is None else (node.tensor_hooks or {}).get(self.output_nr)
-
-    @_backward_hooks.setter
-    def _backward_hooks(self, value: Any) -> None:
-        self._leaf_hooks = value
-
-    @_backward_hooks.deleter
-    def _backward_hooks(self) -> None:
-        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
-
-    @property
     def output_nr(self) -> int:
         """Which output of ``grad_fn`` this is."""
         return self._edge[1] if self._edge is not None else 0

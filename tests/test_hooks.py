@@ -147,3 +147,16 @@ def test_gradients_that_hooks_keep_stay_as_they_are():
     (y + x).backward()
     (x * 5).backward()
     assert [g.tolist() for g in kept] == [[2.0], [3.0], [5.0]] and x.grad.tolist() == [8.0]
+
+
+def test_hooks_by_their_old_name():
+    x = torch.ones(2, requires_grad=True)
+    assert x._backward_hooks is None
+    handle = x.register_hook(lambda g: g * 2)
+    assert list(x._backward_hooks) == [handle.id]
+    x._backward_hooks = {"any": lambda g: g * 5}
+    (x * 1).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+    torch.ones(2)._backward_hooks = {"any": None}  # requires no grad: never called
+    with pytest.raises(RuntimeError, match="Deletion of _backwards_hooks not allowed!"):
+        del x._backward_hooks

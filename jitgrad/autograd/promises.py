@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +68,11 @@ def _expect_nothing(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None
     try:
         found = grad(outputs, wanted, zeros, allow_unused=True)
     except RuntimeError as error:
+        warnings.warn(
+            "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it "
+            "may break existing callers of this function. If this is true for you, you can call this function with "
+            '"check_undefined_grad=False" to disable the feature', UserWarning, stacklevel=2,
+        )  # fmt: skip
         raise GradcheckError(
             "Expected backward function to handle undefined output grads. A gradient is None where nothing depends on "
             "the output: treat it as zeros, or pass check_undefined_grad=False"

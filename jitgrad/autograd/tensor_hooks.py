@@ -52,6 +52,30 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     return add_hook(leaf_hooks(self).after, hook)
 
 
+def _registered(self: Tensor) -> Any:
+    """The hooks of ``register_hook`` by the numbers of their handles; None without any."""
+    if self._edge is not None:
+        return (self._edge[0].tensor_hooks or {}).get(self._edge[1])
+    return self._leaf_hooks.before if self._leaf_hooks is not None else None
+
+
+def _replace(self: Tensor, hooks: Any) -> None:
+    """Have these hooks instead; on a tensor that requires no grad they would never be called."""
+    if not self._requires_grad:
+        return
+    for number in list(_registered(self) or ()):
+        _registered(self).pop(number)
+    for hook in (hooks or {}).values():
+        register_hook(self, hook)
+
+
+def _refuse(self: Tensor) -> None:
+    raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
+
+Tensor._backward_hooks = property(_registered, _replace, _refuse)  # type: ignore[attr-defined]
+
+
 # -- called by the engine: over a copy, since a hook may remove itself or others -----------------------
 
 
