@@ -159,3 +159,12 @@ def test_hooks_on_several_gradients():
     handle.remove()
     (a + b + c).backward()
     assert seen == [[[2.0], [1.0], None], [[1.0], [1.0], [1.0]]] and len(first) == 2
+
+
+def test_saved_tensors_are_not_made_by_hand():
+    with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
+        torch.autograd.SavedTensor()
+    y = torch.ones(2, requires_grad=True).exp()
+    assert isinstance(y.grad_fn._raw_saved_result, torch.autograd.SavedTensor)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        y.grad_fn._raw_saved_result.register_hooks(lambda t: t)

@@ -9,11 +9,13 @@ from .function import Function
 from .grad_mode import (
     enable_grad, is_multithreading_enabled, no_grad, set_grad_enabled, set_multithreading_enabled,
 )  # fmt: skip
+from .saved import SavedTensor
 from .variable import Variable
 from .inference import inference_mode
 
 __all__ = [
-    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
+    "Function", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
+    "functional", "grad",
     "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip

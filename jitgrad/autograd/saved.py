@@ -173,10 +173,12 @@ def _pack(node: Node, index: int, hooks: Hooks) -> None:
 class SavedTensor:
     """One saved tensor of a node, as ``grad_fn._raw_saved_self`` gives it: hooks can be put on it."""
 
-    def __init__(self, node: Node, index: int | None):
+    def __init__(self, node: Node | None = None, index: int | None = None):
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
         self._node, self._index = node, index
 
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+    def register_hooks(self, pack_hook: Any = None, unpack_hook: Any = None) -> None:
         """Keep what ``pack_hook(tensor)`` returns instead of the tensor; backward gets it by ``unpack_hook``.
 
         RuntimeError if the tensor was freed, is None, or has hooks already.
