@@ -6,7 +6,6 @@ the user's on that, which so run on a sample each.
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -131,10 +130,14 @@ def _kept(tensors: Sequence[Any], level: Level) -> tuple[tuple[bool, ...], list[
     return flags, [physical(t, level) if flag else t for t, flag in zip(tensors, flags, strict=True)]
 
 
-@functools.cache
 def _generated(base: Any, cls: Any) -> Any:
-    """The Function of a batch of calls of ``cls``: (size, randomness, in_dims, *inputs)."""
+    """The Function of a batch of calls of ``cls``: (size, randomness, in_dims, *inputs). Kept by ``cls`` itself."""
+    if "_vmapped" not in vars(cls):
+        cls._vmapped = _generate(base, cls)
+    return cls._vmapped
 
+
+def _generate(base: Any, cls: Any) -> Any:
     class Generated(base):
         @staticmethod
         def forward(size: int, randomness: str, in_dims: Any, *inputs: Any) -> Any:

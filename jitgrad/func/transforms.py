@@ -37,7 +37,7 @@ class Variables:
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
             if leaf._layout.dtype.category < 2:
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        self.given, self.recorded = leaves, state.enabled
+        self.recorded = state.enabled
         with enable_grad():
             batches = [level for level in state.levels if isinstance(level, Batch)]
             self.leaves = [fresh(over_batches(leaf, batches)) for leaf in leaves]
@@ -53,10 +53,14 @@ class Variables:
         found = gradients(outs, self.leaves, weights, create_graph=create)
         full = [FUNCTIONS["zeros_like"](x.detach()) if g is None else g
                 for g, x in zip(found, self.leaves, strict=True)]  # fmt: skip
-        return unflatten(map(self.released, full), self.structure)
+        return unflatten(self.released(full), self.structure)
 
-    def reaches_out(self, outs: Sequence[Tensor]) -> bool:
-        """Whether the history of ``outs`` leads to a variable other than these."""
+    def reaches_out(self, outs: Sequence[Tensor], closed: set[Any] | None = None) -> bool:
+        """Whether the history of ``outs`` leads to a variable other than these.
+
+        ``closed`` holds nodes that are known not to, and takes up those that are found.
+        """
+        closed = set() if closed is None else closed
         stack = [e[0] for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None]
         seen = set(stack)
         while stack:
@@ -66,16 +70,25 @@ class Variables:
                     return True
                 continue
             for edge in node.edges:
-                if edge is not None and edge[0] not in seen:
+                if edge is not None and edge[0] not in seen and edge[0] not in closed:
                     seen.add(edge[0])
                     stack.append(edge[0])
+        closed |= seen
         return False
 
-    def released(self, x: Any) -> Any:
-        """A result as the caller may have it: without history if that leads to these variables only."""
-        if not isinstance(x, Tensor) or not requires_grad(x):
-            return x
-        return x if self.recorded and self.reaches_out([x]) else _without_history(x)
+    def released(self, results: Sequence[Any]) -> list[Any]:
+        """Results as the caller may have them: without history where that leads to these variables only."""
+        closed: set[Any] = set()
+        return [
+            x if not isinstance(x, Tensor) or not requires_grad(x) or (self.recorded and self.reaches_out([x], closed))
+            else _without_history(x)
+            for x in results
+        ]  # fmt: skip
+
+    def released_nest(self, nest: Any) -> Any:
+        """The same for all leaves of a nest."""
+        leaves, structure = flatten(nest)
+        return unflatten(self.released(leaves), structure)
 
 
 def _leaf_edge(x: Tensor) -> Any:
@@ -145,8 +158,8 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
             )
         found = variables.gradients([out], [FUNCTIONS["ones_like"](out.detach())])
         found = found if isinstance(argnums, tuple) else found[0]
-        value = variables.released(out)
-        return found, (value, map_leaves(variables.released, aux)) if has_aux else value
+        value = variables.released([out])[0]
+        return found, (value, variables.released_nest(aux)) if has_aux else value
 
     return wrapper
 
@@ -200,8 +213,8 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         found = variables.gradients(outs, weights)
         return found if len(primals) != 1 else (found[0],)
 
-    value = unflatten(map(variables.released, outs), structure)
-    return (value, products, map_leaves(variables.released, aux)) if has_aux else (value, products)
+    value = unflatten(variables.released(outs), structure)
+    return (value, products, variables.released_nest(aux)) if has_aux else (value, products)
 
 
 # -- forward mode -----------------------------------------------------------------------------------------

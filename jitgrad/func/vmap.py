@@ -6,13 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.batched import Batch, Batched, batched, lies, physical
+from ..autograd.batched import Batch, batched, lies, physical
 from ..layout import normalize_dim
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .tree import Structure, flatten, spread, unflatten
 
-__all__ = ["over_batch", "vmap"]
+__all__ = ["vmap"]
+
+Lowered = tuple[list[Any], list[Any], Structure]  # leaves with the batch as dim 0, out dims, structure
 
 
 def vmap(
@@ -41,7 +43,7 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, dims, structure, size = call.inputs(args, kwargs)
         if chunk_size is None or size <= chunk_size:
-            return call.outputs(*call.run(leaves, dims, structure, size), size)
+            return call.outputs(call.run(leaves, dims, structure, size))
         return call.chunked(leaves, dims, structure, size, chunk_size)
 
     return mapped
@@ -107,14 +109,14 @@ class _Call:
             )
         return dim % n
 
-    def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> tuple[Any, Batch]:
-        """The function's result on lifted leaves, and the level that they were lifted by."""
+    def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> Lowered:
+        """The function's result on lifted leaves, taken down again."""
         with Batch(size, self.randomness) as level:
             pairs = zip(leaves, dims, strict=True)
             args, kwargs = unflatten([v if d is None else batched(level, _first(v, d)) for v, d in pairs], structure)
-            return self.lowered(self.func(*args, **kwargs), level), level  # type: ignore[return-value]
+            return self.lowered(self.func(*args, **kwargs), level)
 
-    def lowered(self, result: Any, level: Any) -> tuple[list[Any], list[Any], Structure]:
+    def lowered(self, result: Any, level: Any) -> Lowered:
         """(leaves with the batch as dim 0, out dims, structure) of a result; checked."""
         found, structure = flatten(result)
         dims = self._out_dims(structure)
@@ -150,7 +152,7 @@ class _Call:
             f"{structure}."
         )
 
-    def outputs(self, found: Any, level: Any, size: int) -> Any:
+    def outputs(self, found: Lowered) -> Any:
         """The result with each batch where ``out_dims`` wants it."""
         lowered, dims, structure = found
         return unflatten([v if d is None else _moved(v, d) for v, d in zip(lowered, dims, strict=True)], structure)
@@ -161,11 +163,11 @@ class _Call:
         for start in range(0, size, chunk):
             count = min(chunk, size - start)
             part = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims, strict=True)]
-            pieces.append(self.run(part, dims, structure, count)[0])
+            pieces.append(self.run(part, dims, structure, count))
         columns = zip(*(piece[0] for piece in pieces), strict=True)
         _, out_dims, out_structure = pieces[0]
         joined = [c[0] if d is None else FUNCTIONS["cat"](list(c)) for c, d in zip(columns, out_dims, strict=True)]
-        return self.outputs((joined, out_dims, out_structure), None, size)
+        return self.outputs((joined, out_dims, out_structure))
 
 
 def _first(x: Tensor, dim: int) -> Tensor:
@@ -174,12 +176,3 @@ def _first(x: Tensor, dim: int) -> Tensor:
 
 def _moved(x: Tensor, dim: int) -> Tensor:
     return x.movedim(0, normalize_dim(dim, x.ndim)) if dim else x
-
-
-def over_batch(function: Callable[..., Any], *args: Tensor, chunk_size: int | None = None,
-               randomness: str = "error") -> list[Tensor]:  # fmt: skip
-    """The tensors that ``function`` returns for each row of ``args``, stacked."""
-    return vmap(function, randomness=randomness, chunk_size=chunk_size)(*args)
-
-
-Batched.__module__ = "jitgrad"

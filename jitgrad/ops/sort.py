@@ -186,6 +186,14 @@ def _check_median(name: str, x: Layout) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
 
 
+def _check_median_dim(x: Tensor, dim: int) -> int:
+    """The size of the dim, which must not be 0."""
+    n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+    if not n:
+        raise IndexError(f"median(): Expected reduction dim {dim % x.ndim} to have non-zero size.")
+    return n
+
+
 class Median(Structured):
     """The lower of the two middle elements; NaN if there is one."""
 
@@ -219,6 +227,8 @@ class NanMedian(Structured):
     name, grad_name, function, method = "nanmedian_all", "NanmedianBackward0", False, False
 
     def forward(x):
+        if not x._layout.numel:
+            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
         return _nanmedian(plain(x).reshape(-1), 0, False)[0]
 
     def grad_x(g, out, x):
@@ -249,6 +259,7 @@ class NanMedianDim(Structured):
 
 def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     _check_median("median_out", x._layout)
+    _check_median_dim(x, dim)
     values, index = _along_last(kernels.sort, x, dim, None, False)  # NaN last
     if not x._layout.ndim:
         return values, index
@@ -272,9 +283,7 @@ class MedianDim(Structured):
 
     def forward(x, dim, keepdim=False):
         _check_median("median_out", x._layout)
-        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
-        if not n:
-            raise IndexError(f"median(): Expected reduction dim {dim % x.ndim} to have non-zero size.")
+        n = _check_median_dim(x, dim)
         values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
         if x._layout.dtype.is_floating_point:
             top = FUNCTIONS["max"](plain(x), dim, keepdim)

@@ -686,6 +686,8 @@ torch.isin(i, torch.tensor([1, 5])), torch.isin(i, 1), torch.isin(1, i)
 torch.isin(x, i, invert=True), torch.isin(i, i[:0])
 torch.nanmedian(torch.tensor([1., float("nan"), 3., 0.])), torch.nanmedian(r), torch.nanmedian(r, 1)
 r.nanmedian(0, True)
+torch.nanmedian(x[:0]), x[:0].nanmedian(1).values.shape, torch.nanmedian(torch.tensor(float("nan")))
+x[:0].nanmedian(0)
 torch.nanmedian(torch.tensor([[float("nan")] * 2, [2., float("nan")]]), 1), torch.nanmedian(i), s.nanmedian()
 torch.empty_strided((2, 3), (1, 4)).stride(), torch.empty_strided((2,), (3,), dtype=torch.int64).dtype
 torch.empty_strided((2, 3), (1,))
