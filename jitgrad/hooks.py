@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from .tensor import Tensor
@@ -17,14 +18,21 @@ class RemovableHandle:
 
     _numbers = itertools.count()
 
-    def __init__(self, hooks_dict: Any):
+    # What ``remove`` clears besides: dictionaries that say how a hook wants to be called.
+    extra_dict_ref: tuple[Any, ...] = ()
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
         self.hooks_dict_ref, self.id = weakref.ref(hooks_dict), next(self._numbers)
+        if extra_dict is not None:
+            several = extra_dict if isinstance(extra_dict, (list, tuple)) else (extra_dict,)
+            self.extra_dict_ref = tuple(map(weakref.ref, several))
 
     def remove(self) -> None:
         """Take the hook away; nothing to do if that has happened."""
-        hooks = self.hooks_dict_ref()
-        if hooks is not None:
-            hooks.pop(self.id, None)
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = ref()
+            if hooks is not None:
+                hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -33,17 +41,31 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> Any:
-        return (self.hooks_dict_ref(), self.id)
+        extra = tuple(ref() for ref in self.extra_dict_ref)
+        return (self.hooks_dict_ref(), self.id, extra) if extra else (self.hooks_dict_ref(), self.id)
 
     def __setstate__(self, state: Any) -> None:
-        self.hooks_dict_ref = weakref.ref(OrderedDict() if state[0] is None else state[0])
-        self.id = state[1]
+        hooks, self.id, *extra = state
+        self.hooks_dict_ref = _reference(hooks)
+        self.extra_dict_ref = tuple(map(_reference, extra[0])) if extra else ()
 
 
-def add_hook(hooks: OrderedDict[int, Any], entry: Any, first: bool = False) -> RemovableHandle:
-    """Put ``entry`` among ``hooks``, at the end or in front, and return its handle."""
-    handle = RemovableHandle(hooks)
+def _reference(hooks: Any) -> Any:
+    return weakref.ref(OrderedDict() if hooks is None else hooks)
+
+
+def add_hook(
+    hooks: OrderedDict[int, Any], entry: Any, first: bool = False, marks: Sequence[tuple[Any, bool]] = ()
+) -> RemovableHandle:
+    """Put ``entry`` among ``hooks``, at the end or in front, and return its handle.
+
+    marks: dictionaries beside ``hooks``, each of which holds True for the hooks that want something.
+    """
+    handle = RemovableHandle(hooks, extra_dict=[beside for beside, _ in marks] or None)
     hooks[handle.id] = entry
+    for beside, wanted in marks:
+        if wanted:
+            beside[handle.id] = True
     if first:
         hooks.move_to_end(handle.id, last=False)
     return handle

@@ -123,7 +123,8 @@ def _through_one_node(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]
     linked = BackwardHookFunction.apply(*[args[k] for k in places])
     node = next(t.grad_fn for t in linked if t.grad_fn is not None)
     replaced = dict(zip(places, linked, strict=True))
-    return tuple(replaced.get(k, a) for k, a in enumerate(args)), places, node
+    changed = [replaced.get(k, a) for k, a in enumerate(args)]
+    return tuple(changed) if type(args) is tuple else type(args)(*changed), places, node  # or a named tuple
 
 
 def _spread(values: tuple[Any, ...], places: list[int], count: int) -> tuple[Any, ...]:

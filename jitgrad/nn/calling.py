@@ -37,11 +37,11 @@ class Caller(Owner):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        hooks = [*of_all("forward"), *self._forward_hooks.values()]
+        hooks = [*of_all("forward"), *self._own_forward_hooks()]
         pending = [hook for hook in hooks if hook.always]
         result = None
         try:
-            for hook in (*of_all("forward_pre"), *self._forward_pre_hooks.values()):
+            for hook in (*of_all("forward_pre"), *self._own_pre_hooks()):
                 args, kwargs = self._before(hook, args, kwargs)
             watch, legacy = self._watched()
             args = watch.inputs(args) if watch else args
@@ -65,6 +65,14 @@ class Caller(Owner):
                         stacklevel=3,
                     )
             raise
+
+    def _own_pre_hooks(self) -> list[Hook]:
+        marks = self._forward_pre_hooks_with_kwargs
+        return [Hook(call, key in marks) for key, call in self._forward_pre_hooks.items()]
+
+    def _own_forward_hooks(self) -> list[Hook]:
+        kwargs, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
+        return [Hook(call, key in kwargs, key in always) for key, call in self._forward_hooks.items()]
 
     def _watched(self) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
         """What calls the full backward hooks, if there are any, and the hooks of the older kind."""
@@ -103,7 +111,8 @@ class Caller(Owner):
 
         ``with_kwargs``: ``hook(module, args, kwargs)``, which may return (args, kwargs).
         """
-        return add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+        marks = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
+        return add_hook(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -112,7 +121,10 @@ class Caller(Owner):
 
         ``with_kwargs``: ``hook(module, args, kwargs, output)``. ``always_call``: also when forward raised.
         """
-        return add_hook(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+        marks = [
+            (self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call),
+        ]  # fmt: skip
+        return add_hook(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before gradients go back through the module."""

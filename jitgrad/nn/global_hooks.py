@@ -30,13 +30,20 @@ class Hook(NamedTuple):
 
 
 call_hooks: OrderedDict[int, Hook] = OrderedDict()
+# By handle number, as every module has them: which forward hooks want keyword arguments, or to be called always.
+forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 registration_hooks: OrderedDict[int, Hook] = OrderedDict()
 _full_backward: list[bool] = []  # which kind of backward hooks was chosen, once one was
 
 
 def of_all(kind: str) -> list[Hook]:
     """The hooks of one kind, in the order of their registration."""
-    return [hook for hook in call_hooks.values() if hook.kind == kind] if call_hooks else []
+    return [
+        Hook(hook.call, key in forward_hooks_with_kwargs, key in forward_hooks_always_called, kind)
+        for key, hook in call_hooks.items()
+        if hook.kind == kind
+    ]  # fmt: skip
 
 
 def backward_hooks() -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
@@ -65,7 +72,8 @@ def register_module_forward_hook(
 
     ``with_kwargs``: ``hook(module, args, kwargs, output)``. ``always_call``: also when forward raised.
     """
-    return add_hook(call_hooks, Hook(hook, with_kwargs, always_call, "forward"))
+    marks = [(forward_hooks_with_kwargs, with_kwargs), (forward_hooks_always_called, always_call)]
+    return add_hook(call_hooks, Hook(hook, kind="forward"), marks=marks)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from .calling import Caller
+from .registration import HOOKS
 from .saving import Saver
 
 __all__ = ["Module"]
@@ -38,6 +40,9 @@ class Module(Saver, Caller):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        for hooks in HOOKS:  # a module that was pickled before it had them
+            self.__dict__.setdefault(hooks, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     def __hash__(self) -> int:
         return id(self)

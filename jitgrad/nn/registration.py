@@ -10,7 +10,7 @@ from ..tensor import Tensor
 from .global_hooks import registered, registration_hooks
 from .parameter import Buffer, Parameter
 
-__all__ = ["Owner"]
+__all__ = ["HOOKS", "Owner"]
 
 _STORES = ("_parameters", "_buffers", "_modules")
 
@@ -37,7 +37,7 @@ class Owner:
         for store in _STORES:
             values[store] = {}
         values["_non_persistent_buffers_set"] = set()
-        for hooks in _HOOKS:
+        for hooks in HOOKS:
             values[hooks] = OrderedDict()
 
     # -- registering --------------------------------------------------------------------------
@@ -200,9 +200,11 @@ class Owner:
         return getattr(module, name)
 
 
-# Dictionaries of hooks that every module has: handle number to (hook, options).
-_HOOKS = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
+# Dictionaries that every module has: handle number to hook, or to True where a hook wants more. They are PyTorch's,
+# because programs look into them, and copy and pickle modules that have them.
+HOOKS = (
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
 

@@ -73,9 +73,7 @@ class Saver(Walker):
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            changed = hook.call(self, destination, prefix, metadata)
-            if changed is not None and not hook.may_replace:
-                raise RuntimeError("state_dict post-hook must return None")
+            changed = hook(self, destination, prefix, metadata)
             destination = destination if changed is None else changed
         return destination
 
@@ -179,11 +177,11 @@ class Saver(Walker):
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)``, which may change the dictionary in place."""
-        return add_hook(self._state_dict_hooks, _StateHook(hook, False))
+        return add_hook(self._state_dict_hooks, _Checked(hook))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """The older ``register_state_dict_post_hook``: the hook may return another dictionary."""
-        return add_hook(self._state_dict_hooks, _StateHook(hook, True))
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
@@ -200,9 +198,14 @@ class Saver(Walker):
         return add_hook(self._load_state_dict_post_hooks, hook)
 
 
-class _StateHook(NamedTuple):
-    call: Callable[..., Any]
-    may_replace: bool
+class _Checked(NamedTuple):
+    """A hook on ``state_dict`` that may not return another dictionary."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> None:
+        if self.hook(*args) is not None:
+            raise RuntimeError("state_dict post-hook must return None")
 
 
 class _Report(NamedTuple):

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections import namedtuple
 
 import pytest
 import torch
@@ -414,5 +415,61 @@ def test_hooks_of_state(name, inner):
         saved = net.state_dict()
         loaded = net.load_state_dict(state)
         return dict(saved), said, loaded.missing_keys, loaded.unexpected_keys
+
+    same(case)
+
+
+# -- what modules keep --------------------------------------------------------------------------------
+
+
+def kept(net):
+    """How many hooks lie in each dictionary of a module."""
+    return {name: len(hooks) for name, hooks in vars(net).items() if "hook" in name and hasattr(hooks, "keys")}
+
+
+def test_dictionaries_of_hooks():
+    def case(lib):
+        net, seen = scale(lib), []
+        handles = [
+            net.register_forward_pre_hook(lambda m, a: seen.append("pre")),
+            net.register_forward_pre_hook(lambda m, a, k: seen.append("pre, kwargs"), with_kwargs=True),
+            net.register_forward_hook(lambda m, a, k, out: seen.append("kwargs"), with_kwargs=True),
+            net.register_forward_hook(lambda m, a, out: seen.append("always"), always_call=True),
+        ]
+        before = {k: n for k, n in kept(net).items() if "forward" in k}
+        twin = copy.deepcopy(net)
+        twin(leaf(lib))
+        for hook in net._forward_pre_hooks.values():
+            hook(*(net, (), {})[: hook.__code__.co_argcount])
+        for handle in handles:
+            handle.remove()
+        net(leaf(lib))
+        return before, seen, {k: n for k, n in kept(net).items() if "forward" in k}
+
+    same(case)
+
+
+@pytest.mark.parametrize("name", ["_load_state_dict_post_hooks", "_state_dict_pre_hooks", "_forward_hooks_with_kwargs"])
+def test_modules_that_were_copied_before_they_had_hooks(name):
+    def case(lib):
+        net, said = scale(lib), []
+        delattr(net, name)
+        net = copy.deepcopy(net)
+        net.register_load_state_dict_post_hook(lambda m, keys: said.append("loaded"))
+        net.register_state_dict_pre_hook(lambda *a: said.append("saved"))
+        net.register_forward_hook(lambda m, a, out: said.append("called"))
+        net.load_state_dict(net.state_dict())
+        return net(leaf(lib)), said
+
+    same(case)
+
+
+def test_named_tuples_stay_what_they_are():
+    def case(lib):
+        both = namedtuple("both", "left right")
+        net = function(lib, lambda x: both(x * 2, x + 1))
+        net.register_full_backward_hook(lambda m, gi, go: None)
+        out = net(leaf(lib))
+        return type(out).__name__, type(out)._fields, out.left
 
     same(case)

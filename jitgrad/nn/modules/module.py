@@ -1,5 +1,6 @@
 """Module, and the hooks of all modules."""
 
+from .. import global_hooks
 from ..global_hooks import (
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -18,3 +19,6 @@ __all__ = [
     "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
+
+_global_forward_hooks_with_kwargs = global_hooks.forward_hooks_with_kwargs
+_global_forward_hooks_always_called = global_hooks.forward_hooks_always_called
