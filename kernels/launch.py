@@ -3,7 +3,7 @@
 A kernel is anything with a ``name``, a ``call`` and the positions of the arguments that it
 writes: an emitted elementwise loop, a hand-written loop (``@loop``), or a routine of a library
 under a name (``@library``). Whoever wants to see, count, time or record launches adds a function
-to ``observers``.
+to ``observers``; its method ``before``, if it has one, is called ahead of a launch.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def launch(kernel: Kernel, *args: Any) -> None:
     if not observers:
         kernel.call(*args)
         return
+    for observer in tuple(observers):
+        if before := getattr(observer, "before", None):
+            before(kernel, args)
     start = time.perf_counter()
     kernel.call(*args)
     seconds = time.perf_counter() - start

@@ -1,6 +1,7 @@
 """autograd.graph: hooks on saved tensors, what nodes show, edges, hooks on several gradients."""
 
 import gc
+import math
 import threading
 import weakref
 
@@ -9,6 +10,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.autograd import graph
 from jitgrad.autograd.node import witnesses
+from jitgrad.kernels import launch
 
 
 def leaf(*values):
@@ -168,3 +170,56 @@ def test_saved_tensors_are_not_made_by_hand():
     assert isinstance(y.grad_fn._raw_saved_result, torch.autograd.SavedTensor)
     with pytest.raises(TypeError, match="incompatible function arguments"):
         y.grad_fn._raw_saved_result.register_hooks(lambda t: t)
+
+
+WRITES = {
+    "word": lambda y: y.sin_(), "number": lambda y: y.mul_(3), "tensor": lambda y: y.add_(torch.ones(2, 3)),
+    "copy": lambda y: y.copy_(torch.ones(3)), "zero": lambda y: y.zero_(), "fill": lambda y: y.fill_(4.0),
+    "index": lambda y: y.__setitem__(0, 5.0), "mask": lambda y: y.masked_fill_(y > 2, 0.0),
+    "scan": lambda y: y.cumsum_(1), "random": lambda y: y.normal_(), "transposed": lambda y: y.t()[1:].mul_(2),
+    "rows": lambda y: y.index_add_(0, torch.tensor([1]), torch.ones(1, 3)),
+    "out": lambda y: torch.mul(torch.ones(2, 3), 2, out=y), "base": lambda y: y._base.mul_(2),
+    "triangle": lambda y: y.tril_(), "clamp": lambda y: y.clamp_(0, 1), "compare": lambda y: y.gt_(1),
+    "optimizer": lambda y: torch.optim.SGD([with_grad(y)], lr=0.5).step(),
+}  # fmt: skip
+
+
+def with_grad(y):
+    y.grad = torch.ones(2, 3)
+    return y
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_written_to_is_copied_first(name):
+    scale = leaf(1.0, 2.0, 3.0)
+    with graph.allow_mutation_on_saved_tensors() as kept:
+        y = torch.arange(7.0)[1:].view(2, 3)
+        out = (y * scale).sum() + (y[1] * scale).sum()
+        assert len(kept.original) == 2 and not kept.cloned
+        WRITES[name](y)
+        assert len(kept.cloned) == 2 and not kept.original
+        assert y.tolist() != [[1, 2, 3], [4, 5, 6]]
+        out.backward()
+        assert not kept.cloned
+    assert scale.grad.tolist() == [9, 12, 15]
+
+
+def test_only_what_is_needed_is_copied():
+    with graph.allow_mutation_on_saved_tensors() as kept:
+        x = leaf(1.0, 2.0)
+        y, other = x.clone(), x.detach().clone()
+        first, second = y**2, y**2
+        other.sin_()
+        assert not kept.cloned  # nobody saved it
+        y.mul_(2)
+        assert len(kept.cloned) == 1  # one copy for both
+        third = y.exp()
+        third.add_(1)
+        assert len(kept.cloned) == 2
+        del first, second
+        assert len(kept.cloned) == 1
+        third.sum().backward()
+        y.sin_()
+        assert not kept.cloned
+    assert x.grad.tolist() == pytest.approx([2 * math.exp(2), 2 * math.exp(4)])
+    assert not launch.observers

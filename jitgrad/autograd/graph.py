@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..layout import Layout
+from ..storage import count_write
 from ..tensor import Tensor
 from . import engine
 from .inference import is_inference
+from .mutation import allow_mutation_on_saved_tensors
 from .node import Node, edge_of
 from .saved import pop_hooks, push_hooks, thread
 
@@ -68,49 +70,6 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         thread.disabled = before
 
 
-class _AllowMutationOnSavedContext:
-    """The state of one ``allow_mutation_on_saved_tensors``."""
-
-    def __init__(self) -> None:
-        self.open = True
-
-    def clear(self) -> None:
-        """Graphs recorded inside can't be run any more."""
-        self.open = False
-
-    def pack(self, tensor: Tensor) -> Tensor:
-        return tensor.detach().clone()
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        if not self.open:
-            raise AssertionError(  # the missing space is PyTorch's
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was "
-                "originally recorded."
-            )
-        return packed
-
-
-_mutation = threading.local()
-
-
-@contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """A block in which what nodes save may be written to in place: they keep copies.
-
-    Backward has to run inside of the block.
-    """
-    if getattr(_mutation, "open", False):
-        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    context = _AllowMutationOnSavedContext()
-    _mutation.open = True
-    try:
-        with saved_tensors_hooks(context.pack, context.unpack):
-            yield context
-    finally:
-        _mutation.open = False
-        context.clear()
-
-
 # -- edges --------------------------------------------------------------------------------------------
 
 
@@ -143,7 +102,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     for t in tensors:
         if not is_inference(t):
-            t._counter[0] += 1
+            count_write(t)
 
 
 # -- hooks on several gradients -----------------------------------------------------------------------
