@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ops.lifted import outermost
@@ -22,9 +22,21 @@ Tensors = Tensor | Sequence[Tensor]
 
 
 def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge) else [value]
+    """Tensors and edges as a list, of whatever kind of collection they come in."""
+    return [value] if isinstance(value, (Tensor, GradientEdge)) else list(value)
+
+
+def _inputs(value: Any, name: str) -> list[Any]:
+    """What gradients are asked for, of a dictionary its values."""
+    if isinstance(value, Mapping) and type(value) is not dict:
+        raise TypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {type(value).__name__}. Other Mapping types are not "
+            "supported."
+        )
+    found = _listed(value.values() if type(value) is dict else value)
+    if not found:
+        raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    return found
 
 
 def _stand_in(out: Any, gradient: Any = None) -> Any:
@@ -42,6 +54,8 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     edges, gradients = [], []
     for k, (out, gradient) in enumerate(zip(outputs, grads, strict=True)):
+        if not isinstance(out, Tensor):
+            raise AssertionError("Expected output to be a torch.Tensor")
         edge = edge_of(out)
         gradients.append(_first_gradient(out, gradient, k, edge))
         if edge is None:
@@ -81,7 +95,7 @@ def backward(
 
     grad_tensors: one gradient per tensor, or None for real scalars. retain_graph: keep what nodes
     saved (default: create_graph). create_graph: record backward itself. inputs: accumulate into
-    these tensors only, leaves or not.
+    these tensors only, leaves or not; one, any number, or a dictionary of them.
     """
     if any(level is not state.forward for level in state.levels):
         raise RuntimeError(
@@ -98,19 +112,18 @@ def backward(
         grad_tensors = grad_variables
     outputs = _listed(tensors)
     grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
-    if inputs is not None and len(_listed(inputs)) == 0:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    targets = None if inputs is None else _inputs(inputs, "backward")
     edges, gradients = _roots([*map(_stand_in, outputs, grads)] if len(outputs) == len(grads) else outputs, grads)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=3)
-    if inputs is None:
+    if targets is None:
         engine.run(edges, gradients, keep, create_graph)
         return
-    for target in _listed(inputs):
+    for target in targets:
         if isinstance(target, Tensor):
             target.retain_grad()
-    wanted = [_input_edge(t) for t in _listed(inputs)]
+    wanted = [_input_edge(t) for t in targets]
     engine.run(edges, gradients, keep, create_graph, wanted)
 
 
@@ -126,7 +139,7 @@ def _input_edge(tensor: Any) -> Edge:
     if isinstance(tensor, GradientEdge):
         return (tensor.node, tensor.output_nr)
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"expected a Tensor as input of the graph, but got {type(tensor).__name__}")
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
     edge = edge_of(tensor)
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -137,9 +150,10 @@ def grad(
     outputs: Tensors, inputs: Tensors, grad_outputs: Any = None, retain_graph: bool | None = None,
     create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
     is_grads_batched: bool = False, materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """Return the gradients of ``outputs`` with respect to ``inputs``; ``.grad`` stays as it is.
+) -> Any:  # fmt: skip
+    """Return the gradients of ``outputs`` with respect to ``inputs``, a tuple; ``.grad`` stays as it is.
 
+    Inputs in a dictionary have their gradients in one.
     A RuntimeError if an input was not used, unless ``allow_unused`` (None is returned for it) or
     ``materialize_grads`` (zeros are).
     """
@@ -150,34 +164,48 @@ def grad(
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).",
                       FutureWarning, stacklevel=2)  # fmt: skip
-    outs, ins = _listed(outputs), _listed(inputs)
-    if not ins:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    outs, ins = _listed(outputs), _inputs(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
+    find = _batched if is_grads_batched else _found
+    grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)
+    found = find(outs, ins, grads, keep, create_graph, bool(allow_unused or materialize_grads))
+    if materialize_grads:
+        found = _materialized(found, ins, create_graph)
+    return dict(zip(inputs, found, strict=True)) if isinstance(inputs, dict) else found
+
+
+def _found(
+    outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
+) -> tuple[Tensor | None, ...]:
+    """The gradients that one run finds; None for what was not used is an error unless ``unused``."""
     wanted = [_input_edge(t) for t in ins]
-    if is_grads_batched:
-        return _batched(outs, ins, _listed(grad_outputs), keep, create_graph, bool(allow_unused), materialize_grads)
-    grads = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outs)
     outs = [*map(_stand_in, outs, grads)] if len(outs) == len(grads) else outs
     edges, gradients = _roots(outs, grads)
     if state.levels and outermost((*outs, *ins, *gradients)) is not None:
         found = gradients_of(outs, ins, gradients, create_graph)
     else:
         found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
-    unused = [k for k, f in enumerate(found) if f is None]
-    if unused and not (allow_unused or materialize_grads):
+    missing = [k for k, f in enumerate(found) if f is None]
+    if missing and not unused:
         raise RuntimeError(
-            f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. Set "
+            f"The differentiated Tensor at index {missing[0]} appears to not have been used in the graph. Set "
             "allow_unused=True if this is the desired behavior."
         )
-    if materialize_grads:
-        if any(f is None and isinstance(t, GradientEdge) for f, t in zip(found, ins, strict=True)):
-            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        found = [FUNCTIONS["zeros_like"](t) if f is None else f for f, t in zip(found, ins, strict=True)]
     return tuple(found)
 
 
-def _batched(outs: Any, ins: Any, grads: Any, keep: bool, create: bool, unused: bool, fill: bool) -> tuple[Any, ...]:
+def _materialized(found: Sequence[Tensor | None], ins: Sequence[Any], create_graph: bool) -> tuple[Tensor, ...]:
+    """Gradients with zeros where there is none; under ``create_graph`` they may be differentiated in turn."""
+    if any(f is None and isinstance(t, GradientEdge) for f, t in zip(found, ins, strict=True)):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    zeros = FUNCTIONS["zeros_like"]
+    pairs = zip(found, ins, strict=True)
+    return tuple([zeros(t, requires_grad=create_graph) if f is None else f for f, t in pairs])
+
+
+def _batched(
+    outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
+) -> tuple[Any, ...]:
     """One run for all rows of the gradients, batched as vmap does."""
     for k, (out, g) in enumerate(zip(outs, grads, strict=False)):
         if isinstance(g, Tensor) and tuple(g.shape[1:]) != tuple(out.shape):
@@ -190,7 +218,7 @@ def _batched(outs: Any, ins: Any, grads: Any, keep: bool, create: bool, unused: 
             )
     with Batch(next(g.shape[0] for g in grads if g is not None)) as level:
         lifted = [g if g is None else batched(level, g) for g in grads]
-        found = grad(outs, ins, lifted, True, create, allow_unused=unused, materialize_grads=fill)
+        found = _found(outs, ins, lifted, True, create_graph, unused)
         stacked = tuple(f if f is None else physical(f, level) for f in found)
     if not keep:
         _release(outs)

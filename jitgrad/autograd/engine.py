@@ -149,7 +149,8 @@ class Task:
         if self.wanted is not None:
             nodes = self.restrict(nodes, roots)
         for root, gradient in zip(roots, gradients, strict=True):
-            self.deliver(root, gradient, fresh=False)
+            if self.leads_on(root):
+                self.deliver(root, gradient, fresh=False)
         if observers:
             for node in nodes:
                 self.step(node)

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -279,6 +280,59 @@ def multithreading_setting(e):
     found = decorated()
     set_enabled(True)
     return seen, x.grad, found
+
+
+# -- what gradients are asked for ---------------------------------------------------------------------
+
+
+@case
+def inputs_in_any_collection(e):
+    x, y = leaf(e, 1.0, 2.0), leaf(e, 3.0, 4.0)
+    (x * y).sum().backward(inputs=(t for t in [x]))
+    (x * y).sum().backward(inputs={"y": y})
+    by_name = e.autograd.grad((x * y).sum(), {"x": x, "y": y})
+    e.autograd.backward(t for t in [x.sum()])
+    return x.grad, y.grad, list(by_name), list(by_name.values()), e.autograd.grad((x * y).sum(), iter([y]))
+
+
+@case
+def mappings_that_are_no_dictionaries(e):
+    x = leaf(e, 1.0)
+    e.autograd.grad(x.sum(), OrderedDict(x=x))
+
+
+@case
+def no_inputs_in_a_dictionary(e):
+    leaf(e, 1.0).sum().backward(inputs={})
+
+
+@case
+def inputs_that_are_no_tensors(e):
+    e.autograd.grad(leaf(e, 1.0).sum(), [3])
+
+
+@case
+def outputs_that_are_no_tensors(e):
+    e.autograd.grad([3], leaf(e, 1.0))
+
+
+@case
+def materialized_gradients_may_be_differentiated(e):
+    x, a = leaf(e, 0.5), leaf(e, 2.0)
+    first = e.autograd.grad(x * a, x, create_graph=True)
+    second = e.autograd.grad(first, x, create_graph=True, materialize_grads=True)
+    return second, e.autograd.grad(second, x, materialize_grads=True)
+
+
+@case
+def a_leaf_that_has_nothing_to_do_with_the_input(e):
+    x, y = leaf(e, 1.0, 2.0), leaf(e, 3.0, 4.0)
+    rows = e.ones(3, 2, dtype=e.float64)
+    return (
+        e.autograd.grad(y, x, rows[0], allow_unused=True),
+        e.autograd.grad(y, x, rows, allow_unused=True, is_grads_batched=True),
+        e.autograd.grad(y, x, rows, materialize_grads=True, is_grads_batched=True),
+    )
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
