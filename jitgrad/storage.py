@@ -1,4 +1,4 @@
-"""Buffers: where tensors' values live, by device."""
+"""Buffers: where tensors' values live, by device; and how often they were written to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,32 @@ import numpy as np
 
 from .layout import Layout
 
-__all__ = ["empty_for", "home_of", "register_allocator", "register_arrays", "transfer"]
+__all__ = [
+    "UNWRITTEN", "count_write", "counter_of", "empty_for", "home_of", "register_allocator", "register_arrays",
+    "transfer",
+]  # fmt: skip
+
+
+# The version counter of memory that was never written to and is not shared. Most results stay so: for them no counter
+# is made, which spares Python's collector an object in five for a recorded op.
+UNWRITTEN: Any = (0,)
+
+
+def counter_of(tensor: Any) -> list[int]:
+    """The version counter of a tensor, to be shared with a view of it or compared."""
+    counter = tensor._counter
+    if counter is UNWRITTEN:
+        counter = tensor._counter = [0]
+    return counter
+
+
+def count_write(tensor: Any) -> None:
+    """Note that a tensor's memory is written to; RuntimeError for inference tensors outside of their mode."""
+    counter = tensor._counter
+    if counter is UNWRITTEN:
+        tensor._counter = [1]
+    else:
+        counter[0] += 1
 
 
 def empty_for(layout: Layout) -> Any:

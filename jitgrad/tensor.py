@@ -11,6 +11,7 @@ from .autograd.inference import check_requires_grad, is_inference, version
 from .creation import announce, observers
 from .dtypes import TITLES
 from .layout import Layout, Size
+from .storage import UNWRITTEN, counter_of
 
 __all__ = ["Tensor", "address", "method", "wrap"]
 
@@ -35,7 +36,7 @@ class Tensor:
 
     _data: Any  # numpy.ndarray on CPU; views are views of it
     _layout: Layout
-    _counter: list[int]  # version of the memory, shared by all views of it
+    _counter: Any = UNWRITTEN  # [version of the memory], shared by all views of it; made when first needed
     _requires_grad = False
     _edge: Any = None  # (node, output number) of the op that made it
     _grad: Tensor | None = None
@@ -102,7 +103,7 @@ class Tensor:
     def data(self) -> Tensor:
         """The same values outside the graph, with a version counter of their own."""
         result = wrap(self._data, self._layout)
-        result._counter = self._counter if is_inference(self) else [0]
+        result._counter = self._counter if is_inference(self) else UNWRITTEN
         return result
 
     @data.setter
@@ -253,7 +254,7 @@ class Tensor:
     def detach(self) -> Tensor:
         """Return the same memory outside the graph; a view that shares the version counter."""
         result = wrap(self._data, self._layout)
-        result._counter = self._counter
+        result._counter = counter_of(self)
         return result
 
     def detach_(self) -> Tensor:
@@ -309,7 +310,6 @@ def wrap(data: Any, layout: Layout) -> Tensor:
     tensor = _new(Tensor)
     tensor._data = data
     tensor._layout = layout
-    tensor._counter = [0]
     if observers:
         announce(tensor)
     return tensor

@@ -16,6 +16,7 @@ from ..layout import Layout
 from ..ops.arguments import check_inplace_target
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import view_of
+from ..storage import count_write, counter_of
 from ..tensor import Tensor, wrap
 from .node import Node, edge_of, next_sequence_number, witness, witnesses
 
@@ -61,7 +62,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
     dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
     for tensor in dirty.values():
-        tensor._counter[0] += 1
+        count_write(tensor)
     call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), separate)
     results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
     if not dirty.keys() <= {id(out) for out in outs}:
@@ -223,7 +224,7 @@ def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
 def _alias(out: Tensor) -> Tensor:
     """An output as its own node may hold it: the memory, without the edge."""
     result = wrap(out._data, out._layout)
-    result._counter = out._counter
+    result._counter = counter_of(out)
     return result
 
 

@@ -19,6 +19,7 @@ from ..ops.sampling import cases, draw
 from ..ops.strided import empty_laid, offset_in
 from ..ops.structured import Structured
 from ..ops.view_errors import stale_message
+from ..storage import counter_of
 from ..tensor import Tensor, wrap
 from .grad_mode import state as grad_state
 from .node import FREED, Edge, Node, edge_of, next_sequence_number
@@ -149,7 +150,7 @@ def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
     if edge is None:
         _refresh(self._base, self)
         return
-    _count_back(edge[0], self._counter)
+    _count_back(edge[0], counter_of(self))
     base = self._base
     if base is None:
         _move(self, edge, before)

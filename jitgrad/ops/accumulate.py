@@ -6,6 +6,7 @@ from typing import Any
 
 from ..autograd.inference import check_write
 from ..layout import cache, intern
+from ..storage import count_write
 from ..tensor import Tensor
 from .copy import in_layout
 from .plan import is_dense
@@ -27,7 +28,7 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
         _writes[buffer._layout, grad._layout] = _ADD.writes[buffer._layout, grad._layout].forward.write
     else:
         try:
-            buffer._counter[0] += 1
+            count_write(buffer)
         except RuntimeError:
             check_write(buffer)
         write(buffer, grad, buffer._data)

@@ -12,6 +12,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write
 from ..dtypes import TITLES
 from ..layout import Layout, is_dense
+from ..storage import counter_of
 from ..tensor import Tensor, address
 from .view_errors import check_view_kind
 
@@ -79,7 +80,7 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
 
     RuntimeError where both are without gaps and share part of their memory, as in PyTorch.
     """
-    if other is target or other._counter is not target._counter:
+    if other is target or other._counter is not counter_of(target):
         return False
     mine, theirs = target._layout, other._layout
     if mine is theirs and address(target) == address(other):

@@ -14,6 +14,7 @@ from ..autograd.saved import show_saved
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout
+from ..storage import counter_of
 from ..tensor import Tensor, wrap
 from .plan import Plan, plan_elementwise
 from .registry import FUNCTIONS
@@ -168,7 +169,7 @@ def _for_operands(node_type: Any, count: int) -> Any:
 def _alias(out: Tensor) -> Tensor:
     """The result outside the graph: a node must not hold its own output."""
     alias = wrap(out._data, out._layout)
-    alias._counter = out._counter
+    alias._counter = counter_of(out)
     return alias
 
 

@@ -13,6 +13,7 @@ from ..autograd.node import edge_of
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout, broadcast_shapes, cache
+from ..storage import count_write
 from ..tensor import Tensor
 from .arguments import (
     check_category,
@@ -93,7 +94,7 @@ class ElementwiseOp:
         saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
         apart = [twin(t) if overlaps(target, t) else t for t in tensors[1:]]
         call.forward.write(target, *apart, *scalars, target._data)
-        target._counter[0] += 1
+        count_write(target)
         if record:
             before = target._edge
             self._record(call, tensors, operands, target, saved_inputs)
@@ -126,7 +127,7 @@ class ElementwiseOp:
             call = self._plan((target, other), [target, other], target._layout)
             self.writes[target._layout, other._layout] = call
         try:
-            target._counter[0] += 1
+            count_write(target)
         except RuntimeError:
             check_write(target)
         call.forward.write(target, other, target._data)

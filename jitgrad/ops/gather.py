@@ -11,7 +11,7 @@ from ..dtypes import int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, intern, normalize_dim
-from ..storage import empty_for
+from ..storage import counter_of, empty_for
 from ..tensor import Tensor, wrap
 from .batching import Lot, one_by_one, over_dims
 from .copy import cast, contiguous
@@ -284,7 +284,7 @@ def _check_sizes(op: str, x: Layout, dim: int, index: Layout, source: Tensor | N
 def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
     """The part of ``x`` that lies beside the index: sizes cut to its own (``whole``: not along dim)."""
     part = wrap(x._data, x._layout)
-    part._counter = x._counter
+    part._counter = counter_of(x)
     if not index.ndim or not x._layout.ndim:
         return part
     cuts = tuple([slice(None) if whole and d == dim else slice(n) for d, n in enumerate(index.shape)])

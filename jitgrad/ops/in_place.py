@@ -12,6 +12,7 @@ from typing import Any
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.node import edge_of
 from ..dtypes import TITLES
+from ..storage import count_write
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target, check_result_cast
 from .copy import copy_into, twin
@@ -52,7 +53,7 @@ def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwarg
     if edge is not None and edge[0].edges[:1] != (source._edge,):
         return self.copy_(result)  # by several nodes
     copy_into(self._data, self._layout, result)
-    self._counter[0] += 1
+    count_write(self)
     if edge is not None:
         self._rebase(edge)
     return self

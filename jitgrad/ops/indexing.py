@@ -17,7 +17,7 @@ from ..dtypes import TITLES, bool_, int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
 from ..layout import Layout, cache, intern
-from ..storage import empty_for
+from ..storage import counter_of, empty_for
 from ..tensor import Tensor, method, wrap
 from .arguments import check_history, check_memory
 from .batching import Lot, one_by_one
@@ -323,7 +323,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
     places, pattern = resolve(x, indices)
     if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
         values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
-        values = values.clone() if values._counter is x._counter else values
+        values = values.clone() if values._counter is counter_of(x) else values
     _check_values(x, values, pattern)
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:

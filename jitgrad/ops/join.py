@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..layout import Layout, cache, intern, layout_of, normalize_dim
-from ..storage import empty_for
+from ..storage import counter_of, empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_devices
 from .batching import over_dims
@@ -125,7 +125,8 @@ class Cat(Structured):
 
 def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
     """Views of ``g`` one after another along ``d``, outside any graph: what ``Slice`` gives, for less."""
-    base, lead, at = g if g._base is None else g._base, (slice(None),) * d, 0
+    base, counter = g if g._base is None else g._base, counter_of(g)
+    lead, at = (slice(None),) * d, 0
     known: dict[int, Layout] = {}
     parts = []
     for n in [layout.shape[d] for layout in layouts]:
@@ -134,7 +135,7 @@ def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
         if layout is None:
             layout = known[n] = layout_of(data, g._layout.device)
         part = wrap(data, layout)
-        part._base, part._counter = base, g._counter
+        part._base, part._counter = base, counter
         parts.append(part)
         at += n
     return parts

@@ -13,6 +13,7 @@ from ..autograd.inference import check_write
 from ..kernels import optimizer as loops
 from ..kernels.launch import Kernel, launch
 from ..layout import Layout, cache
+from ..storage import count_write
 from ..tensor import Tensor
 from .copy import contiguous, copy_into
 
@@ -88,4 +89,4 @@ def update(name: str, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
         plan = _plans[name, layouts] = _Plan(name, len(columns[0]), layouts)
     plan.run(tensors, numbers)
     for param in columns[0]:
-        param._counter[0] += 1
+        count_write(param)

@@ -49,7 +49,7 @@ _TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
 _WRAP = """\
-        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}; out{k}._counter = [0]
+        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}
         if watchers: announce(out{k})"""
 _LAUNCHER = """\
 def make(plan):

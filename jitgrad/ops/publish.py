@@ -15,6 +15,7 @@ from ..autograd.inference import check_write
 from ..kernels import elementwise as table  # noqa: F401  (declares the ops)
 from ..kernels.declaration import Elementwise, on_declaration
 from ..layout import cache
+from ..storage import UNWRITTEN
 from ..tensor import Tensor
 from .arguments import NUMBERS
 from .calls import Call, Wanted
@@ -206,12 +207,14 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         if named or len(operands) != 1:
             return general(self, *operands, **named)
-        other, base = operands[0], self._base
+        other, base, counter = operands[0], self._base, self._counter
+        if counter is UNWRITTEN:
+            counter = self._counter = [0]
         viewed = base is not None and (self._view_kind or base._requires_grad)
         if isinstance(other, Tensor):
             call = get((self._layout, other._layout))
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
-            if call is None or recorded or other._counter is self._counter or viewed:
+            if call is None or recorded or other._counter is counter or viewed:
                 return general(self, other)
             value = other
         else:
@@ -220,7 +223,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
                 return general(self, other)
             value = _CASTS[call.dtype.kind](other)
         try:
-            self._counter[0] += 1
+            counter[0] += 1
         except RuntimeError:
             check_write(self)
         call.forward.write(self, value, self._data)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..autograd.node import Node, edge_of, next_sequence_number, witness, witnesses
 from ..autograd.saved import show_saved
+from ..storage import counter_of
 from ..tensor import Tensor, wrap
 
 __all__ = ["OTHER", "Recipe", "StructuredNode", "kind"]
@@ -243,7 +244,7 @@ def _layouts(value: Any) -> Any:
 def _alias(out: Tensor) -> Tensor:
     """The output as its own node may hold it: the memory, without the edge."""
     alias = wrap(out._data, out._layout)
-    alias._counter = out._counter
+    alias._counter = counter_of(out)
     return alias
 
 

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import state as grad_state
 from ..kernels.device_array import name_op
 from ..layout import cache, layout_of
+from ..storage import counter_of
 from ..tensor import Tensor
 from .lifted import outermost
 from .out import into_out
@@ -48,6 +49,7 @@ class Structured:
     several: ClassVar[bool] = False  # forward returns a tuple
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see ops/batching.py
     is_view: ClassVar[bool] = False
+    random: ClassVar[bool] = False  # whether it draws: vmap's ``randomness`` has a word in it
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     together: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     fresh: ClassVar[bool] = True
@@ -201,7 +203,7 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
             if key is not None:
                 _layouts[base._layout, key] = layout
     result = object.__new__(Tensor)
-    result._data, result._layout, result._counter = data, layout, base._counter
+    result._data, result._layout, result._counter = data, layout, counter_of(base)
     root = base if base._base is None else base._base
     result._base = root
     if kind or base._view_kind or not grad_state.enabled:

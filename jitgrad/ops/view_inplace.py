@@ -10,7 +10,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write, is_inference
 from ..autograd.node import Node
 from ..layout import intern
-from ..storage import empty_for
+from ..storage import count_write, empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
 from .arithmetic import underived
@@ -40,7 +40,7 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
     """Give ``x`` the layout of a view of it, and the view's history."""
     edge, view._base = view._edge, None  # no view any more that a new history would reach
     x._data, x._layout = view._data, view._layout
-    x._counter[0] += 1
+    count_write(x)
     if edge is not None:
         node: Any = edge[0]
         node.__class__ = _in_place_type(node.__class__)
@@ -94,7 +94,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             copy_into(data.reshape(-1)[:room], kept, source)
         self._data = data
     self._layout = layout
-    self._counter[0] += 1
+    count_write(self)
     return self
 
 

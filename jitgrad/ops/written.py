@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
 from ..layout import intern
+from ..storage import count_write
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target, overlaps
 from .copy import copy_into, in_layout, preserved, twin
@@ -71,7 +72,7 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
             op.write(x, *[twin(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
             op.write(*args)
-        x._counter[0] += 1
+        count_write(x)
         if recorded:
             record(op, args, x)
         return x
