@@ -190,6 +190,8 @@ def test_debug_lists_the_ops_of_both_runs():
     text = str(error.value)
     forward, again = text.split("Operations executed during recomputation")
     assert "aten::sin [[3]]" in forward and "aten::sin" not in again and "aten::exp [[3]]" in again
+    assert text.startswith("An error happened while unpacking tensors; dumping logs of latest computation")
+    assert "You are seeing this error because you passed `debug=True` to checkpoint" in again
     assert __file__ in forward and "different number of tensors" in str(error.value.__cause__)
 
 

@@ -160,7 +160,7 @@ NESTS = st.recursive(
 def test_nests_come_back(nest):
     leaves, structure = flatten(nest)
     assert unflatten(leaves, structure) == nest
-    assert structure.count() == len(leaves)
+    assert structure.num_leaves == len(leaves)
     assert spread(0, structure) == [0] * len(leaves)
     assert spread(nest, structure) == leaves
 

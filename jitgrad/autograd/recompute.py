@@ -128,7 +128,7 @@ class Region:
 
     def _catch(self, run: _Run, tensor: Tensor) -> Tensor:
         """A node of the second run saves a tensor: it is what a node of the first run misses."""
-        tensor = tensor.detach()
+        tensor = tensor.detach() if tensor.requires_grad else tensor
         index, run.count = run.count, run.count + 1
         if index >= len(self.slots):
             if not self.complete:  # backward within forward: the rest is not known yet

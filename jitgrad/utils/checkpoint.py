@@ -194,9 +194,11 @@ class _Logs:
         raise CheckpointError(
             "An error happened while unpacking tensors; dumping logs of latest computation because you passed "
             "`debug=True` to `torch.utils.checkpoint.checkpoint()`.\n\nOperations executed during the original forward:"
-            f"\n\n{forward}\n\nOperations executed during recomputation:\n\n{again}\n\nERROR: Detected non-determinism "
-            "while running activation checkpointing: where the two lists differ, forward depends on something that "
-            "changed in between."
+            f"\n\n{forward}\n\nOperations executed during recomputation:\n\n{again}\n\n"
+            "ERROR: Detected non-determinism while running activation checkpointing\n\n"
+            "You are seeing this error because you passed `debug=True` to checkpoint and tensors to be saved during "
+            "the original forward and differ between those saved during recomputation. This can happen if different "
+            "operators were ran in the original forward and in the recomputation: compare the two lists above."
         ) from error
 
 

@@ -372,3 +372,25 @@ def test_backward_within_a_checkpoint():
         return out, x.grad
 
     same(case)
+
+
+def test_what_needs_no_gradient_is_saved_itself():
+    def case(lib):
+        seen = []
+
+        class Keep(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                ctx.save_for_backward(x, y)
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                seen.extend(ctx.saved_tensors)
+                return g, None
+
+        x, y = values(lib, 2), values(lib, 2, grad=False)
+        point(lib)(Keep.apply, x, y, use_reentrant=False).sum().backward()
+        return seen[1] is y, seen[0] is x, x.grad
+
+    same(case)
