@@ -13,7 +13,7 @@ from jitgrad.ops.registry import OPS
 from jitgrad.testing import op_samples
 
 SIZE = 3
-DRAWS = ("bernoulli", "_fill")  # random: what each sample gets is a matter of ``randomness``
+DRAWS = ("bernoulli", "multinomial", "_fill")  # random: what each sample gets is a matter of ``randomness``
 
 
 def rows(x):

@@ -11,6 +11,7 @@ from typing import Any
 from ..layout import Layout
 from ..ops.batching import Lot, align, one_by_one, unbatched_target
 from ..ops.lifted import Level, Lifted, outermost
+from ..ops.randomness import check_parameters, drawn
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
@@ -32,6 +33,22 @@ class Batch(Level):
     def batch_of(self, x: Tensor) -> Any:
         """A new tensor like ``x`` for each sample, uninitialised."""
         return batched(self, x.new_empty((self.size, *x.shape)))
+
+    def holds(self, x: Any) -> bool:
+        """Whether a tensor is batched here."""
+        return lies(x, self)
+
+    def opened(self, x: Tensor) -> Tensor:
+        """All samples of a tensor, the batch as dim 0, expanded if it has none."""
+        return physical(x, self)
+
+    def around(self, x: Tensor) -> Any:
+        """A tensor whose dim 0 is the batch, as one sample."""
+        return batched(self, x)
+
+    def widened(self, x: Tensor) -> Any:
+        """A tensor that has no batch here, with the same for each sample."""
+        return vectorized(self, x)
 
 
 class Batched(Lifted):
@@ -138,6 +155,8 @@ class Batched(Lifted):
             else:
                 given[name] = value
         if into and op.parameters[0] not in found:
+            if op.batch is drawn:
+                check_parameters(level, True)
             raise unbatched_target(op.name)
         lot = Lot(op, lambda values: reapply(op, values, into), given, found, level.size, level, into)
         outs = (op.batch or one_by_one)(lot)

@@ -9,8 +9,9 @@ from typing import Any
 from ..autograd.batched import Batch, batched, lies, physical
 from ..layout import normalize_dim
 from ..ops.registry import FUNCTIONS
+from ..random import default_generator
 from ..tensor import Tensor
-from .tree import Structure, flatten, spread, unflatten
+from .tree import LEAF, Structure, flatten, spread, unflatten
 
 __all__ = ["vmap"]
 
@@ -138,7 +139,7 @@ class _Call:
         return lowered, dims, structure
 
     def _out_dims(self, structure: Structure) -> list[Any]:
-        dims = spread(self.out_dims, structure)
+        dims = list(self.out_dims) if self._alone(structure) else spread(self.out_dims, structure)
         if dims is not None and all(d is None or isinstance(d, int) for d in dims):
             return dims
         if not all(d is None or isinstance(d, int) for d in flatten(self.out_dims)[0]):
@@ -152,6 +153,10 @@ class _Call:
             f"{structure}."
         )
 
+    def _alone(self, structure: Structure) -> bool:
+        """Whether ``out_dims`` is a tuple of the dim of one tensor, returned without a tuple."""
+        return structure == LEAF and isinstance(self.out_dims, tuple) and len(self.out_dims) == 1
+
     def outputs(self, found: Lowered) -> Any:
         """The result with each batch where ``out_dims`` wants it."""
         lowered, dims, structure = found
@@ -159,8 +164,10 @@ class _Call:
 
     def chunked(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int, chunk: int) -> Any:
         """The same in pieces along the batch, joined."""
-        pieces = []
+        pieces, state = [], default_generator.get_state()
         for start in range(0, size, chunk):
+            if self.randomness == "same":
+                default_generator.set_state(state)
             count = min(chunk, size - start)
             part = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims, strict=True)]
             pieces.append(self.run(part, dims, structure, count))

@@ -8,7 +8,9 @@ from ..random import default_generator
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
 from .copy import preserved
-from .random_fill import DropoutMask, drawn_for
+from .create import new
+from .random_fill import DropoutMask
+from .randomness import drawn_for
 from .registry import FUNCTIONS, public
 
 __all__ = ["dropout", "dropout_"]
@@ -20,9 +22,11 @@ def _mask(x: Tensor, p: float) -> Tensor:
         return FUNCTIONS["zeros"]((), dtype=x.dtype, device=x.device)
     if x.dtype.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {TITLES[x.dtype.name]}")
-    layout = preserved(x._layout)
-    mask = wrap(empty_for(layout), layout)
-    mask = drawn_for(mask) if grad_state.levels else mask
+    if grad_state.levels:  # row by row, as PyTorch's vmap does
+        mask = drawn_for(new(x.dtype, x._layout.shape, x.device))
+    else:
+        layout = preserved(x._layout)
+        mask = wrap(empty_for(layout), layout)
     return DropoutMask.into(mask, 1 - float(p), default_generator)
 
 

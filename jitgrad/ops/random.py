@@ -9,26 +9,18 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..autograd.grad_mode import state as grad_state
 from ..dtypes import TITLES
 from ..kernels import random as kernels
 from ..kernels.launch import launch
 from ..random import default_generator
 from ..tensor import Tensor, wrap
+from .batching import Lot
 from .copy import contiguous
 from .create import as_dtype, finished, new, uninitialised_like
 from .fill import zeros_like
-from .random_fill import (
-    bernoulli_,
-    bernoulli_into,
-    draw,
-    drawn,
-    drawn_for,
-    exponential_,
-    generator_for,
-    normal_,
-    random_,
-    uniform_,
-)  # fmt: skip
+from .random_fill import bernoulli_, bernoulli_into, draw, exponential_, generator_for, normal_, random_, uniform_
+from .randomness import all_samples, check_draw, drawn, drawn_for, for_each, like_each, widened
 from .registry import FUNCTIONS, public
 from .sampling import cases
 from .sampling import draw as sample
@@ -45,12 +37,22 @@ def _check_size(shape: tuple[int, ...]) -> None:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
 
 
+def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor to be filled of the shape and memory order of ``input``."""
+    if not grad_state.levels or not isinstance(input, Tensor):
+        return uninitialised_like(op, input, dtype, device)
+    check_draw()
+    return like_each(input, lambda x: uninitialised_like(op, x, dtype, device))
+
+
 def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
     """Declare jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
 
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
                **named: Any) -> Tensor:  # fmt: skip
+        if grad_state.levels:
+            check_draw(out=out)
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
         _check_size(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
@@ -58,8 +60,8 @@ def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
-        made = uninitialised_like(f"{name}_like", input, dtype, device)
-        return finished(name, fill(drawn_for(made), generator=generator), requires_grad)
+        made = _like(f"{name}_like", input, dtype, device)
+        return finished(name, fill(made, generator=generator), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
@@ -96,6 +98,8 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"randint(): argument 'size' (position {len(args)}) must be tuple of ints, not "
                         f"{type(size).__name__}")  # fmt: skip
+    if grad_state.levels:
+        check_draw(out=out)
     shape = size_argument("randint", (size,))
     _check_size(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
@@ -108,13 +112,15 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
                  **named: Any) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
     low, high, _ = _integer_bounds("randint_like", args, named, 0)
-    made = uninitialised_like("randint_like", input, dtype, device)
-    return finished("randint_like", random_(drawn_for(made), low, high, generator=generator), requires_grad)
+    made = _like("randint_like", input, dtype, device)
+    return finished("randint_like", random_(made, low, high, generator=generator), requires_grad)
 
 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """The numbers 0 .. n - 1 in random order; int64 by default."""
+    if grad_state.levels:
+        check_draw(out=out)
     _check_size((int(n),))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
@@ -165,21 +171,27 @@ class Bernoulli(Structured):
 @public
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+    if grad_state.levels:
+        check_draw(input, p, out=out)
     if p is not None:
-        return bernoulli_(drawn_for(uninitialised_like("bernoulli", input)), p, generator=generator)
-    return finished("bernoulli", Bernoulli.apply(input, generator_for("bernoulli", generator)), out=out)
+        return bernoulli_(_like("bernoulli", input), p, generator=generator)
+    probabilities = widened(input) if grad_state.levels else input
+    return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Normals of a mean and a standard deviation, each a number or a tensor; of ``size`` if both are numbers."""
+    if grad_state.levels:
+        check_draw(mean, std, out=out)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         made = new(chosen, size_argument("normal", (size,)), device)
         return finished("normal", normal_(drawn_for(made), mean, std, generator=generator), requires_grad, out)
     if isinstance(std, Tensor):
-        if std._layout.numel and not bool((std >= 0).all()):
+        every = all_samples(std)
+        if every._layout.numel and not bool((every >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -205,10 +217,41 @@ def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and count > weights._layout.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if not bool(((weights >= 0) & (weights < math.inf)).all()):
+    rows = all_samples(weights)
+    if not bool(((rows >= 0) & (rows < math.inf)).all()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not bool((weights.sum(-1) > 0).all()):
+    if not bool((rows.sum(-1) > 0).all()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _multinomial_lot(lot: Lot) -> Tensor:
+    """The rows of all samples as rows of one matrix."""
+    weights = lot["x"]
+    if lot.ndim("x") == 2:
+        weights = weights.flatten(0, 1)
+    found = for_each(lot, lambda lot: lot.run(x=weights))
+    return found.reshape(*lot["x"]._layout.shape[:-1], lot["num_samples"])
+
+
+class Multinomial(Structured):
+    """Columns drawn with probabilities in proportion to the weights in each row."""
+
+    name, function, method, batch = "multinomial_of", False, False, _multinomial_lot
+    samples = cases(
+        lambda: (sample(2, 5, low=0.1, high=0.9), 3, False, default_generator),
+        lambda: (sample(5, low=0.1, high=0.9), 1, False, default_generator),
+        lambda: (sample(2, 5, low=0.1, high=0.9), 7, True, default_generator),
+    )
+
+    def forward(x, num_samples, replacement, generator):
+        if not replacement or num_samples == 1:
+            race = x / exponential_(uninitialised_like("multinomial", x), generator=generator)
+            return race.argmax(-1, keepdim=True) if num_samples == 1 else race.topk(num_samples, -1)[1]
+        rows = contiguous(x)._data.reshape(-1, x._layout.shape[-1])
+        result = new(dtypes.int64, (*x._layout.shape[:-1], num_samples))
+        with generator.lock:
+            launch(kernels.multinomial, rows, result._data.reshape(len(rows), num_samples), generator.state)
+        return result
 
 
 @public
@@ -216,14 +259,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
                 out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Columns drawn with probabilities in proportion to the weights in each row: int64."""
     weights = input.detach()
+    if grad_state.levels:
+        check_draw(weights, out=out)
+        weights = widened(weights)
     _check_weights(weights, num_samples, replacement)
     source = generator_for("multinomial", generator)
-    if not replacement or num_samples == 1:
-        race = weights / exponential_(uninitialised_like("multinomial", weights), generator=source)
-        found = race.argmax(-1, keepdim=True) if num_samples == 1 else race.topk(num_samples, -1)[1]
-        return finished("multinomial", found, out=out)
-    rows = contiguous(weights)._data.reshape(-1, weights._layout.shape[-1])
-    result = new(dtypes.int64, (*weights._layout.shape[:-1], num_samples))
-    with source.lock:
-        launch(kernels.multinomial, rows, result._data.reshape(len(rows), num_samples), source.state)
-    return finished("multinomial", result, out=out)
+    return finished("multinomial", Multinomial.apply(weights, num_samples, replacement, source), out=out)

@@ -14,19 +14,18 @@ from ..layout import intern
 from ..random import Generator, default_generator
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .batching import Lot, aligned
 from .copy import contiguous, copy_into
 from .create import new
 from .fill import zeros_like
 from .part import ViewAsReal, zeros_of
+from .randomness import check_fill, drawn
 from .registry import public
 from .sampling import cases
 from .sampling import draw as sample
 from .written import Written
 
 __all__ = [
-    "DropoutMask", "bernoulli_into", "draw", "drawn", "drawn_for", "exponential_", "generator_for", "normal_",
-    "random_", "uniform_",
+    "DropoutMask", "bernoulli_into", "draw", "exponential_", "generator_for", "normal_", "random_", "uniform_",
 ]  # fmt: skip
 
 
@@ -39,50 +38,10 @@ def generator_for(op: str, generator: Any) -> Generator:
     return generator
 
 
-_drawing: list[Any] = []  # the levels of vmap whose batch is being drawn for
-
-
-def drawn_for(x: Tensor) -> Any:
-    """``x``, a new tensor to be filled, or a batch of such where a vmap draws for each sample."""
-    for level in grad_state.levels:
-        if level.randomness == "different":
-            x = level.batch_of(x)
-    return x
-
-
-def _check_randomness() -> None:
-    for level in grad_state.levels:
-        if level.randomness == "error":
-            raise RuntimeError(
-                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
-            )
-        if level.randomness == "different" and level not in _drawing:
-            raise RuntimeError(
-                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
-                "randomness. If this is necessary for your usage, please file an issue with functorch."
-            )
-
-
-def drawn(lot: Lot) -> Any:
-    """Numbers of its own for each sample, or the same for all."""
-    if lot.level.randomness == "same":
-        first = next(iter(lot.args))
-        rows = {n: lot.whole(n)[0] if n in lot.batched else lot[n] for n in lot.args}
-        row = lot.op.apply(*[rows[first].clone(), *[rows[n] for n in lot.args if n != first]])
-        return lot.overwritten(row.expand(lot.whole(first)._layout.shape)) if lot.into else row.expand(
-            (lot.size, *row._layout.shape))  # fmt: skip
-    _drawing.append(lot.level)
-    try:
-        return aligned(lot)
-    finally:
-        _drawing.remove(lot.level)
-
-
 def draw(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
     """Fill a tensor by a kernel in the order of its memory, as PyTorch does."""
     if grad_state.levels:
-        _check_randomness()
+        check_fill()
     order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
     memory = out._data if out._layout.contiguous else out._data.transpose(order)
     if memory.flags.c_contiguous:
