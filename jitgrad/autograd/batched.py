@@ -10,7 +10,7 @@ from typing import Any
 
 from ..layout import Layout
 from ..ops.batching import Lot, align, one_by_one, unbatched_target
-from ..ops.lifted import Level, Lifted, outermost
+from ..ops.lifted import Level, Lifted, outermost, relate
 from ..ops.randomness import check_parameters, drawn
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
@@ -26,6 +26,9 @@ class Batch(Level):
     def __init__(self, size: int, randomness: str = "error"):
         super().__init__()
         self.size, self.randomness = size, randomness
+        # What gives a tensor that all samples share a batch of its own when samples are written into it. None: that
+        # is an error. jacfwd sets it: its samples differ in tangents, and in what func.grad has expanded.
+        self.widen: Any = None
 
     def _new_layout(self, below: Layout) -> Layout:
         return Layout(below.numpy_dtype, tuple(below.shape[1:]), tuple(below.strides[1:]), below.device)
@@ -56,6 +59,10 @@ class Batched(Lifted):
 
     _level: Batch
     _physical: Tensor
+
+    def below(self) -> Any:
+        """All samples."""
+        return self._physical
 
     def map(self, function: Any) -> Any:
         """The same batch of what ``function`` makes of each sample; None where it gives nothing."""
@@ -129,6 +136,8 @@ class Batched(Lifted):
     @classmethod
     def elementwise(cls, level: Any, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once."""
+        if into and level.widen is not None and not lies(operands[0], level):
+            level.widen(operands[0], level)
         if into and not lies(operands[0], level):
             shape = list(operands[0].shape)
             raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}")
@@ -145,6 +154,8 @@ class Batched(Lifted):
     def structured(cls, level: Any, op: Any, args: tuple[Any, ...], into: bool) -> Any:
         """The op on all samples at once, by its rule."""
         given, found = {}, set()
+        if into and level.widen is not None and not lies(args[0], level):
+            level.widen(args[0], level)
         for name, value in zip(op.parameters, args, strict=True):
             if isinstance(value, (list, tuple)) and outermost(value) is not None and _any(value, level):
                 given[name] = [physical(v, level) for v in value]
@@ -162,10 +173,10 @@ class Batched(Lifted):
         outs = (op.batch or one_by_one)(lot)
         if into:
             return args[0]
-        if not isinstance(outs, tuple):
-            return batched(level, outs)
-        wrapped = [batched(level, o) for o in outs]
-        return type(outs)(*wrapped) if hasattr(outs, "_fields") else type(outs)(wrapped)
+        result = _lifted(level, outs)
+        if state.levels[-1] is not level:
+            relate(op, args[0], result)
+        return result
 
     @classmethod
     def gradients(cls, level: Any, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
@@ -213,6 +224,13 @@ def batched(level: Any, x: Tensor) -> Any:
     result = object.__new__(Batched)
     result._level, result._physical, result._layout = level, x, level.layout(x._layout)
     return result
+
+
+def _lifted(level: Any, outs: Any) -> Any:
+    if not isinstance(outs, tuple):
+        return batched(level, outs)
+    wrapped = [batched(level, o) for o in outs]
+    return type(outs)(*wrapped) if hasattr(outs, "_fields") else type(outs)(wrapped)
 
 
 def lies(x: Any, level: Level) -> bool:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..ops.arguments import check_result_cast
-from ..ops.lifted import Level, Lifted, outermost
+from ..ops.lifted import Level, Lifted, make_part, outermost, relate
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
-from .batched import batches_of, over_batches
+from .batched import Batched, batched, batches_of, over_batches, lies, physical
 from .grad_mode import enable_grad, state
 from .gradients import bottoms, fresh, gradients, requires_grad
-from .views import Place
+from .views import Laid, Place
 
-__all__ = ["Dual", "dual", "split"]
+__all__ = ["Dual", "dual", "split", "widen"]
 
 
 class Dual(Lifted):
@@ -29,6 +29,10 @@ class Dual(Lifted):
 
     _plain: Tensor
     _tangent: Tensor
+
+    def below(self) -> Any:
+        """The value."""
+        return self._plain
 
     def map(self, function: Any) -> Any:
         """The same dual with a linear ``function`` applied to value and tangent; None where it gives nothing."""
@@ -92,10 +96,10 @@ class Dual(Lifted):
         found = _linear(op, primals, tangents)
         if found is None:
             found = _twice(lambda given: reapply(op, given), primals, tangents)
-        if not isinstance(outs, tuple):
-            return dual(level, outs, found)
-        pairs = [dual(level, o, t) for o, t in zip(outs, found or [None] * len(outs), strict=True)]
-        return type(outs)(*pairs) if hasattr(outs, "_fields") else type(outs)(pairs)
+        result = _joined(level, outs, found)
+        if state.levels[-1] is not level:
+            relate(op, args[0], result)
+        return result
 
     @classmethod
     def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
@@ -140,6 +144,13 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
     result._level, result._plain, result._tangent = level, primal, tangent
     result._layout = level.layout(primal._layout)
     return result
+
+
+def _joined(level: Level, outs: Any, tangents: Any) -> Any:
+    if not isinstance(outs, tuple):
+        return dual(level, outs, tangents)
+    pairs = [dual(level, o, t) for o, t in zip(outs, tangents or [None] * len(outs), strict=True)]
+    return type(outs)(*pairs) if hasattr(outs, "_fields") else type(outs)(pairs)
 
 
 def split(x: Any, level: Level) -> tuple[Any, Any]:
@@ -265,7 +276,8 @@ def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     elif isinstance(target, Dual) and target._level is level and not _seen_elsewhere(old):
         target._tangent = tangent.clone()
     else:
-        _widen(old, missing)
+        for each in sorted(missing, key=lambda batch: -batch.number):
+            widen(old, each)
         old.copy_(tangent)
     return target
 
@@ -281,17 +293,53 @@ def _lacking(old: Any, new: Any) -> Any:
 
 
 def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
-    """Give ``target`` a tangent of zeros: a part of the tangent of what it is a view of."""
-    base = target._base
-    if base is None:
-        return _become(level, target, _rows(FUNCTIONS["zeros_like"](target.detach()), batches))
-    whole = _become(level, base, _rows(FUNCTIONS["zeros_like"](base.detach()), batches))
-    for view in _living_views(base):
-        if not isinstance(view, Lifted):
-            _become(level, view, Place(base, view)(whole))
-    if not isinstance(target, Dual):
-        _become(level, target, Place(base, target)(whole))
+    """Give ``target`` a tangent of zeros, and with it all that shows the same memory: parts of one."""
+    base = _base_of(level, target)
+    whole = _become(level, base, _rows(_zeros_laid(base), batches))
+    for view in (*_views_of(level, base), target):
+        if split(view, level)[1] is None:
+            part = _part(base, view, whole)
+            make_part(whole, part)
+            _become(level, view, part)
     return split(target, level)[1]
+
+
+def _base_of(level: Level, target: Any) -> Any:
+    """What ``target`` is a view of, lifted alike; ``target`` itself if it is no view."""
+    base = target._root if isinstance(target, Lifted) and target._root is not None else target._base
+    base = None if base is None else _under(level, base)
+    return base if base is not None and _alike(base, target) else target
+
+
+def _views_of(level: Level, base: Any) -> list[Any]:
+    """The views of ``base``, which is dual by now, that are lifted as it was."""
+    plain = base._plain if isinstance(base, Dual) and base._level is level else base
+    found = [view for r in getattr(plain, "_parts", None) or () if (view := r()) is not None]
+    views = [_under(level, view) for view in (*found, *_living_views(plain))]
+    return [v for v in views if _alike(v._plain if isinstance(v, Dual) and v._level is level else v, plain)]
+
+
+def _under(level: Level, x: Any) -> Any:
+    """What levels later than ``level`` have put something round."""
+    while isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
+        x = x.below()
+    return x
+
+
+def _alike(x: Any, y: Any) -> bool:
+    """Whether the same level, or none, has lifted both."""
+    x, y = (v._level if isinstance(v, Lifted) and v._level.open else None for v in (x, y))
+    return x is y
+
+
+def _part(base: Any, view: Any, whole: Any) -> Any:
+    """What lies in ``whole`` where ``view`` lies in ``base``."""
+    if isinstance(base, Dual):
+        view = view._plain if isinstance(view, Dual) and view._level is base._level else view
+        return _part(base._plain, view, whole)
+    if isinstance(base, Batched) and base._level.open:
+        return batched(base._level, _part(base._physical, view._physical, physical(whole, base._level)))
+    return Place(base, view)(whole)
 
 
 def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
@@ -302,6 +350,8 @@ def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     lifted: Any = tensor
     lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
     lifted._layout = level.layout(plain._layout)
+    if isinstance(plain, Lifted):
+        lifted._root, lifted._parts = plain._root, plain._parts
     return tangent
 
 
@@ -312,9 +362,35 @@ def _twin(tensor: Tensor) -> Tensor:
     return twin
 
 
-def _rows(x: Tensor, batches: Any) -> Tensor:
-    """``x`` with batches of its own, in memory of its own."""
-    return over_batches(x, batches).contiguous().clone() if batches else x
+def _zeros_laid(x: Any) -> Any:
+    """Zeros that lie in memory as ``x`` does."""
+    if isinstance(x, Lifted) and x._level.open:
+        zeros = _zeros_laid(x.below())
+        return batched(x._level, zeros) if isinstance(x, Batched) else zeros
+    zeros = FUNCTIONS["zeros_like"](x.detach())
+    return zeros if zeros._layout.strides == x._layout.strides else Laid.apply(zeros, x._layout)
+
+
+def _rows(x: Any, batches: Any) -> Any:
+    """``x`` with batches of its own, in memory of its own, each sample laid as before."""
+    batches = batches - batches_of(x)
+    if not batches:
+        return x
+    if isinstance(x, Batched) and x._level.open:
+        return batched(x._level, _rows(x._physical, batches))
+    strides = x._layout.strides
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    if order == list(range(len(order))):
+        rows = over_batches(x, batches).contiguous().clone()
+    else:
+        back = sorted(range(len(order)), key=order.__getitem__)
+        rows = over_batches(x.permute(order), batches).contiguous().clone().permute(back)
+    if rows._layout.strides != strides and x._layout.numel > 1:
+        raise NotImplementedError(
+            "forward mode inside vmap: an op in place writes samples of its own into memory with gaps that all samples "
+            "share; use an op that returns a new tensor"
+        )
+    return rows
 
 
 def _living_views(base: Tensor) -> list[Tensor]:
@@ -326,17 +402,23 @@ def _seen_elsewhere(tangent: Tensor) -> bool:
     return any(t._base is not None or _living_views(t) for t in bottoms(tangent))
 
 
-def _widen(tangent: Tensor, batches: Any) -> None:
-    """Give a tangent that all samples share, and all views of its memory, batches of their own."""
-    base = tangent if tangent._base is None else tangent._base
-    if isinstance(base, Lifted) or isinstance(tangent, Lifted) or not base._layout.contiguous:
-        raise NotImplementedError(
-            "forward mode inside vmap: an op in place writes samples of its own into a view of what all samples share; "
-            "use an op that returns a new tensor"
-        )
-    views = [(view, Place(base, view)) for view in {id(v): v for v in (*_living_views(base), tangent)}.values()]
-    whole = _rows(_twin(base), batches)
-    for tensor, found in [(view, place(whole)) for view, place in views if view is not base] + [(base, whole)]:
-        tensor.__dict__.clear()
-        tensor.__class__ = type(found)
-        tensor.__dict__.update(found.__dict__)
+def widen(x: Any, level: Any) -> None:
+    """Give a tensor that all samples share, and all that shows its memory, a batch of its own at ``level``."""
+    x = _under(level, x)
+    base = _base_of(level, x)
+    before = _twin(base)
+    whole = _rows(before, {level})
+    views = [v for v in {id(v): v for v in (*_views_of(level, base), x)}.values() if v is not base]
+    for view in views:
+        if not lies(view, level):
+            _replace(view, _part(before, view, whole))
+    _replace(base, whole)
+    for view in views:
+        make_part(base, view)
+
+
+def _replace(tensor: Any, other: Any) -> None:
+    """Make a tensor, the same object as before, what another is."""
+    tensor.__dict__.clear()
+    tensor.__class__ = type(other)
+    tensor.__dict__.update(other.__dict__)

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.dual import widen
+from ..autograd.grad_mode import state
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .transforms import jvp, picked, vjp, with_arguments
@@ -84,6 +86,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
             return func(*with_arguments(args, places, nest if isinstance(argnums, tuple) else (nest,)), **kwargs)
 
         def push(*units: Any) -> Any:
+            state.levels[-1].widen = widen  # this vmap's samples have one value in common
             found = jvp(chosen, tuple(values), units, has_aux=has_aux)
             return (found[1], found[2]) if has_aux else found[1]
 

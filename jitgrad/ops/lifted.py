@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..layout import Layout
 from ..tensor import Tensor
 
-__all__ = ["Level", "Lifted", "outermost"]
+__all__ = ["Level", "Lifted", "make_part", "outermost", "relate"]
 
 
 class Level:
@@ -59,6 +60,12 @@ class Lifted(Tensor):
     """Base of tensors that wrap others for a transform. What an op means on them, subclasses say."""
 
     _level: Any
+    _root: Any = None  # the tensor, lifted alike, whose memory this view shows: what ``_base`` is to plain tensors
+    _parts: Any = None  # weak references to such views
+
+    def below(self) -> Any:
+        """What carries the values: a lifted tensor of an earlier level, or a plain one."""
+        raise NotImplementedError
 
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
@@ -103,3 +110,30 @@ def outermost(values: Iterable[Any]) -> Any:
             if found is None or value._level.number > found._level.number:
                 found = value
     return found
+
+
+def relate(op: Any, x: Any, outs: Any) -> None:
+    """Let lifted results of a view op know what they are views of; a later level may give both a tangent."""
+    if not op.is_view or not isinstance(x, Lifted):
+        return
+    root, memory = x if x._root is None else x._root, _memory(x)
+    for out in outs if isinstance(outs, tuple) else (outs,):
+        if out is not x and _memory(out) is memory:
+            make_part(root, out)
+
+
+def make_part(root: Any, view: Any) -> None:
+    """Let ``view`` be known as one of ``root``, on each level that has lifted both."""
+    while isinstance(root, Lifted) and type(view) is type(root) and view._level is root._level:
+        if view._root is root or view is root:
+            return
+        view._root = root
+        root._parts = [*(r for r in root._parts or () if r() is not None), weakref.ref(view)]
+        root, view = root.below(), view.below()
+
+
+def _memory(x: Any) -> Any:
+    """The plain tensor whose memory ``x`` shows."""
+    while isinstance(x, Lifted) and x._level.open:
+        x = x.below()
+    return x if x._base is None else x._base
