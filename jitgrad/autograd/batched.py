@@ -16,6 +16,7 @@ from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
 from .grad_mode import state
+from .sample import Sample
 
 __all__ = ["Batch", "Batched", "batched", "batches_of", "lies", "over_batches", "physical"]
 
@@ -54,7 +55,7 @@ class Batch(Level):
         return vectorized(self, x)
 
 
-class Batched(Lifted):
+class Batched(Sample):
     """One of many samples, as the vmapped function sees it."""
 
     _level: Batch
@@ -87,11 +88,6 @@ class Batched(Lifted):
         """The samples outside the graph."""
         return batched(self._level, self._physical.detach())
 
-    @property  # type: ignore[misc]
-    def data(self) -> Tensor:
-        """The samples outside the graph."""
-        return self.detach()
-
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Not to be had inside a transform."""
         raise RuntimeError(
@@ -108,14 +104,14 @@ class Batched(Lifted):
         return batched(level, below.beside(rows) if isinstance(below, Lifted) else rows)
 
     @classmethod
-    def index(cls, level: Any, x: Tensor, indices: list[Any]) -> Any:
+    def taken_at(cls, level: Any, x: Tensor, indices: list[Any]) -> Any:
         """``x[indices]`` with an index of its own for each sample."""
         keys, dims, first = _keys(level, x, indices)
         out = physical(x, level)[keys]
         return batched(level, _moved(out, range(1, 1 + dims), range(1 + first, 1 + first + dims)))
 
     @classmethod
-    def index_put(cls, level: Any, x: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> None:
+    def put_at(cls, level: Any, x: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> None:
         """``x[indices] = values`` with an index of its own for each sample."""
         if not lies(x, level):
             raise unbatched_target("index_put")
@@ -139,6 +135,8 @@ class Batched(Lifted):
         if into and level.widen is not None and not lies(operands[0], level):
             level.widen(operands[0], level)
         if into and not lies(operands[0], level):
+            if operation.op.name not in ("add", "atan2"):
+                raise unbatched_target(operation.op.name)
             shape = list(operands[0].shape)
             raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}")
         tensors = [o for o in operands if isinstance(o, Tensor)]
@@ -276,6 +274,11 @@ def vectorized(level: Any, x: Any) -> Any:
 def _keys(level: Any, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], int, int]:
     """(keys into the wrapped tensor, dims that they give, where those stand in a sample's result)."""
     found = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if any(i.dtype.name == "bool" and lies(i, level) for _, i in found):
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+            "indexing with a boolean mask."
+        )
     tensors = align([(_below(i, level), lies(i, level)) for _, i in found])
     dims = max(i._layout.ndim for _, i in found)
     rows = FUNCTIONS["arange"](level.size).view(-1, *(1,) * dims)

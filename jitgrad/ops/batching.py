@@ -156,17 +156,21 @@ def onto_first(lot: Lot) -> Any:
     return lot.run(**dict(zip((first, *rest), others, strict=True)))
 
 
-_FAMILIES = {  # as errors call them
-    **dict.fromkeys(("copy_from", "mul", "div", "sub", "masked_fill"), "inplace arithmetic"),
-    **{n: f"{n}_" for n in ("index_fill", "index_put", "index_add", "scatter_add")},
-    "fill_with": "fill_", "bernoulli_fill_each": "inplace bernoulli",
+_TITLES = {  # what errors call ops that have another name here, or belong to a family
+    **dict.fromkeys(("copy_from", "mul", "div", "sub", "masked_fill_number", "masked_fill_tensor"),
+                    "inplace arithmetic"),
+    **dict.fromkeys(("index_fill_number", "index_fill_tensor"), "index_fill_"),
+    **dict.fromkeys(("scatter_source", "scatter_value"), "aten::scatter_"),
+    "index_put": "index_put_", "index_put_places": "index_put_", "index_add": "index_add_",
+    "scatter_add": "scatter_add_", "fill_number": "fill_", "fill_tensor": "fill_", "put_places": "aten::masked_scatter_",
+    "bernoulli_fill_each": "inplace bernoulli",
 }  # fmt: skip
 
 
 def unbatched_target(name: str) -> RuntimeError:
     """The error for writing a batch into a tensor that is none."""
     return RuntimeError(
-        f"vmap: {_FAMILIES.get(name, f'aten::{name}_')}(self, *extra_args) is not possible because there exists a "
+        f"vmap: {_TITLES.get(name, f'aten::{name}_')}(self, *extra_args) is not possible because there exists a "
         "Tensor `other` in extra_args that has more elements than `self`. This happened due to `other` being vmapped "
         "over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of this "
         "in-place operator. If said operator is being called inside the PyTorch framework, please file a bug report "

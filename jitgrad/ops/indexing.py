@@ -258,7 +258,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (lifted := outermost(indices)) is not None:
-            return lifted.index(lifted._level, result, indices)
+            return lifted.taken_at(lifted._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
 
@@ -317,7 +317,7 @@ def _assign(target: Tensor, value: Any) -> None:
 def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
     """``index_put_``, with the value's shape and dtype checked."""
     if grad_state.levels and (lifted := outermost(indices)) is not None:
-        lifted.index_put(lifted._level, x, indices, values, accumulate)
+        lifted.put_at(lifted._level, x, indices, values, accumulate)
         return x
     check_history(x, grad_state.enabled and (x._requires_grad or values._requires_grad))
     places, pattern = resolve(x, indices)

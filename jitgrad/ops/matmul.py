@@ -13,9 +13,9 @@ from ..kernels.launch import Kernel, launch
 from ..layout import Layout, intern
 from ..storage import empty_for, home_of
 from ..tensor import Tensor, wrap
-from .batching import Lot, align, rewritten
 from .copy import contiguous
 from .fold import fold, plain
+from .matmul_batched import over_added_product, over_product
 from .reduction import sum_values
 from .registry import FUNCTIONS
 from .sampling import draw
@@ -69,30 +69,6 @@ def _check_matrices(x: Layout, y: Layout) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})")
 
 
-def _mv_lot(lot: Lot, x: Tensor, vec: Tensor, *rest: Any) -> Tensor:
-    """Matrices times vectors, some of them batched."""
-    names = [n for n, v in lot.args.items() if v is x or v is vec][-2:]
-    if names[1] not in lot.batched:
-        return FUNCTIONS["matmul"](x, vec)
-    if names[0] not in lot.batched:
-        return FUNCTIONS["matmul"](vec, x.t())
-    return FUNCTIONS["matmul"](x, vec.unsqueeze(-1)).squeeze(-1)
-
-
-def _add_lot(lot: Lot) -> Tensor:
-    """beta * x + alpha * product, the product batched or not."""
-    x, left, right, beta, alpha = lot.args.values()
-    _, first, second = list(lot.args)[:3]
-    stacked = first in lot.batched or second in lot.batched
-    if lot.ndim(second) == 1 and stacked:
-        product = _mv_lot(lot, left, right)
-    else:
-        product = FUNCTIONS["matmul"](left, right)
-    added, product = align([(x, "x" in lot.batched), (product, stacked)])
-    product = _scaled(product, alpha)
-    return product if beta == 0 and stacked else product + _scaled(added, beta)
-
-
 class Mm(Structured):
     """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts.
 
@@ -100,7 +76,7 @@ class Mm(Structured):
     """
 
     linear = ("x", "mat2")
-    batch = rewritten(lambda lot, x, y: FUNCTIONS["matmul"](x, y))
+    batch = over_product("mm")
 
     def forward(x, mat2):
         a, b = x._layout, mat2._layout
@@ -145,7 +121,7 @@ class Mv(Structured):
     """
 
     linear = ("x", "vec")
-    batch = rewritten(_mv_lot)
+    batch = over_product("mv")
 
     def forward(x, vec):
         a, b = x._layout, vec._layout
@@ -185,7 +161,7 @@ class Dot(Structured):
     """Sum of the products of two vectors' elements; RuntimeError where sizes or dtypes differ."""
 
     linear = ("x", "tensor")
-    batch = rewritten(lambda lot, x, y: (x * y).sum(-1))
+    batch = over_product("dot")
 
     def forward(x, tensor):
         a, b = x._layout, tensor._layout
@@ -221,7 +197,7 @@ class Bmm(Structured):
     """
 
     linear = ("x", "mat2")
-    batch = rewritten(lambda lot, x, y: FUNCTIONS["matmul"](x, y))
+    batch = over_product("bmm")
 
     def forward(x, mat2):
         _check_stacks(x._layout, mat2._layout)
@@ -326,7 +302,7 @@ class Addmm(Structured):
     RuntimeError where sizes or dtypes differ.
     """
 
-    batch = _add_lot
+    batch = over_added_product("mm")
 
     def forward(x, mat1, mat2, beta=1, alpha=1):
         a, b = mat1._layout, mat2._layout
@@ -374,7 +350,7 @@ def _conj(number: Any) -> Any:
 class Addmv(Structured):
     """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
 
-    batch = _add_lot
+    batch = over_added_product("mv")
 
     def forward(x, mat, vec, beta=1, alpha=1):
         product = Mv.forward(mat, vec)
@@ -399,7 +375,7 @@ class Addmv(Structured):
 class Baddbmm(Structured):
     """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
 
-    batch = _add_lot
+    batch = over_added_product("bmm")
 
     def forward(x, batch1, batch2, beta=1, alpha=1):
         _check_stacks(batch1._layout, batch2._layout)

@@ -32,7 +32,11 @@ def into_out(op: str, result: Any, out: Any) -> Any:
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if grad_state.levels and outermost((result, out)) is not None:
+    if grad_state.levels and (lifted := outermost((result, out))) is not None:
+        if lifted._level.randomness:
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{op}.out; the fallback path doesn't work on out= or view ops."
+            )
         raise NotImplementedError(
             f"Trying to use forward AD with {op}_out that does not support it because it is an out= function"
         )

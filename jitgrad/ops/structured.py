@@ -49,7 +49,6 @@ class Structured:
     several: ClassVar[bool] = False  # forward returns a tuple
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see ops/batching.py
     is_view: ClassVar[bool] = False
-    random: ClassVar[bool] = False  # whether it draws: vmap's ``randomness`` has a word in it
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     together: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     fresh: ClassVar[bool] = True
