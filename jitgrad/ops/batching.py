@@ -117,10 +117,11 @@ def over_dims(*names: str, extra: int = 0) -> Rule:
 
 def _of_numbers(lot: Lot, first: str, names: Sequence[str]) -> Any:
     """Samples without dims, which count as vectors of one element."""
-    if getattr(lot.op, "is_view", False):
-        return one_by_one(lot)
     for name in names:
         _shifted(lot[name], 0)  # says what is out of range
+    if getattr(lot.op, "is_view", False):
+        shape = lot.run(**{first: lot[first].new_empty(())})._layout.shape
+        return lot[first].view(lot.size, *shape)
     changed = {name: 1 if isinstance(lot[name], int) else (1,) for name in names}
     outs = lot.run(**{first: lot[first].unsqueeze(1)}, **changed)
     flat = [o.reshape(lot.size) for o in (outs if isinstance(outs, tuple) else (outs,))]
@@ -162,7 +163,9 @@ _TITLES = {  # what errors call ops that have another name here, or belong to a 
     **dict.fromkeys(("index_fill_number", "index_fill_tensor"), "index_fill_"),
     **dict.fromkeys(("scatter_source", "scatter_value"), "aten::scatter_"),
     "index_put": "index_put_", "index_put_places": "index_put_", "index_add": "index_add_",
-    "scatter_add": "scatter_add_", "fill_number": "fill_", "fill_tensor": "fill_", "put_places": "aten::masked_scatter_",
+    **dict.fromkeys(("fill_number", "fill_tensor"), "fill_"),
+    **{f"clamp_{bound}": "aten::clamp_" for bound in ("low", "high", "number")},
+    "scatter_add": "scatter_add_", "put_places": "aten::masked_scatter_", "lerp_number": "aten::lerp_",
     "bernoulli_fill_each": "inplace bernoulli",
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from ..layout import Layout, cache, intern, layout_of, normalize_dim
 from ..storage import counter_of, empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_devices
-from .batching import over_dims
+from .batching import Lot, over_dims
 from .copy import cast, copy_into
 from .out import into_out
 from .part import Slice
@@ -85,11 +85,19 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
     return layout, parts
 
 
+def _cat_lot(lot: Lot) -> Tensor:
+    """Empty vectors among samples of other shapes count for nothing, as they do without a batch."""
+    tensors = lot["tensors"]
+    if any(t._layout.ndim != 2 for t in tensors):
+        lot.args["tensors"] = [t for t in tensors if t._layout.shape[1:] != (0,)]
+    return over_dims("dim")(lot)
+
+
 class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
     together = ("tensors",)
-    batch = over_dims("dim")
+    batch = _cat_lot
     name, function, method = "cat_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 

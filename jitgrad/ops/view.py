@@ -205,10 +205,19 @@ class Permute(View):
         return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
 
 
+def _transpose_lot(lot: Lot) -> Tensor:
+    """Samples without dims are handed back as they are."""
+    if lot.ndim("x"):
+        return over_dims("dim0", "dim1")(lot)
+    for name in ("dim0", "dim1"):
+        normalize_dim(lot[name], 0)
+    return lot["x"]
+
+
 class Transpose(View):
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 
-    batch = over_dims("dim0", "dim1")
+    batch = _transpose_lot
     aliases = ("swapaxes", "swapdims")
     samples = cases(lambda: (draw(2, 3, 4), 0, -1))
 
