@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from ..layout import Layout
 from ..ops.lifted import Lifted
 from ..ops.registry import FUNCTIONS
+from ..ops.strided import extent
 from ..tensor import Tensor
 
 __all__ = ["Sample"]
@@ -61,6 +62,13 @@ class Sample(Lifted):
                 f"torch.preserve_format or torch.contiguous_format (got {_FORMATS[name]})"
             )
         return FUNCTIONS["clone"](self, memory_format=memory_format)
+
+    def new_empty_strided(self, size: Any, stride: Any, **options: Any) -> Any:
+        """A tensor as ``empty_strided`` makes for each sample, one after another in memory."""
+        size, stride = tuple(size), tuple(stride)
+        room = extent(size, stride)
+        below = self._physical.new_empty_strided((self._level.size, *size), (room, *stride), **options)
+        return self._level.around(below)
 
     def is_nonzero(self) -> bool:
         """Not to be known for all samples at once."""

@@ -14,12 +14,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.grad_mode import state as grad_state
 from ..layout import broadcast_shapes, normalize_dim
 from ..tensor import Tensor
 from .registry import FUNCTIONS
 
 __all__ = [
-    "Lot", "Rule", "aligned", "flattened", "one_by_one", "onto_first", "over_dims", "over_losses", "rewritten", "sized",
+    "Lot", "Rule", "aligned", "flattened", "is_batch", "one_by_one", "onto_first", "over_dims", "over_losses",
+    "rewritten", "sized",
 ]  # fmt: skip
 
 Rule = Callable[["Lot"], Any]
@@ -168,6 +170,14 @@ _TITLES = {  # what errors call ops that have another name here, or belong to a 
     "scatter_add": "scatter_add_", "put_places": "aten::masked_scatter_", "lerp_number": "aten::lerp_",
     "bernoulli_fill_each": "inplace bernoulli",
 }  # fmt: skip
+
+
+def is_batch(*tensors: Any) -> bool:
+    """Whether a vmap hides a dim of one of the tensors."""
+    if not grad_state.levels:
+        return False
+    levels = [t.detach()._level for t in tensors if isinstance(t, Tensor)]  # without tangents
+    return any(level is not None and level.open for level in levels)
 
 
 def unbatched_target(name: str) -> RuntimeError:

@@ -9,6 +9,7 @@ from ..dtypes import TITLES
 from ..tensor import Tensor, method
 from .arguments import NUMBERS
 from .arithmetic import _WORDS, apply, published
+from .mask import check_one_shape
 from .out import into_out
 from .publish import OPERATIONS
 from .registry import FUNCTIONS, public
@@ -45,6 +46,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     the indices of its true elements, a tensor for each dimension.
     """
     if input is None and other is None:
+        check_one_shape("where", condition)
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
     result = apply("where", _condition(condition), input, other)
     return result if out is None else into_out("where", result, out)

@@ -242,6 +242,16 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
 public(empty_strided, method_too=False)
 
 
+def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None,
+                      device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """An uninitialised tensor as ``empty_strided`` makes; dtype and device are this tensor's."""
+    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self._layout.device)
+    return finished("new_empty_strided", made, requires_grad, like=self)
+
+
+public(new_empty_strided, function_too=False)
+
+
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor without dimensions; of the default dtype unless told otherwise."""
     return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -12,7 +12,7 @@ from ..kernels.launch import launch
 from ..layout import broadcast_shapes, intern
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .batching import Lot, align, one_by_one, onto_first
+from .batching import Lot, align, is_batch, one_by_one, onto_first
 from .copy import contiguous, copy_into
 from .create import convert_number
 from .fill import zeros_like
@@ -24,7 +24,7 @@ from .sampling import cases, draw
 from .structured import Structured
 from .written import Written, through_rows
 
-__all__ = ["indices_of", "true_places"]
+__all__ = ["check_one_shape", "indices_of", "true_places"]
 
 
 def _int64(*shape: int) -> Tensor:
@@ -32,14 +32,20 @@ def _int64(*shape: int) -> Tensor:
     return wrap(empty_for(layout), layout)
 
 
-def true_places(x: Tensor) -> Tensor:
-    """The places, counted row by row, of the elements that are not zero: int64, without history."""
-    if x._level is not None and x._level.open:
+def check_one_shape(op: str, x: Tensor) -> None:
+    """RuntimeError for a batch of which each sample would have a result of another shape."""
+    if is_batch(x):
         raise RuntimeError(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
-            "aten::nonzero. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+            f"aten::{op}. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
         )
-    flat = contiguous(x.detach())._data.reshape(-1)
+
+
+def true_places(x: Tensor) -> Tensor:
+    """The places, counted row by row, of the elements that are not zero: int64, without history."""
+    x = x.detach()
+    check_one_shape("nonzero", x)
+    flat = contiguous(x)._data.reshape(-1)
     count = np.empty(1, np.int64)
     launch(kernels.count_true, flat, count)
     places = _int64(int(count[0]))
@@ -227,6 +233,12 @@ class PutPlaces(Written):
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where ``mask`` is true, as a vector; the two broadcast."""
     _check_mask("masked_select", mask)
+    if is_batch(mask):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
+            "each batch this would return a differently shaped Tensor. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
     return MaskedSelect.apply(input.expand(shape), true_places(mask.detach().expand(shape)))
 

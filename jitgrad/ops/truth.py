@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import TITLES
 from ..kernels import extrema as kernels
 from ..tensor import Tensor
-from .batching import over_dims
+from .batching import is_batch, over_dims
 from .fold import fold, plain
 from .registry import FUNCTIONS, numpy_names, public
 from .sampling import cases, draw
@@ -95,12 +95,19 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:  # fmt: skip
     """Whether all elements are close; see ``isclose``."""
+    if is_batch(input, other):
+        raise RuntimeError(
+            "vmap over torch.allclose isn't supported yet. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     return bool(all(isclose(input, other, rtol, atol, equal_nan)).item())
 
 
 @public
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements; NaN equals nothing."""
+    if is_batch(input, other):
+        raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
     if input._layout.shape != other._layout.shape:
         return False
     same: Any = plain(input) == plain(other)

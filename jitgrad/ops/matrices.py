@@ -1,0 +1,107 @@
+"""The trace of a matrix, and the cross product of vectors of three elements."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..dtypes import TITLES
+from ..layout import broadcast_shapes, normalize_dim
+from ..tensor import Tensor
+from .batching import aligned, rewritten
+from .fold import fold, plain
+from .out import takes_out
+from .part import Diagonal, Embedded
+from .reduction import sum_values
+from .registry import FUNCTIONS, public
+from .sampling import cases, draw
+from .structured import Structured
+
+__all__ = ["Cross", "Trace"]
+
+
+class Trace(Structured):
+    """Sum of the diagonal of a matrix; int64 for whole numbers. RuntimeError for what is no matrix."""
+
+    linear = ("x",)
+    batch = rewritten(lambda lot, x: _trace_of_each(x))
+    samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4).t(),))
+
+    def forward(x):
+        _check_matrix(x._layout.ndim)
+        if x._layout.dtype.category == 0:
+            raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+        diagonal = Diagonal.forward(x, 0, 0, 1)
+        return sum_values(diagonal, fold(diagonal._layout, 0), None)
+
+    def grad_x(g, x_layout):
+        rows = min(x_layout.shape)
+        return Embedded.apply(g.expand(rows), x_layout, Diagonal, (0, 0, 1))
+
+
+def _check_matrix(ndim: int) -> None:
+    if ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {ndim}")
+
+
+def _trace_of_each(x: Tensor) -> Tensor:
+    _check_matrix(x._layout.ndim - 1)
+    return x.diagonal(0, 1, 2).sum(-1)
+
+
+class Cross(Structured):
+    """Cross products of the vectors along the last dim, which has three elements; the two are of one shape."""
+
+    linear = ("x", "y")
+    batch = aligned
+    name, grad_name, function, method = "cross_last", "LinalgCrossBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1)))
+
+    def forward(x, y):
+        x, y = plain(x), plain(y)
+        return _turned(x, 1) * _turned(y, 2) - _turned(x, 2) * _turned(y, 1)
+
+    def grad_x(g, y):
+        return Cross.apply(y.conj(), g)
+
+    def grad_y(g, x):
+        return Cross.apply(g, x.conj())
+
+
+def _turned(x: Tensor, k: int) -> Tensor:
+    """The elements of the last dim, beginning with the ``k``-th."""
+    return FUNCTIONS["cat"]([x[..., k:], x[..., :k]], -1)
+
+
+def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross products of the vectors along ``dim``, of size 3; the two broadcast.
+
+    RuntimeError where sizes or dtypes do not fit.
+    """
+    if input._layout.ndim != other._layout.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    d = normalize_dim(dim, input._layout.ndim)
+    a, b = input._layout.shape[d], other._layout.shape[d]
+    if a != 3 or b != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"expected scalar type {TITLES[input.dtype.name]} but found {TITLES[other.dtype.name]}")
+    shape = broadcast_shapes(input._layout.shape, other._layout.shape)
+    x, y = input.expand(shape).movedim(d, -1), other.expand(shape).movedim(d, -1)
+    return Cross.apply(x, y).movedim(-1, d)
+
+
+@public
+@takes_out
+def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
+    """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
+    if dim is not None:
+        return _cross(input, other, dim=dim)
+    warnings.warn(
+        "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+        "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
+        "future release.", UserWarning, stacklevel=3,
+    )  # fmt: skip
+    if 3 not in input._layout.shape:
+        raise RuntimeError("no dimension of size 3 in input")
+    return _cross(input, other, dim=input._layout.shape.index(3))
