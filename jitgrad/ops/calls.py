@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from ..autograd.node import FREED, Node, edge_of, modified, next_sequence_number, witness, witnesses
+from ..autograd.node import Node
 from ..autograd.saved import show_saved
 from ..kernels.declaration import Elementwise
 from ..kernels.emit import Argument
 from ..layout import Layout
-from ..storage import counter_of
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
+from .node_text import backward_of, node_type_for, recorder_of
 from .plan import Plan, plan_elementwise
 from .registry import FUNCTIONS
 
@@ -48,34 +46,43 @@ class Wanted:
     """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
 
     __slots__ = (
-        "call", "direct", "handed", "names", "passed", "place", "plans", "record", "rules", "saves", "scalar_names",
+        "call", "computes", "names", "record", "rules", "saves", "scalar_names", "vjp",
     )  # fmt: skip
 
     def __init__(self, call: Call, wants: tuple[bool, ...], node_type: type[Node]):
         op, self.call = call.op, call
         self.names = [n for n, w in zip(array_names(call), wants, strict=True) if w and n in op.grads]
         self.rules = [op.grads[n] for n in self.names]
-        self.passed = all(rule.passes_gradient for rule in self.rules)
         used = {p for rule in self.rules for p in rule.parameters}
         show_saved(node_type, *_shown(call))
         self.saves = [n for n in (*array_names(call), "out") if n in used]
         made: Any = node_type
-        made = _for_operands(made, len(call.inputs)) if self.saves else made
-        self.record: Callable[..., Any] = _recorder(tuple(array_names(call)), tuple(self.saves))(made, self)
+        made = node_type_for(made, len(call.inputs)) if self.saves else made
+        self.record: Callable[..., Any] = recorder_of(tuple(array_names(call)), tuple(self.saves))(made, self)
         self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
-        # Whether gradients fit their inputs as the kernel writes them: no sum over broadcast dims.
-        operands = zip(array_names(call), call.inputs, strict=True)
-        device = call.forward.layouts[0].device
-        self.direct = all(x.shape == call.shape and x.device == device for n, x in operands if n in self.names)
-        # Whether they are the incoming gradient itself, as in a sum of equal shapes and dtypes.
-        dtype = call.forward.layouts[0].dtype
-        self.handed = self.passed and self.direct and all(x.dtype is dtype for x in call.inputs)
-        every = array_names(call)
-        self.place = tuple(self.names.index(n) if n in self.names else -1 for n in every)
-        self.plans: dict[Layout, Plan] = {}
+        self.computes: dict[Layout, Callable[..., Any]] = {}
+        self.vjp: Callable[..., Any] = self._backward()
 
-    def plan(self, g: Layout, saved: list[Layout]) -> Plan:
-        """Return the backward kernel's plan for an incoming gradient of layout ``g``."""
+    def _backward(self) -> Callable[..., Any]:
+        """``vjp(node, g)`` for the nodes of this pattern."""
+        call = self.call
+        every, result = array_names(call), call.forward.layouts[0]
+        passed = all(rule.passes_gradient for rule in self.rules)
+        # Whether gradients fit their inputs as they come: no sum over broadcast dims. A kernel writes any dtype.
+        fits = all(
+            x.shape == call.shape and x.device == result.device and not (passed and x.dtype is not result.dtype)
+            for n, x in zip(every, call.inputs, strict=True) if n in self.names
+        )  # fmt: skip
+        place = tuple([self.names.index(n) if n in self.names else -1 for n in every])
+        form = ("passed" if passed else "kernel") + ("" if fits else " shaped")
+        return backward_of(form, place, len(self.saves), tuple(self.scalar_names))(self)
+
+    def plan(self, g: Layout, saved: tuple[Tensor, ...]) -> Callable[..., Any]:
+        """Plan the backward kernel for an incoming gradient of layout ``g``; return what launches it."""
+        found = self.computes[g] = self._plan(g, [s._layout for s in saved]).compute
+        return found
+
+    def _plan(self, g: Layout, saved: list[Layout]) -> Plan:
         call = self.call
         arrays = ["g", *self.saves]
         others = [a for a in call.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
@@ -88,89 +95,6 @@ class Wanted:
             [x.numpy_dtype if x.shape == call.shape else call.dtype for x in map(inputs.__getitem__, self.names)],
             conjugate=conjugate,
         )  # fmt: skip
-
-
-_EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None"
-
-
-def _edges(operands: tuple[str, ...], saving: bool) -> str:
-    """The lines that set a node's edges.
-
-    An attribute each where something is saved: of two containers that lead from node to node, Python's collector
-    takes three times as long for a deep graph as of one (6.5 and 2.5 us an op in a chain of 400,000).
-    """
-    found = [_EDGE.format(n) for n in operands]
-    if not saving:
-        return f"        node.edges = ({', '.join(found)},)\n"
-    return "".join(f"        node.edge{k} = {edge}\n" for k, edge in enumerate(found))
-
-
-# Nothing was written to, mostly: then nodes share one tuple of zeros, an object less for the collector to visit.
-_KEEP = """\
-        node.saved = ({saved})
-        {numbers} = {versions}
-        node.versions = ({numbers}) if {any} else zeros
-"""
-_RECORDER = """\
-def make(node_type, wanted):
-    def record(out, {parameters}):
-        node = new(node_type)
-        node.wanted = wanted
-{keep}{edges}        node.sequence_number = next_sequence_number()
-        if out._base is None:
-            out._edge, out._requires_grad = (node, 0), True
-        else:
-            out._rebase((node, 0))
-        if witnesses: witness(node)
-        return node
-    return record
-"""
-
-
-@functools.cache
-def _recorder(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
-    """Return a maker of ``record(out, *operands)``, which makes the node of a result.
-
-    Written out as text, like a namedtuple's methods: it runs for every recorded op.
-    """
-    numbers = [f"version{k}" for k in range(len(saves))]
-    keep = _KEEP.format(
-        saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
-        numbers="".join(f"{n}, " for n in numbers),
-        versions="".join(f"{n}._counter[0], " for n in saves),
-        any=" or ".join(numbers),
-    )
-    text = _RECORDER.format(
-        parameters=", ".join(operands),
-        keep=keep if saves else "",
-        edges=_edges(operands, bool(saves)),
-    )
-    scope: dict[str, Any] = {"_alias": _alias, "edge_of": edge_of, "new": object.__new__}
-    scope |= {"next_sequence_number": next_sequence_number, "witnesses": witnesses, "witness": witness}
-    scope |= {"__name__": __name__, "zeros": (0,) * len(saves)}
-    exec(text, scope)
-    return scope["make"]
-
-
-@functools.cache
-def _for_operands(node_type: Any, count: int) -> Any:
-    """The class of an op's nodes with ``count`` edges, which reads them as one tuple."""
-    names = [f"edge{k}" for k in range(count)]
-    read: Any = attrgetter(*names) if count > 1 else lambda node: (node.edge0,)
-
-    def write(node: Any, edges: Any) -> None:
-        for name, edge in zip(names, edges, strict=True):
-            setattr(node, name, edge)
-
-    body = {"edges": property(read, write), "__doc__": node_type.__doc__, "__module__": node_type.__module__}
-    return type(node_type.__name__, (node_type,), body)
-
-
-def _alias(out: Tensor) -> Tensor:
-    """The result outside the graph: a node must not hold its own output."""
-    alias = wrap(out._data, out._layout)
-    alias._counter = counter_of(out)
-    return alias
 
 
 def array_names(call: Call) -> list[str]:
@@ -218,31 +142,7 @@ class ElementwiseNode(Node):
 
     def vjp(self, g: Any) -> Any:
         """Run the backward kernel, all wanted gradients in one loop."""
-        saved, wanted = self.saved, self.wanted
-        if saved is None:
-            raise RuntimeError(FREED)
-        for tensor, version in zip(saved, self.versions):
-            if tensor._counter[0] != version:
-                raise RuntimeError(modified(tensor, version, self))
-        if wanted.handed:
-            if len(wanted.names) == len(wanted.place):
-                return [g] * len(wanted.place)
-            return [g if k >= 0 else None for k in wanted.place]
-        if wanted.passed:
-            return self._shaped([g] * len(wanted.names))
-        plan = wanted.plans.get(g._layout)
-        if plan is None:
-            plan = wanted.plans[g._layout] = wanted.plan(g._layout, [s._layout for s in saved])
-        if wanted.scalar_names:
-            results = plan.compute(g, *saved, *[self.scalars[n] for n in wanted.scalar_names])
-        else:
-            results = plan.compute(g, *saved)
-        if not wanted.direct:
-            return self._shaped(results if len(wanted.names) > 1 else (results,))
-        if len(wanted.names) == 1:
-            return [results if k == 0 else None for k in wanted.place]
-        return results if len(wanted.names) == len(wanted.place) else [results[k] if k >= 0 else None
-                                                                        for k in wanted.place]  # fmt: skip
+        return self.wanted.vjp(self, g)
 
     def release(self) -> None:
         """Drop what was saved; PyTorch saves the number of a product or quotient as a tensor, too."""
@@ -289,13 +189,13 @@ class ElementwiseNode(Node):
                 grad = FUNCTIONS["full_like"](g, grad)
             grad = grad.conj() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
-        return self._shaped(results)
+        return self.shaped(results)
 
     def _input_layout(self, name: str) -> Layout:
         call = self.wanted.call
         return call.inputs[array_names(call).index(name)]
 
-    def _shaped(self, grads: Any) -> tuple[Any, ...]:
+    def shaped(self, grads: Any) -> tuple[Any, ...]:
         """Sum gradients to their inputs' shapes and put them in the order of the edges."""
         found = dict(zip(self.wanted.names, grads, strict=True))
         results = []
