@@ -43,6 +43,8 @@ class Tensor:
     _base: Any = None  # the tensor whose memory a view shows
     _views: list[Any] | None = None  # weak references to the views of this memory
     _view_kind = ""  # "multi": one of several outputs; "custom": by a Function; "no_grad", "inference"
+    # Of a view made while nothing was recorded, whose base requires grad: its version then. No gradient passes it.
+    _unrecorded: int | None = None
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _level: Any = None  # of the transform that made it, if it is lifted; see ops/lifted.py
@@ -130,7 +132,12 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """The node of the op that made this tensor; None for leaves."""
+        """The node of the op that made this tensor; None for leaves.
+
+        RuntimeError for a view made under ``no_grad`` whose memory was written to since.
+        """
+        if self._edge is None and self._unrecorded is not None:
+            self._unreachable()
         return self._edge[0] if self._edge is not None else None
 
     @property
@@ -171,6 +178,9 @@ class Tensor:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if value:
             check_requires_grad(self)
+        if self._unrecorded is not None:  # says what its base says, or becomes a variable of its own
+            self._unrecorded = None if value else self._unrecorded
+            return
         self._requires_grad = bool(value)
 
     @requires_grad.deleter
@@ -274,6 +284,10 @@ class Tensor:
 
     def _rebase(self, edge: Any, before: Any = None) -> None:
         """Become output ``edge`` of the graph after a write in place; see autograd/views.py."""
+        raise NotImplementedError
+
+    def _unreachable(self) -> None:
+        """Refuse a view made while nothing was recorded if its memory was written to since; see ops/view_errors.py."""
         raise NotImplementedError
 
     def _attached(self, edge: Any) -> Tensor:

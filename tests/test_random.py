@@ -139,3 +139,8 @@ def test_errors(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_what_is_drawn_was_not_written_to():
+    drawn = [torch.rand(2), torch.randn(2), torch.randint(3, (2,)), torch.randperm(3), torch.rand_like(torch.ones(2))]
+    assert [x._version for x in drawn] == [0] * 5 and torch.rand(2).mul_(2)._version == 1

@@ -14,7 +14,7 @@ from .batched import Batch, batched, physical
 from .grad_mode import state
 from .gradients import gradients as gradients_of
 from .graph import GradientEdge
-from .node import Edge, edge_of
+from .node import Edge, Node, edge_of
 
 __all__ = ["backward", "grad"]
 
@@ -141,6 +141,8 @@ def _input_edge(tensor: Any) -> Edge:
     if not isinstance(tensor, Tensor):
         raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
     edge = edge_of(tensor)
+    if edge is None and tensor.requires_grad:  # a view made under no_grad: nothing leads to it
+        return (Node(), 0)
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return edge

@@ -210,7 +210,8 @@ def _delegated(name: str) -> property:
 
 
 Batched._data = property(_refuse)
-for _name in ("_counter", "_requires_grad", "_edge", "_grad", "_view_kind", "_leaf_edge", "_leaf_hooks"):
+for _name in ("_counter", "_requires_grad", "_edge", "_grad", "_view_kind", "_leaf_edge", "_leaf_hooks",
+              "_unrecorded"):  # fmt: skip
     setattr(Batched, _name, _delegated(_name))
 Batched.__name__ = Batched.__qualname__ = "Tensor"
 

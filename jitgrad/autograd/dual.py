@@ -16,7 +16,7 @@ from ..ops.lifted import Level, Lifted, make_part, outermost, relate
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
-from .batched import Batched, batched, batches_of, over_batches, lies, physical
+from .batched import Batched, batched, batches_of, lies, over_batches, physical
 from .grad_mode import enable_grad, state
 from .gradients import bottoms, fresh, gradients, requires_grad
 from .views import Laid, Place
@@ -126,7 +126,7 @@ def _delegated(name: str) -> property:
 
 
 for _name in ("_data", "_counter", "_requires_grad", "_edge", "_grad", "_base", "_views", "_view_kind", "_leaf_edge",
-              "_leaf_hooks"):  # fmt: skip
+              "_leaf_hooks", "_unrecorded"):  # fmt: skip
     setattr(Dual, _name, _delegated(_name))
 Dual.__name__ = Dual.__qualname__ = "Tensor"
 

@@ -6,8 +6,10 @@ AccumulateGrad runs as soon as its last contribution has arrived. Nothing recurs
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from operator import attrgetter
@@ -16,7 +18,9 @@ from typing import Any
 from ..ops.accumulate import accumulated, add_into, add_new, first_grad, own_copy
 from ..tensor import Tensor
 from .grad_mode import state as grad_state
-from .node import AccumulateGrad, Edge, LeafHooks, Node
+from .node import AccumulateGrad, Edge, LeafHooks, Node, renumbered
+from .saved import set_hooks
+from .saved import thread as saving
 from .tensor_hooks import call_after_hooks, call_node_hooks, call_tensor_hooks
 
 __all__ = ["current_task", "observers", "queue_callback", "run"]
@@ -61,7 +65,7 @@ def run(
 
 
 def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
-    before, outer = grad_state.enabled, _thread.task
+    before, outer, packing = grad_state.enabled, _thread.task, [*saving.hooks]
     grad_state.enabled = task.create and not grad_state.inference
     _thread.task = task
     _thread.depth += 1
@@ -71,21 +75,26 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
             callback()
     finally:
         grad_state.enabled = before
+        if saving.hooks != packing:
+            set_hooks(packing)  # what a hook or a node has entered or left without need ends here
         _thread.task = outer
         _thread.depth -= 1
 
 
 def _run_on_new_thread(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
     """Run with the modes of this thread on another, whose stack is empty, and wait for it."""
-    modes, done = dict(vars(grad_state)), Future[None]()
+    modes, packing, done = dict(vars(grad_state)), [*saving.hooks], Future[None]()
 
     def work() -> None:
         vars(grad_state).update(modes)
+        set_hooks(packing)
         try:
             _run_here(task, roots, gradients)
             done.set_result(None)
         except BaseException as error:
             done.set_exception(error)
+        finally:
+            set_hooks([])
 
     threading.Thread(target=work).start()
     done.result()
@@ -126,6 +135,27 @@ def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradien
     return [by_edge.get(k) for k in range(len(node.edges))]
 
 
+def _by_need(nodes: list[Node]) -> list[Node]:
+    """Nodes in an order in which each comes after all that give it gradients, of those that could be next the largest
+    number first: for numbers that users have changed.
+    """
+    missing: Counter[Node] = Counter(e[0] for n in nodes for e in n.edges if e is not None)
+    turn = itertools.count()
+    ready = [(-n.sequence_number, next(turn), n) for n in nodes if not missing[n]]
+    heapq.heapify(ready)
+    order: list[Node] = []
+    while ready:
+        node = heapq.heappop(ready)[2]
+        order.append(node)
+        for edge in node.edges:
+            if edge is None or type(edge[0]) is AccumulateGrad:
+                continue
+            missing[edge[0]] -= 1
+            if not missing[edge[0]]:
+                heapq.heappush(ready, (-edge[0].sequence_number, next(turn), edge[0]))
+    return order
+
+
 class Task:
     """One run of the engine: gradients that wait for their node, and which of them are owned."""
 
@@ -145,7 +175,10 @@ class Task:
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         nodes = self.reach(root[0] for root in roots)
-        nodes.sort(key=_by_number, reverse=True)
+        if renumbered:
+            nodes = _by_need(nodes)
+        else:
+            nodes.sort(key=_by_number, reverse=True)
         if self.wanted is not None:
             nodes = self.restrict(nodes, roots)
         for root, gradient in zip(roots, gradients, strict=True):
@@ -376,7 +409,9 @@ class Task:
             (grad,), fresh = call_node_hooks(node.pre_hooks, (grad,)), False
         if grad is not None and variable._requires_grad:  # no longer, perhaps
             with _leaf_lock:  # two threads may end in one leaf
+                taken = variable._grad is None
                 self.accumulate_into(variable, grad, fresh)
+                grad = variable._grad if taken else grad
             if hooks is not None and hooks.after:
                 call_after_hooks(hooks.after, variable)
         if node.post_hooks:

@@ -81,7 +81,9 @@ def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict
 
 
 def _filled(value: Any, tangent: Any) -> Any:
-    return FUNCTIONS["zeros_like"](value) if tangent is None and isinstance(value, Tensor) else tangent
+    if tangent is None and isinstance(value, Tensor) and value._layout.dtype.category >= 2:
+        return FUNCTIONS["zeros_like"](value)
+    return tangent
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

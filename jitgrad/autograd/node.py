@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number",
-    "short_name", "witness", "witnesses",
+    "renew_leaf", "renumbered", "short_name", "witness", "witnesses",
 ]  # fmt: skip
 
 Edge = tuple["Node", int]
 next_sequence_number = itertools.count().__next__
+# Nodes whose numbers users have changed, weakly: while there are any, the engine asks who needs whom.
+renumbered: list[weakref.ref[Node]] = []
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -130,8 +132,9 @@ class Node:
         return self.sequence_number
 
     def _set_sequence_nr(self, number: int) -> None:
-        """Change the number; it must stay larger than those of the nodes that gradients go to."""
+        """Change the number: of nodes that could run next, the engine takes that with the largest."""
         self.sequence_number = number
+        renumbered.append(weakref.ref(self, renumbered.remove))
 
     def __call__(self, *grads: Tensor | None) -> Any:
         """Return the gradients of the inputs (of a single one: that), given those of the outputs.
@@ -278,11 +281,21 @@ def edge_of(tensor: Tensor) -> Edge | None:
         return None
     if tensor._leaf_edge is not None:
         return tensor._leaf_edge
+    if tensor._unrecorded is not None:
+        tensor._unreachable()
+        return None
     edge = (AccumulateGrad(tensor), 0)
     if tensor._leaf_hooks is None:
         tensor._leaf_edge = edge
         return edge
     return _edge_of_hooked(tensor, edge)
+
+
+def renew_leaf(leaf: Tensor) -> None:
+    """Let a leaf have another node from now on: it has other memory than what was used so far."""
+    leaf._leaf_edge = None
+    if leaf._leaf_hooks is not None:
+        leaf._leaf_hooks.node = None
 
 
 def leaf_hooks(leaf: Tensor) -> LeafHooks:

@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from .grad_mode import no_grad
 from .node import FREED, Node, edge_of, modified, witnesses
 
-__all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "show_saved"]
+__all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "set_hooks", "show_saved"]
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -53,24 +53,28 @@ _users = 0  # pairs of hooks in force in all threads: while there are any, new n
 
 def push_hooks(hooks: Hooks) -> None:
     """Pack what nodes of this thread save from now on."""
-    global _users
     if thread.disabled is not None:
         raise RuntimeError(thread.disabled)
-    thread.hooks.append(hooks)
-    with _lock:
-        _users += 1
-        if _users == 1:
-            witnesses.insert(0, _pack_all)
+    set_hooks([*thread.hooks, hooks])
 
 
 def pop_hooks() -> None:
     """End what the last ``push_hooks`` began."""
+    if not thread.hooks:
+        raise RuntimeError("saved_tensors_hooks was left more often than entered")
+    set_hooks(thread.hooks[:-1])
+
+
+def set_hooks(hooks: list[Hooks]) -> None:
+    """Have these hooks in force in this thread, the last one inside of the others."""
     global _users
-    thread.hooks.pop()
     with _lock:
-        _users -= 1
-        if not _users:
+        before, _users = _users, _users + len(hooks) - len(thread.hooks)
+        if _users and not before:
+            witnesses.insert(0, _pack_all)
+        elif before and not _users:
             witnesses.remove(_pack_all)
+    thread.hooks = hooks
 
 
 def _pack_all(node: Node) -> None:

@@ -60,8 +60,9 @@ def _registered(self: Tensor) -> Any:
 
 
 def _replace(self: Tensor, hooks: Any) -> None:
-    """Have these hooks instead; on a tensor that requires no grad they would never be called."""
+    """Have these hooks instead; on a tensor that requires no grad they wait until it does."""
     if not self._requires_grad:
+        leaf_hooks(self).before = OrderedDict() if hooks is None else hooks
         return
     for number in list(_registered(self) or ()):
         _registered(self).pop(number)

@@ -152,9 +152,13 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _print(self: Tensor) -> str:
-    edge = self._edge
+    try:
+        node = self.grad_fn
+        name = type(node).__name__ if node is not None else None
+    except RuntimeError:  # a view made under no_grad, and written to since
+        name = "Invalid"
     return formatting.tensor_repr(
-        on_host(self), requires_grad=self._requires_grad, grad_fn_name=type(edge[0]).__name__ if edge else None,
+        on_host(self), requires_grad=self._requires_grad, grad_fn_name=name,
         device=str(self._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 

@@ -7,12 +7,13 @@ and the indices are folded into places in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.saved import SavedTensor
 from ..dtypes import TITLES, bool_, int64
 from ..kernels import indexing as kernels
 from ..kernels.launch import launch
@@ -147,6 +148,33 @@ class IndexPut(Written):
     def grad_values(g, places, pattern, values_layout):
         return FUNCTIONS["sum_to_size"](Index.apply(g, places, pattern), values_layout.shape)
 
+
+def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]:
+    """None for each dim before the last indexed one that is not, else what ``of_place`` makes of (stride, size)."""
+    pattern = node.known[node.recipe.known.index("pattern")]
+    found: list[Any] = [None] * (max(pattern.dims) + 1)
+    stride = 1
+    for dim in reversed(pattern.dims):
+        found[dim] = of_place(stride, pattern.sizes[dim])
+        stride *= pattern.sizes[dim]
+    return tuple(found)
+
+
+def _saved_indices(node: Any) -> tuple[Any, ...]:
+    """The indices that a node's places stand for, counted from the front and in the shape that they have together."""
+    places = node._saved_places.reshape(node.known[node.recipe.known.index("pattern")].found)
+    return _by_index(node, lambda stride, size: (places // stride) % size)
+
+
+def _raw_saved_indices(node: Any) -> tuple[SavedTensor, ...]:
+    """The same, for hooks: indices of several dims are kept as one tensor."""
+    place, none = node._raw_saved_places, SavedTensor(node, None)
+    return tuple([none if p is None else p for p in _by_index(node, lambda stride, size: place)])
+
+
+for _op in (Index, IndexPut):
+    _op.node_type._saved_indices = property(_saved_indices)  # type: ignore[attr-defined]
+    _op.node_type._raw_saved_indices = property(_raw_saved_indices)  # type: ignore[attr-defined]
 
 
 def _put_sample(accumulate: bool, *indices: Any) -> tuple[Any, ...]:

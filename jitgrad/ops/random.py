@@ -10,10 +10,12 @@ import numpy as np
 
 from .. import dtypes
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import is_inference
 from ..dtypes import TITLES
 from ..kernels import random as kernels
 from ..kernels.launch import launch
 from ..random import default_generator
+from ..storage import UNWRITTEN
 from ..tensor import Tensor, wrap
 from .batching import Lot
 from .copy import contiguous
@@ -45,6 +47,13 @@ def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
     return like_each(input, lambda x: uninitialised_like(op, x, dtype, device))
 
 
+def _made(x: Tensor) -> Tensor:
+    """A tensor that was filled as it was made: nobody has written to it yet."""
+    if not is_inference(x):
+        x._counter = UNWRITTEN
+    return x
+
+
 def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
     """Declare jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
 
@@ -56,12 +65,13 @@ def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
         _check_size(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        return finished(name, fill(drawn_for(new(chosen, shape, device)), generator=generator), requires_grad, out)
+        made = _made(fill(drawn_for(new(chosen, shape, device)), generator=generator))
+        return finished(name, made, requires_grad, out)
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
         made = _like(f"{name}_like", input, dtype, device)
-        return finished(name, fill(made, generator=generator), requires_grad)
+        return finished(name, _made(fill(made, generator=generator)), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
@@ -104,7 +114,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     _check_size(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     result = random_(drawn_for(new(chosen, shape, device)), low, high, generator=generator)
-    return finished("randint", result, requires_grad, out)
+    return finished("randint", _made(result), requires_grad, out)
 
 
 def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None,
@@ -113,7 +123,7 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
     low, high, _ = _integer_bounds("randint_like", args, named, 0)
     made = _like("randint_like", input, dtype, device)
-    return finished("randint_like", random_(made, low, high, generator=generator), requires_grad)
+    return finished("randint_like", _made(random_(made, low, high, generator=generator)), requires_grad)
 
 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
@@ -128,7 +138,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         raise RuntimeError(f"value cannot be converted to type {title} without overflow")
     result = new(chosen, (int(n),), device)
     result = Permutation.into(drawn_for(result), generator_for("randperm", generator))
-    return finished("randperm", result, requires_grad, out)
+    return finished("randperm", _made(result), requires_grad, out)
 
 
 for _function in (randint, randint_like, randperm):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.inference import is_inference
 from ..kernels.device_array import name_op
 from ..layout import cache, layout_of
 from ..storage import counter_of
@@ -208,6 +209,8 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
     if kind or base._view_kind or not grad_state.enabled:
         made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
         result._view_kind = base._view_kind or made
+        if root._requires_grad and made and made != "multi" and layout.dtype.category >= 2 and not is_inference(root):
+            result._requires_grad, result._unrecorded = True, result._counter[0]
     if layout.dtype.category >= 2:
         if root._views is None:
             root._views = [weakref.ref(result)]

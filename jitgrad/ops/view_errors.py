@@ -31,6 +31,9 @@ _NO_GRAD = (
 def _message(view: Tensor, event: str) -> str:
     edge = view.__dict__.get("_edge")  # also of a stale view, which refuses to tell
     name = short_name(edge[0]) if edge is not None else ""
+    if view._view_kind == "inference":
+        which = "A view" if edge is None else f"Output {edge[1]} of {name} is a view of a view which"
+        return f"{which} was created in inference mode and {event} in normal mode. {_INFERENCE}"
     if edge is not None and view._view_kind == "no_grad":
         origin = (
             f"Output {edge[1]} of {name} is a view of a view which was created in no_grad mode and {event} with grad "
@@ -38,8 +41,6 @@ def _message(view: Tensor, event: str) -> str:
         )
     elif edge is not None:
         origin = f"Output {edge[1]} of {name} is a view and {event}. "
-    elif view._view_kind == "inference":
-        return f"A view was created in inference mode and {event} in normal mode. {_INFERENCE}"
     else:
         origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
     return origin + {"multi": _MULTI, "custom": _CUSTOM}.get(view._view_kind, _NO_GRAD)
@@ -50,7 +51,16 @@ def stale_message(view: Tensor) -> str:
     return _message(view, "its base or another view of its base has been modified inplace")
 
 
+def unreachable(self: Tensor) -> None:
+    """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
+    if self._counter[0] != self._unrecorded:
+        raise RuntimeError(stale_message(self))
+
+
 def check_view_kind(view: Tensor) -> None:
     """A recorded write needs a view that has a history of its own."""
     if view._view_kind:
         raise RuntimeError(_message(view, "is being modified inplace"))
+
+
+Tensor._unreachable = unreachable  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write, is_inference
-from ..autograd.node import Node
+from ..autograd.node import Node, renew_leaf
 from ..layout import intern
 from ..storage import count_write, empty_for
 from ..tensor import Tensor, wrap
@@ -74,7 +74,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
     RuntimeError for a tensor that requires grad.
     """
-    if self._requires_grad:
+    if self._requires_grad and not grad_state.inference:
         raise RuntimeError("cannot resize variables that require grad")
     check_write(self)
     shape = size_argument("resize_", sizes)
@@ -118,6 +118,8 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
             f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
         )
     self._data, self._layout = source._data, source._layout
+    if self._edge is None and self._requires_grad:
+        renew_leaf(self)
     if not is_inference(self):  # views of the old memory are written to no more
         self._counter = [self._counter[0] + 1]
     return underived("set_", self, self, source) if recorded else self

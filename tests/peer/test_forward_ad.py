@@ -145,6 +145,26 @@ def nested(m, x):
         pass
 
 
+def of_what_has_none(m, x):
+    """jvp gets None, and not zeros, for whole numbers."""
+    got = []
+
+    class Both(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, n):
+            return x * 2, n + 1
+
+        @staticmethod
+        def jvp(ctx, dx, dn):
+            got.append(dn)
+            return dx * 2, None
+
+    fw = m.autograd.forward_ad
+    with fw.dual_level():
+        found = Both.apply(fw.make_dual(x, x), m.tensor(3))
+        return got, [fw.unpack_dual(f) for f in found]
+
+
 ERRORS = {
     "no level": lambda m, x: m.autograd.forward_ad.make_dual(x, x),
     "shape": lambda m, x: dual(m, x, x[0]),
@@ -159,6 +179,11 @@ ERRORS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name):
     same(outcome(PROGRAMS[name], jitgrad, VALUES), outcome(PROGRAMS[name], torch, VALUES))
+
+
+@pytest.mark.parametrize("run", [of_what_has_none], ids=lambda f: f.__name__)
+def test_functions(run):
+    same(outcome(run, jitgrad, VALUES), outcome(run, torch, VALUES))
 
 
 @pytest.mark.parametrize("name", ERRORS)

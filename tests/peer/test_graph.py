@@ -503,6 +503,115 @@ def setting(e):
     return seen
 
 
+# -- entered and left during backward -----------------------------------------------------------------
+
+
+@case
+def hooks_left_during_backward(e):
+    hooks = e.autograd.graph.saved_tensors_hooks
+    inner, notes = hooks(lambda x: x, lambda x: (inner.__exit__(), x)[1]), []
+    outer = hooks(lambda x: (notes.append("pack"), x)[1], lambda x: x)
+    with outer:
+        inner.__enter__()
+        x = leaf(e, 1.0)
+        x.sin().backward()
+        inner.__exit__()
+        x.cos()
+    x.cos()
+    return notes, x.grad
+
+
+@case
+def hooks_entered_during_backward(e):
+    hooks = e.autograd.graph.saved_tensors_hooks
+    extra, notes = hooks(lambda x: (notes.append("pack"), x)[1], lambda x: x), []
+    x = leaf(e, 1.0)
+    with hooks(lambda x: x, lambda x: (extra.__enter__(), x)[1]):
+        y = x.sin()
+    y.backward()
+    x.cos()
+    return notes, x.grad
+
+
+@case
+def hooks_reach_runs_deep_within_runs(e):
+    class Again(e.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            with e.enable_grad():
+                inner = leaf(e, 2.0)
+                inner.exp()
+                if ctx.depth:
+                    Again.apply(inner, ctx.depth - 1).backward()
+            return g, None
+
+    packed = []
+    with e.autograd.graph.saved_tensors_hooks(lambda x: (packed.append(1), x)[1], lambda x: x):
+        Again.apply(leaf(e, 1.0), 60).backward()
+    return len(packed)
+
+
+# -- what index nodes saved ---------------------------------------------------------------------------
+
+
+@case
+def saved_indices(e):
+    x = leaf(e, 1.0, 2.0, 3.0, 4.0).view(2, 2)
+    rows, columns = e.tensor([0, 1, 1]), e.tensor([1, 0, 1])
+    nodes = [x[rows].grad_fn, x[:, rows].grad_fn, x[rows, columns].grad_fn]
+    y = x.clone()
+    y[:, rows] = 1.0
+    return [n._saved_indices for n in (*nodes, y.grad_fn)]
+
+
+@case
+def hooks_on_saved_indices(e):
+    x = leaf(e, 1.0, 2.0, 3.0, 4.0)
+    y, notes = x.view(2, 2)[:, e.tensor([0, 1, 1])], []
+    y.grad_fn._raw_saved_indices[1].register_hooks(lambda t: (notes.append(t), t)[1], lambda t: t)
+    y.sum().backward()
+    y = x.view(2, 2)[:, e.tensor([0])]
+    return notes, x.grad, y.grad_fn._raw_saved_indices[0].register_hooks(lambda t: t, lambda t: t)
+
+
+# -- the order of nodes -------------------------------------------------------------------------------
+
+
+def order(e, numbers):
+    x = leaf(e, 1.0, 2.0)
+    a, b = x * 2, x * 3
+    c = a + b
+    d = c * a
+    seen = []
+    for name, t in {"a": a, "b": b, "c": c, "d": d}.items():
+        if name in numbers:
+            t.grad_fn._set_sequence_nr(numbers[name])
+        t.register_hook(lambda g, name=name: seen.append(name))
+    d.sum().backward()
+    return seen, x.grad, [t.grad_fn._sequence_nr() for t in (a, b, c, d) if len(numbers) == 4]
+
+
+@case
+def numbers_order_nodes_that_could_run(e):
+    rising, falling = {"a": 1, "b": 2, "c": 3, "d": 4}, {"a": 100, "b": 99, "c": 98, "d": 97}
+    return [order(e, n) for n in (rising, falling, {"a": 50, "b": 70, "c": 60, "d": 1}, {})]
+
+
+@case
+def numbers_and_chosen_inputs(e):
+    x, y = leaf(e, 1.0), leaf(e, 2.0)
+    a = x * y
+    b = a * y
+    a.grad_fn._set_sequence_nr(1 << 40)
+    b.sum().backward(inputs=[y], retain_graph=True)
+    return y.grad, x.grad, e.autograd.grad(b, [x, a])
+
+
 @pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
 def test_case(function):
     assert outcome(function, jitgrad) == outcome(function, torch)

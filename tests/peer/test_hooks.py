@@ -370,3 +370,53 @@ def test_a_hook_that_raises():
         return found, e.is_grad_enabled(), x.grad, z.grad
 
     agree(case)
+
+
+def test_hooks_of_the_node_follow_what_was_accumulated():
+    def case(e):
+        x = leaf(e, 1.0, 2.0)
+        node = x.view_as(x).grad_fn.next_functions[0][0]
+        notes = []
+        x.register_hook(lambda g: g - 2)
+        node.register_prehook(lambda grads: (grads[0] / 5,))
+        x.register_post_accumulate_grad_hook(lambda t: notes.append(t.grad.add_(0.5).clone()))
+
+        def after(_, grads):
+            notes.append(grads[0].clone())
+            x.grad = grads[0] * 10
+
+        node.register_hook(after)
+        x.sum().backward()
+        return notes, x.grad
+
+    agree(case)
+
+
+def test_hooks_of_what_requires_no_grad_wait():
+    def case(e):
+        x, notes = e.ones(2), []
+        x._backward_hooks = {}
+        x._backward_hooks["one"] = lambda g: notes.append(g)
+        y = leaf(e, 1.0, 2.0)
+        (x * y).sum().backward()
+        silent = list(notes)
+        x.requires_grad_()
+        (x * y).sum().backward()
+        return silent, notes, list(x._backward_hooks)
+
+    agree(case)
+
+
+def test_a_leaf_with_other_memory_is_another_variable():
+    def case(e):
+        x = leaf(e, 1.0, 2.0)
+        edge = e.autograd.graph.get_gradient_edge(x)
+        y = x * x
+        with e.no_grad():
+            x.set_(e.zeros(2, dtype=e.float64))
+        found = e.autograd.grad(y.sum(), [x, edge], retain_graph=True, allow_unused=True)
+        x.register_hook(lambda g: g * 2)
+        y.sum().backward()
+        return found, x.grad
+
+    agree(case)

@@ -367,7 +367,16 @@ def test_coroutines_run_outside_of_the_mode():
     same(case)
 
 
+def resized(lib, resize):
+    with lib.inference_mode():
+        x = lib.ones(1, 2, 3, requires_grad=True)
+        resize(x, lib)
+        return tuple(x.shape), x.is_inference(), x.requires_grad
+
+
 GRAD_MODES = {
+    "resize_": lambda lib: resized(lib, lambda x, lib: x.resize_(1, 2)),
+    "resize_as_": lambda lib: resized(lib, lambda x, lib: x.resize_as_(lib.ones(4))),
     "repr": lambda lib: (repr(lib.set_grad_enabled(True)), str(lib.set_grad_enabled(True))),
     "not a bool": lambda lib: lib.set_grad_enabled("yes"),
     "a number": lambda lib: lib.set_grad_enabled(1),
