@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -26,33 +27,155 @@ from ..ops.activation import (
     tanhshrink,
     threshold,
 )  # fmt: skip
+from ..ops.batch_norm import batch_norm as _batch_norm
+from ..ops.batch_norm import instance_norm as _instance_norm
 from ..ops.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
 from ..ops.dropout import dropout as _drop
 from ..ops.dropout import dropout_ as _drop_in_place
 from ..ops.embedding import Embedding
 from ..ops.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
 from ..ops.nll import cross_entropy, nll_loss
+from ..ops.norm import group_norm as _group_norm
+from ..ops.norm import layer_norm, rms_norm
 from ..ops.products import linear
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cross_entropy", "dropout", "elu",
-    "embedding", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "kl_div", "l1_loss",
-    "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss", "nll_loss", "relu", "relu6", "selu",
-    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-    "tanhshrink", "threshold",
+    "alpha_dropout", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cross_entropy",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "feature_alpha_dropout", "gelu", "group_norm",
+    "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "instance_norm", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss", "nll_loss", "relu", "relu6",
+    "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign",
+    "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
 tanh, sigmoid = FUNCTIONS["tanh"], FUNCTIONS["sigmoid"]
 _softmax, _log_softmax = FUNCTIONS["softmax"], FUNCTIONS["log_softmax"]
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """While training, set each element to 0 with probability ``p`` and scale the rest by 1 / (1 - p)."""
+def _check_probability(p: float) -> None:
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    _check_probability(p)
+    return FUNCTIONS[name + "_" if inplace else name](input, p, training)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, set each element to 0 with probability ``p`` and scale the rest by 1 / (1 - p)."""
+    _check_probability(p)
     return (_drop_in_place if inplace else _drop)(input, p, training)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """While training, bring each element to SELU's saturation with probability ``p``, then keep mean and variance."""
+    return _dropped("alpha_dropout", input, p, training, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """``alpha_dropout`` of whole channels, dim 1 of the input."""
+    return _dropped("feature_alpha_dropout", input, p, training, inplace)
+
+
+def _in_batch(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """Drop channels of an input without a batch dim."""
+    input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    result = _dropped("feature_dropout", input, p, training, inplace)
+    return result.squeeze_(0) if inplace else result.squeeze(0)
+
+
+_CHANNELS = (
+    "{0}d: Received a {1}-D input to {0}d, which is deprecated and will result in an error in a future release. To "
+    "retain the behavior and silence this warning, please use dropout instead. Note that {0}d exists to provide "
+    "channel-wise dropout on inputs with {2} spatial dimensions, a channel dimension, and an optional batch dimension "
+    "(i.e. {3}D or {4}D inputs)."
+)
+_NO_BATCH = (
+    "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+    "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
+    "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+    "dropout behavior, please switch to using dropout1d instead."
+)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, set each channel of (N, C, L) or (C, L) to 0 with probability ``p``, scale the rest."""
+    _check_probability(p)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to "
+            "provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional "
+            "batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return (_in_batch if input.ndim == 2 else _channels)(input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, set each channel of (N, C, H, W) or (N, C, L) to 0 with probability ``p``, scale the rest."""
+    _check_probability(p)
+    if input.ndim not in (3, 4):
+        warnings.warn(_CHANNELS.format("dropout2", input.ndim, 2, 3, 4), stacklevel=2)
+    if input.ndim == 3:
+        warnings.warn(_NO_BATCH, stacklevel=2)
+    return _channels(input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, set each channel of (N, C, D, H, W) or (C, D, H, W) to 0 with probability ``p``, scale the
+    rest."""
+    _check_probability(p)
+    if input.ndim not in (4, 5):
+        warnings.warn(_CHANNELS.format("dropout3", input.ndim, 3, 4, 5), stacklevel=2)
+    return (_channels if input.ndim == 5 else _in_batch)(input, p, training, inplace)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    return _dropped("feature_dropout", input, p, training, inplace)
+
+
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """(input - mean) / sqrt(variance + eps) * weight + bias for each channel, dim 1.
+
+    Training: by the batch's mean and variance, towards which the running ones move. Else by the running ones.
+    """
+    if training:
+        _check_several(input.shape)
+    if training and eps <= 0.0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _check_several(shape: Any) -> None:
+    if len(shape) > 1 and math.prod(shape) == shape[1]:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """(input - mean) / sqrt(variance + eps) over each group of channels, dim 1, * weight + bias of each channel."""
+    if input.ndim > 1 and num_groups > 0:
+        _check_several([input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]])
+    return _group_norm(input, num_groups, weight, bias, eps)
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """``batch_norm`` in which each channel of each sample counts as a channel."""
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
 def _implicit_dim(name: str, input: Tensor, stacklevel: int) -> int:

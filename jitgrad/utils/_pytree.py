@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..func.tree import KINDS as SUPPORTED_NODES
 from ..func.tree import LEAF, IsLeaf, Kind, Structure, flatten, kind_of, leaves_of, map_leaves, register, spread
@@ -28,7 +28,8 @@ __all__ = [
     "tree_unflatten", "treespec_leaf", "treespec_pprint",
 ]  # fmt: skip
 
-TreeSpec = PyTreeSpec = Structure
+TreeSpec: TypeAlias = Structure
+PyTreeSpec: TypeAlias = Structure
 tree_flatten, tree_map, tree_iter = flatten, map_leaves, leaves_of
 Types = type[Any] | tuple[type[Any], ...] | types.UnionType
 

@@ -1,0 +1,259 @@
+"""Batch norm: channels brought to mean 0 and variance 1 over a batch, or by running averages of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..autograd.grad_mode import no_grad
+from ..autograd.grad_mode import state as grad_state
+from ..dtypes import TITLES
+from ..kernels import norm as kernels
+from ..kernels.launch import launch
+from ..kernels.moments import squares_columns
+from ..kernels.reduction import divide, sum_columns
+from ..layout import intern
+from ..storage import count_write
+from ..tensor import Tensor, wrap
+from .norm import check_mixed, values_of
+from .registry import FUNCTIONS, public
+from .sampling import draw
+from .structured import Structured
+
+__all__ = ["batch_norm", "instance_norm"]
+
+
+class _Notes:
+    """What forward found: arrays of means, variances and inverse standard deviations, one value a channel."""
+
+    __slots__ = ("mean", "rstd", "var")
+
+    mean: Any
+    var: Any
+    rstd: Any
+
+
+def _blocks(x: Tensor) -> tuple[int, ...]:
+    """(outer, channels, inner), or (outer, channels) where a channel has one place."""
+    outer, channels, *places = x._layout.shape
+    inner = math.prod(places)
+    return (outer, channels) if inner == 1 else (outer, channels, inner)
+
+
+def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, notes: _Notes) -> None:
+    """Note the moments: those given, or those of the batch."""
+    blocks, dtype = _blocks(x), x._layout.numpy_dtype
+    channels = blocks[1]
+    if mean is not None and var is not None:
+        notes.mean, notes.var = values_of(mean, (channels,)), values_of(var, (channels,))
+    else:
+        notes.mean, notes.var = np.empty(channels, dtype), np.empty(channels, dtype)
+        if len(blocks) == 3:
+            launch(kernels.channel_moments, values_of(x, blocks), notes.mean, notes.var)
+        else:
+            rows = values_of(x, (1, *blocks))
+            launch(sum_columns, rows, notes.mean.reshape(1, -1))
+            launch(divide, notes.mean, blocks[0])
+            launch(squares_columns, rows, notes.mean.reshape(1, -1), notes.var.reshape(1, -1))
+            launch(divide, notes.var, blocks[0])
+    notes.rstd = np.empty(channels, dtype)
+    launch(kernels.inverse_root, notes.var, notes.rstd, eps)
+
+
+def _value(p: Tensor | None, x: Tensor, value: float) -> Any:
+    """A value a channel as an array; ``value`` where there is none."""
+    channels = x._layout.shape[1]
+    return values_of(FUNCTIONS["full"]((channels,), value, dtype=x._layout.dtype) if p is None else p, (channels,))
+
+
+def _spread(p: Tensor, x: Tensor) -> Tensor:
+    """A value a channel, in a shape that broadcasts."""
+    return p.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _dims(x: Tensor) -> tuple[int, ...]:
+    return tuple([d for d in range(x.ndim) if d != 1])
+
+
+def _normal(x: Tensor, mean: Any, var: Any, eps: float) -> tuple[Tensor, Tensor]:
+    """(x - mean) * rstd, and rstd, in differentiable ops."""
+    if mean is None:
+        centered = x - x.mean(_dims(x), True)
+        var = centered.square().mean(_dims(x), True)
+    else:
+        centered, var = x - _spread(mean, x), _spread(var, x)
+    rstd = (var + eps).rsqrt()
+    return centered * rstd, rstd
+
+
+def _samples() -> Iterator[Any]:
+    parameters = draw(3, seed=1), draw(3, seed=2)
+    yield (draw(4, 3), *parameters), {}
+    yield (draw(2, 3, 4), *parameters), {}
+    yield (draw(3, 2, 2, 2).transpose(0, 1), None, None), {"eps": 0.1}
+    yield (draw(4, 3), *parameters, draw(3, seed=3), draw(3, low=0.5, seed=4)), {}
+    yield (draw(2, 3, 2), None, draw(3, seed=2), draw(3, seed=3), draw(3, low=0.5, seed=4)), {}
+
+
+class NativeBatchNorm(Structured):
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel; mean and var are the batch's if not given."""
+
+    name, function, method, samples = "_batch_norm", False, False, staticmethod(_samples)
+
+    def forward(x, weight, bias, mean=None, var=None, eps=1e-5, notes=None):
+        notes = _Notes() if notes is None else notes
+        layout = intern(x._layout.numpy_dtype, x._layout.shape)
+        data, blocks = np.empty(layout.shape, layout.numpy_dtype), _blocks(x)
+        if layout.numel:
+            _measure(x, mean, var, eps, notes)
+            arrays = values_of(x, blocks), notes.mean, notes.rstd, _value(weight, x, 1), _value(bias, x, 0)
+            kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
+            launch(kernel, *arrays, data.reshape(blocks))
+        return wrap(data, layout)
+
+    def grad_x(g, x, weight, mean, var, eps):
+        normal, rstd = _normal(x, mean, var, eps)
+        g = g if weight is None else g * _spread(weight, x)
+        if mean is not None:
+            return g * rstd
+        return (g - g.mean(_dims(x), True) - normal * (g * normal).mean(_dims(x), True)) * rstd
+
+    def grad_weight(g, x, mean, var, eps):
+        return (g * _normal(x, mean, var, eps)[0]).sum(_dims(x))
+
+    def grad_bias(g):
+        return g.sum(_dims(g))
+
+    def kernels(wants, g, x, weight, mean, var, eps, notes):
+        return _backward(wants, g, x, weight, mean, var, eps, notes) if x._layout.numel else {}
+
+
+def _backward(
+    wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, mean: Any, var: Any, eps: float, notes: _Notes | None
+) -> dict[str, Tensor]:
+    if notes is None:
+        notes = _Notes()
+        _measure(x, mean, var, eps, notes)
+    blocks, layout = _blocks(x), intern(x._layout.numpy_dtype, x._layout.shape)
+    columns, channels = len(blocks) == 2, intern(layout.numpy_dtype, (blocks[1],))
+    slopes, xs = values_of(g, blocks), values_of(x, blocks)
+    products, sums = (np.empty(blocks[1], layout.numpy_dtype) for _ in range(2))
+    launch(kernels.channel_sums_columns if columns else kernels.channel_sums, slopes, xs, notes.mean, notes.rstd,
+           products, sums)  # fmt: skip
+    found = {"weight": wrap(products, channels), "bias": wrap(sums, channels)}
+    if "x" in wants:
+        data = np.empty(layout.shape, layout.numpy_dtype)
+        count = layout.numel // blocks[1]
+        if mean is not None:  # constants: nothing flows through them
+            products, sums = (_value(None, x, 0) for _ in range(2))
+        launch(kernels.channel_gradient_columns if columns else kernels.channel_gradient, slopes, xs, notes.mean,
+               notes.rstd, _value(weight, x, 1), products, sums, data.reshape(blocks), count)  # fmt: skip
+        found["x"] = wrap(data, layout)
+    return found
+
+
+# -- with running averages ----------------------------------------------------------------------------
+
+
+def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
+    if not training:
+        for name in ("running_mean", "running_var"):
+            if parameters[name] is None:
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if (parameters["running_mean"] is None) != (parameters["running_var"] is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if x.ndim < 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    for name, p in parameters.items():
+        if p is not None and p.numel() != x.shape[1]:
+            raise RuntimeError(f"{name} should contain {x.shape[1]} elements not {p.numel()}")
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(f"\"batch_norm\" not implemented for '{TITLES[x.dtype.name]}'")
+    check_mixed(x, *parameters.values())
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of input (n, channels, *).
+
+    Training: mean and variance are the batch's, and the running ones, if given, move by ``momentum`` towards them
+    (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
+    """
+    names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _check(input, training, **names)
+    given = (None, None) if training else (running_mean, running_var)
+    if grad_state.levels:
+        return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    notes = _Notes()
+    out = NativeBatchNorm.apply(input, weight, bias, *given, eps, notes)
+    if training and input._layout.numel:
+        count = input._layout.numel // input._layout.shape[1]
+        _move(running_mean, notes.mean, momentum, 1.0)
+        _move(running_var, notes.var, momentum, count / (count - 1) if count > 1 else math.nan)
+    return out
+
+
+def _move(running: Tensor | None, fresh: Any, momentum: float, factor: float) -> None:
+    """Move a running average towards a fresh value."""
+    if running is None:
+        return
+    if running._layout.contiguous:
+        launch(kernels.move_towards, fresh, running._data.reshape(-1), momentum, factor)
+        count_write(running)
+    else:
+        with no_grad():
+            value = wrap(fresh, intern(fresh.dtype, fresh.shape)).reshape(running.shape)
+            running.copy_(running * (1 - momentum) + value * (momentum * factor))
+
+
+_BATCHED = (  # the missing space is PyTorch's
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
+    "were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "
+    "False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for "
+    "resources on how to patch your module to work with vmap"
+)
+
+
+def _composed(
+    x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Tensor:
+    """Batch norm in ops that every transform knows."""
+    mean, var = (None, None) if training else (running_mean, running_var)
+    normal = _normal(x, mean, var, eps)[0]
+    if training and running_mean is not None:
+        with no_grad():
+            var, mean = FUNCTIONS["var_mean"](x.detach(), _dims(x))
+            try:
+                running_mean.mul_(1 - momentum).add_(mean * momentum)
+                running_var.mul_(1 - momentum).add_(var * momentum)
+            except RuntimeError:  # one sample's place for the values of all
+                raise RuntimeError(_BATCHED) from None
+    normal = normal if weight is None else normal * _spread(weight, x)
+    return normal if bias is None else normal + _spread(bias, x)
+
+
+public(batch_norm, method_too=False)
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Batch norm in which each channel of each sample counts as a channel; running values are samples' averages."""
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, channels, *places = input.shape
+    many: Any = [p if p is None else p.repeat(n) for p in (weight, bias, running_mean, running_var)]
+    out = batch_norm(input.reshape(1, n * channels, *places), *many, use_input_stats, momentum, eps)
+    for running, moved in ((running_mean, many[2]), (running_var, many[3])):
+        if running is not None and use_input_stats:
+            running.copy_(moved.view(n, channels).mean(0))
+    return out.view(input.shape)
+
+
+public(instance_norm, method_too=False)
