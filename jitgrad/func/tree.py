@@ -77,8 +77,8 @@ class Structure:
 
     def __init__(self, type: Any, context: Any, children_specs: Sequence[Structure]):
         self.type, self.context, self._children = type, context, tuple(children_specs)
-        self.num_leaves = 1 if type is None else sum([c.num_leaves for c in self._children])
-        self.num_nodes = 1 + sum([c.num_nodes for c in self._children])
+        self.num_leaves: int = 1 if type is None else sum([c.num_leaves for c in self._children])
+        self.num_nodes: int = 1 + sum([c.num_nodes for c in self._children])
 
     @property
     def num_children(self) -> int:

@@ -249,7 +249,8 @@ def instance_norm(
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     n, channels, *places = input.shape
     many: Any = [p if p is None else p.repeat(n) for p in (weight, bias, running_mean, running_var)]
-    out = batch_norm(input.reshape(1, n * channels, *places), *many, use_input_stats, momentum, eps)
+    rows = input.reshape(1, n * channels, *places)
+    out = batch_norm(rows, many[0], many[1], many[2], many[3], use_input_stats, momentum, eps)
     for running, moved in ((running_mean, many[2]), (running_var, many[3])):
         if running is not None and use_input_stats:
             running.copy_(moved.view(n, channels).mean(0))
