@@ -21,7 +21,7 @@ class Sample(Lifted):
     _physical: Tensor
     _layout: Layout
 
-    @property  # type: ignore[misc]
+    @property
     def data(self) -> Tensor:
         """The samples outside the graph, where ``func.grad`` differentiates; else not to be had, as in PyTorch."""
         if self._requires_grad:
@@ -48,10 +48,6 @@ class Sample(Lifted):
                 "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format"
             )
         return self._layout.contiguous
-
-    def contiguous(self, memory_format: Any = None) -> Tensor:
-        """The samples in row-major memory: themselves if each lies so, else copies."""
-        return self if self.is_contiguous(memory_format) else FUNCTIONS["contiguous"](self)
 
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """Copies of the samples."""

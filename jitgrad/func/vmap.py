@@ -42,10 +42,12 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, dims, structure, size = call.inputs(args, kwargs)
-        if chunk_size is None or size <= chunk_size:
-            return call.outputs(call.run(leaves, dims, structure, size))
-        return call.chunked(leaves, dims, structure, size, chunk_size)
+        given, dims, structure, size = call.inputs(args, kwargs)
+        leaves = [v if d is None else _first(v, d) for v, d in zip(given, dims, strict=True)]
+        if chunk_size is not None and size > chunk_size:
+            return call.chunked(leaves, dims, structure, size, chunk_size)
+        known = {id(leaf): (v, d) for leaf, v, d in zip(leaves, given, dims, strict=True) if d}
+        return call.outputs(call.run(leaves, dims, structure, size), known)
 
     return mapped
 
@@ -111,10 +113,10 @@ class _Call:
         return dim % n
 
     def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> Lowered:
-        """The function's result on lifted leaves, taken down again."""
+        """The function's result on leaves with the batch as dim 0, lifted; taken down again."""
         with Batch(size, self.randomness) as level:
-            pairs = zip(leaves, dims, strict=True)
-            args, kwargs = unflatten([v if d is None else batched(level, _first(v, d)) for v, d in pairs], structure)
+            lifted = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
+            args, kwargs = unflatten(lifted, structure)
             return self.lowered(self.func(*args, **kwargs), level)
 
     def lowered(self, result: Any, level: Any) -> Lowered:
@@ -157,10 +159,11 @@ class _Call:
         """Whether ``out_dims`` is a tuple of the dim of one tensor, returned without a tuple."""
         return structure == LEAF and isinstance(self.out_dims, tuple) and len(self.out_dims) == 1
 
-    def outputs(self, found: Lowered) -> Any:
-        """The result with each batch where ``out_dims`` wants it."""
+    def outputs(self, found: Lowered, known: dict[int, tuple[Tensor, int]]) -> Any:
+        """The result with each batch where ``out_dims`` wants it; what was ``known`` to be there is that tensor."""
         lowered, dims, structure = found
-        return unflatten([v if d is None else _moved(v, d) for v, d in zip(lowered, dims, strict=True)], structure)
+        moved = [v if d is None else _moved(v, d, known.get(id(v))) for v, d in zip(lowered, dims, strict=True)]
+        return unflatten(moved, structure)
 
     def chunked(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int, chunk: int) -> Any:
         """The same in pieces along the batch, joined."""
@@ -169,17 +172,20 @@ class _Call:
             if self.randomness == "same":
                 default_generator.set_state(state)
             count = min(chunk, size - start)
-            part = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims, strict=True)]
+            part = [v if d is None else v.narrow(0, start, count) for v, d in zip(leaves, dims, strict=True)]
             pieces.append(self.run(part, dims, structure, count))
         columns = zip(*(piece[0] for piece in pieces), strict=True)
         _, out_dims, out_structure = pieces[0]
         joined = [c[0] if d is None else FUNCTIONS["cat"](list(c)) for c, d in zip(columns, out_dims, strict=True)]
-        return self.outputs((joined, out_dims, out_structure))
+        return self.outputs((joined, out_dims, out_structure), {})
 
 
 def _first(x: Tensor, dim: int) -> Tensor:
     return x.movedim(dim, 0) if dim else x
 
 
-def _moved(x: Tensor, dim: int) -> Tensor:
-    return x.movedim(0, normalize_dim(dim, x.ndim)) if dim else x
+def _moved(x: Tensor, dim: int, known: tuple[Tensor, int] | None) -> Tensor:
+    dim = normalize_dim(dim, x.ndim)
+    if known is not None and known[1] == dim:
+        return known[0]
+    return x.movedim(0, dim) if dim else x

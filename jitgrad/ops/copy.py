@@ -161,4 +161,6 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 @public
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory: itself if it is, else a copy."""
+    if memory_format is not None:
+        x.is_contiguous(memory_format)  # which a sample of vmap's may refuse to say
     return x if x._layout.contiguous else Contiguous.apply(x)

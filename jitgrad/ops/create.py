@@ -173,6 +173,8 @@ def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -
     """An uninitialised tensor of the shape and memory order of ``x``."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+    if x._level is not None and not x._level.open:
+        x._data  # noqa: B018 - a sample that escaped from its vmap says so
     layout = preserved(x._layout, as_dtype(op, dtype))
     if device is not None:
         layout = intern(layout.numpy_dtype, layout.shape, layout.strides, resolve(device))

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..tensor import Tensor
-from .batching import Lot, one_by_one
+from .batching import Lot, is_batch, one_by_one
 from .gather import IndexAdd, IndexSelect
 from .part import zeros_of
+from .registry import FUNCTIONS
 from .sampling import draw, draw_ints
 from .structured import Structured
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "one_hot"]
 
 
 def _rows(weight: Tensor, indices: Tensor) -> Tensor:
@@ -55,3 +56,33 @@ class Embedding(Structured):
     def samples() -> Iterator[Any]:
         yield (draw(5, 3), draw_ints(2, 4, below=5)), {}
         yield (draw(4, 2), draw_ints(6, below=4, seed=1)), {"padding_idx": 2}
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A new last dim of ``num_classes`` elements, 1 at the number that stood there and 0 elsewhere: int64.
+
+    Without ``num_classes``: one more than the largest number. RuntimeError where numbers do not fit.
+    """
+    if tensor.dtype.name != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if is_batch(tensor):
+        if num_classes <= 0:
+            raise RuntimeError(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+            )
+    elif tensor.numel():
+        num_classes = _classes(tensor, num_classes)
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return (tensor.unsqueeze(-1) == FUNCTIONS["arange"](num_classes)).to(tensor.dtype)
+
+
+def _classes(tensor: Tensor, given: int) -> int:
+    if int(tensor.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = int(tensor.max())
+    if given == -1:
+        return largest + 1
+    if largest >= given:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return given

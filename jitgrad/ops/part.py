@@ -15,9 +15,10 @@ from ..kernels.launch import launch
 from ..layout import Layout, collapse, intern, normalize_dim
 from ..storage import empty_for
 from ..tensor import Tensor, wrap
-from .batching import Lot, aligned, over_dims
+from .batching import Lot, aligned, is_batch, over_dims
 from .copy import contiguous, copy_into
 from .create import fill_array
+from .lifted import Lifted
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .strided import dense_layout, extent, offset_in, restrided
@@ -232,12 +233,14 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     RuntimeError for negative strides, and where the memory ends before the view does.
     """
     size, stride = tuple(size), tuple(stride)
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
         )
+    if is_batch(input):
+        return _strided_sample(input, size, stride, storage_offset)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
     base = input._base if input._base is not None else input
     own = offset_in(base, input)
     start = own if storage_offset is None else storage_offset
@@ -249,6 +252,42 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"requiring a storage size of {need} are out of bounds for storage of size {have}"
         )
     return AsStrided.apply(input, size, stride, start - own)
+
+
+def _bottom(x: Any) -> Tensor:
+    while isinstance(x, Lifted) and x._level.open:
+        x = x.below()
+    return x
+
+
+def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Tensor:
+    """``as_strided`` of one of many samples, within the memory of that sample; offsets are the first sample's."""
+    if len(size) != len(stride):
+        raise RuntimeError(
+            "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
+            f"Got size {list(size)} and stride {list(stride)}"
+        )
+    own = _bottom(x).storage_offset()
+    start = own if storage_offset is None else storage_offset
+    room, need = extent(x._layout.shape, x._layout.strides), extent(size, stride)
+    if need and (not room or start < own or start + need > own + room):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {start}) can access memory outside of `tensor`. "
+            f"{_reach(start, need, own, room)}. This is not supported inside of vmap, please try to rewrite the "
+            "`as_strided` call as a sequence of PyTorch view operations"
+        )
+    return AsStrided.apply(x, size, stride, start - own)
+
+
+def _reach(start: int, need: int, own: int, room: int) -> str:
+    if not room:
+        return (
+            "`tensor` has no storage but the passed-in (size, stride, storage_offset) imply a result with some storage"
+        )
+    return (
+        f"`result` can access some memory in range [{start}, {start + need}], but `tensor` can only access some memory "
+        f"in range [{own}, {own + room}]"
+    )
 
 
 # -- as another dtype -------------------------------------------------------------------------------

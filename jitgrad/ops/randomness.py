@@ -105,7 +105,7 @@ def all_samples(x: Any) -> Tensor:
     """The plain tensor with all samples of a batch; a plain one itself."""
     x = x.detach()
     while isinstance(x, Lifted) and x._level.open:
-        x = x._physical  # type: ignore[attr-defined]
+        x = x.below()
     return x
 
 
