@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .autograd.grad_mode import state as grad_state
 from .autograd.inference import check_requires_grad, is_inference, version
+from .autograd.transforming import API, refuse_inside
 from .creation import announce, observers
 from .dtypes import TITLES
 from .layout import Layout, Size
@@ -47,6 +48,7 @@ class Tensor:
     _unrecorded: int | None = None
     _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
+    _scope: Any = None  # of the differentiated function that it was made in; see autograd/scope.py
     _level: Any = None  # of the transform that made it, if it is lifted; see ops/lifted.py
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
@@ -181,6 +183,8 @@ class Tensor:
         if self._unrecorded is not None:  # says what its base says, or becomes a variable of its own
             self._unrecorded = None if value else self._unrecorded
             return
+        if self._level is not None:
+            self.set_apart()
         self._requires_grad = bool(value)
 
     @requires_grad.deleter
@@ -189,6 +193,8 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` in place and return the tensor."""
+        if grad_state.levels or grad_state.scope is not None:
+            refuse_inside("requires_grad_", API)
         if type(requires_grad) is not bool:
             raise TypeError(
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
@@ -210,6 +216,7 @@ class Tensor:
         """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
         if not self._requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_inside("retain_grad")
         if self._edge is not None:
             import weakref
 

@@ -15,8 +15,9 @@ from .grad_mode import state
 from .gradients import gradients as gradients_of
 from .graph import GradientEdge
 from .node import Edge, Node, edge_of
+from .transforming import transforming
 
-__all__ = ["backward", "grad"]
+__all__ = ["backward", "first_gradient", "grad"]
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -57,14 +58,15 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
         if not isinstance(out, Tensor):
             raise AssertionError("Expected output to be a torch.Tensor")
         edge = edge_of(out)
-        gradients.append(_first_gradient(out, gradient, k, edge))
+        gradients.append(first_gradient(out, gradient, k, edge))
         if edge is None:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
         edges.append(edge)
     return edges, gradients
 
 
-def _first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) -> Tensor:
+def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) -> Tensor:
+    """The gradient to start from at output ``index``, checked; ones where a number has none."""
     if gradient is None:
         if edge is not None and out._layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -97,7 +99,7 @@ def backward(
     saved (default: create_graph). create_graph: record backward itself. inputs: accumulate into
     these tensors only, leaves or not; one, any number, or a dictionary of them.
     """
-    if any(level is not state.forward for level in state.levels):
+    if transforming():
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
             "functorch.vjp instead or call backward() outside of functorch transforms."

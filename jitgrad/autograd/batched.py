@@ -75,6 +75,10 @@ class Batched(Sample):
         """Apply a function of two tensors to the wrapped ones."""
         return batched(level, function(physical(x, level), physical(y, level)))
 
+    def set_apart(self) -> None:
+        """Wrap an alias: what happens to this tensor does not happen to the one that vmap was given."""
+        self._physical = self._physical.detach()
+
     def renewed(self, function: Any) -> Any:
         """The same with ``function`` applied to the wrapped tensor."""
         return batched(self._level, function(self._physical))
@@ -87,15 +91,6 @@ class Batched(Sample):
     def detach(self) -> Tensor:
         """The samples outside the graph."""
         return batched(self._level, self._physical.detach())
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Not to be had inside a transform."""
-        raise RuntimeError(
-            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
-            "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to "
-            "use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
-            "of a function being transformed instead."
-        )
 
     def beside(self, made: Tensor) -> Any:
         """A new tensor as one for each sample, in memory of its own."""

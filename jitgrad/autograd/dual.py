@@ -38,6 +38,10 @@ class Dual(Lifted):
         """The same dual with a linear ``function`` applied to value and tangent; None where it gives nothing."""
         return dual(self._level, function(self._plain), function(self._tangent))
 
+    def set_apart(self) -> None:
+        """Wrap an alias: what happens to this tensor does not happen to the one that was made dual."""
+        self._plain = self._plain.detach()
+
     @staticmethod
     def join(function: Any, level: Level, x: Any, y: Any) -> Any:
         """Apply a linear ``function`` of two tensors to values and to tangents."""
@@ -64,6 +68,10 @@ class Dual(Lifted):
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op's gradient rules, with tangents in place of gradients."""
+        if not state.pushing:
+            values = [split(o, level)[0] for o in operands]
+            out = operation(*values, into=values[0]._layout) if into else operation(*values)
+            return operands[0] if into else out
         if into:
             before = (_as_it_was(level, operands), *operands[1:])
             return _overwrite(level, operands[0], cls.elementwise(level, operation, before, False))
@@ -87,6 +95,9 @@ class Dual(Lifted):
     @classmethod
     def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
         """The op itself on the tangents where it is linear, else by differentiating its backward."""
+        if not state.pushing:
+            out = reapply(op, [_each(lambda v: split(v, level)[0], a) for a in args], into)
+            return args[0] if into else out
         if into:
             before = (_as_it_was(level, args), *args[1:])
             return _overwrite(level, args[0], cls.structured(level, op, before, False))
@@ -261,6 +272,17 @@ def _as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
 
 def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
+    scope = state.scope
+    if scope is None or scope.lenient:
+        return _written(level, target, result)
+    scope.lenient = True  # what ``target`` is made of may be captured
+    try:
+        return _written(level, target, result)
+    finally:
+        scope.lenient = False
+
+
+def _written(level: Level, target: Tensor, result: Tensor) -> Tensor:
     value, tangent = split(result, level)
     plain, old = split(target, level)
     check_result_cast(result.dtype, target.dtype)

@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 from ..ops.lifted import Level
 from ..ops.view import Alias
 from ..tensor import Tensor
+from .batched import batches_of
 from .dual import dual, split
-from .grad_mode import state
+from .grad_mode import Mode, state
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+
+NESTED = "Nested forward mode AD is not supported at the moment"
 
 
 def __getattr__(name: str) -> int:
@@ -29,8 +33,8 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Open a level; tensors made dual inside are dual until it is closed."""
-    if state.forward is not None:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    if state.forward is not None or any(type(level) is Level for level in state.levels):
+        raise RuntimeError(NESTED)
     state.forward = Level()
     state.forward.__enter__()
     return 0
@@ -65,6 +69,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     check_float(tensor, tangent)
+    check_unbatched(tensor)
     if split(tensor, state.forward)[1] is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
@@ -85,6 +90,14 @@ def check_float(tensor: Tensor, tangent: Tensor) -> None:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
 
 
+def check_unbatched(tensor: Tensor) -> None:
+    """RuntimeError inside vmap for a sample of a batch."""
+    if state.levels and batches_of(tensor):
+        raise RuntimeError(
+            "Batching rule not implemented for aten::_make_dual; the fallback path doesn't work on out= or view ops."
+        )
+
+
 def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
     """RuntimeError for a tangent of another shape."""
     if tensor.shape != tangent.shape:
@@ -101,3 +114,26 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(tensor, state.forward)
     return UnpackedDualTensor(tensor if tangent is None else Alias.apply(primal), tangent)
+
+
+class _set_fwd_grad_enabled(Mode):
+    """Compute tangents or not, by a flag: takes effect at once, and as a context manager until its end."""
+
+    def __init__(self, mode: bool):
+        self.mode, self._before = mode, state.pushing
+        state.pushing = mode
+
+    def __enter__(self) -> None:
+        """Nothing is left to do."""
+
+    def __exit__(self, *error: Any) -> None:
+        state.pushing = self._before
+
+    def clone(self) -> _set_fwd_grad_enabled:
+        """The same flag, set again."""
+        return type(self)(self.mode)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Return True if ops on dual tensors compute tangents in this thread."""
+    return state.pushing

@@ -376,14 +376,14 @@ def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunctio
     ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     separate = cls._separate()
-    before = grad_state.enabled
-    grad_state.enabled = False
+    before, pushing = grad_state.enabled, grad_state.pushing
+    grad_state.enabled = grad_state.pushing = False
     try:
         output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
         if separate:
             cls.setup_context(ctx, inputs, output)
     finally:
-        grad_state.enabled = before
+        grad_state.enabled, grad_state.pushing = before, pushing
     _set_aside(ctx)
     return ctx, connect(ctx, inputs, output, before and True in needs, separate)
 

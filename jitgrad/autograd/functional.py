@@ -16,7 +16,9 @@ from ..tensor import Tensor
 from . import forward_ad
 from .backward import grad
 from .batched import Batch, batched, physical, vectorized
-from .grad_mode import enable_grad
+from .dual import dual
+from .grad_mode import enable_grad, state
+from .transforming import API, refuse_inside
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -213,7 +215,7 @@ def jvp(
         at = _Evaluation("jvp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run(func)
-        seeds = [FUNCTIONS["zeros_like"](o).requires_grad_() for o in map(Tensor.detach, at.outputs)]
+        seeds = [FUNCTIONS["zeros_like"](o.detach(), requires_grad=True) for o in at.outputs]
         back = _gradients(at.outputs, at.inputs, seeds, create_graph=True)
         if strict:
             _require(back, _GRADIENT)
@@ -257,7 +259,7 @@ def hvp(
         first = _gradients(at.outputs, at.inputs, create_graph=True)
         if strict:
             _require(first, _JACOBIAN)
-        seeds = [FUNCTIONS["zeros_like"](x).requires_grad_() for x in map(Tensor.detach, at.inputs)]
+        seeds = [FUNCTIONS["zeros_like"](x.detach(), requires_grad=True) for x in at.inputs]
         second = _gradients(first, at.inputs, seeds, create_graph=True)
     found = _gradients(second, seeds, weights, create_graph=create_graph)
     return at.results(_filled(found, at.inputs, strict, create_graph, _OF_HVP, _HESSIAN_FIXED), at.several)
@@ -371,16 +373,17 @@ def _pushed(
     The function runs on all tangents at once. ``lift``: on as many copies of the inputs, too; gradients
     that it takes then are those of each.
     """
-    own = _variables(inputs, create_graph=True, track=False)  # the function may make them require grad
+    own = [x.view_as(x) if x.requires_grad else x.detach() for x in inputs]  # the function may make them require grad
     total, start, tangents = sum(sizes), 0, []
     for x, n in zip(inputs, sizes, strict=True):
+        forward_ad.check_unbatched(x)
         rows = x.new_zeros((total, *x.shape))
         rows[start : start + n] = _basis(x)
         tangents.append(rows)
         start += n
     with Batch(total) as level, forward_ad.dual_level():
         values = [vectorized(level, x) for x in own] if lift else own
-        duals = [forward_ad.make_dual(x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
+        duals = [dual(state.forward, x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
         several, outs = _listed(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
         found = [FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs]
@@ -411,13 +414,16 @@ def hessian(
 
     def first(*args: Tensor) -> tuple[Tensor, ...]:
         if outer_jacobian_strategy == "forward-mode":
-            args = tuple([a.requires_grad_() for a in args])
+            for a in args:
+                a.requires_grad = True
         found: tuple[Tensor, ...] = jacobian(to_number, args, create_graph=True)
         if strict:
             _require(found, _JACOBIAN)
         return found
 
     if outer_jacobian_strategy == "forward-mode":
+        if state.scope is not None:
+            refuse_inside("requires_grad_", API)
         _check_forward(create_graph, strict, vectorize, given)
         found = _by_columns(first, given, lift=True)
     else:

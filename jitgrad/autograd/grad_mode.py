@@ -20,7 +20,9 @@ class _State(threading.local):
     inference = False
     asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
     levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see ops/lifted.py
+    scope: Any = None  # the innermost function that is being differentiated; see scope.py
     forward: Any = None  # the level opened by forward_ad
+    pushing = True  # whether ops on dual tensors compute tangents
     multithreading = True  # what set_multithreading_enabled said last
 
 

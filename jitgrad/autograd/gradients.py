@@ -46,7 +46,9 @@ def fresh(x: Any) -> Any:
         return x.renewed(fresh)
     if x._requires_grad and state.enabled:
         return Alias.apply(x)
-    return x.detach().requires_grad_()
+    result = x.detach()
+    result._requires_grad = True
+    return result
 
 
 def bottoms(x: Any) -> list[Tensor]:

@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.batched import lies, physical
 from ..autograd.dual import widen
 from ..autograd.grad_mode import state
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .transforms import jvp, picked, vjp, with_arguments
-from .tree import flatten, unflatten
+from .tree import flatten, map_leaves, unflatten
 from .vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacrev", "unit_vectors"]
@@ -38,6 +39,21 @@ def _cut(stacked: Tensor, tensors: Sequence[Tensor], dim: int) -> list[Tensor]:
     return [p.reshape(*before, *t.shape, *after) for p, t in zip(parts, tensors, strict=True)]
 
 
+def _check_real(name: str, nest: Any, what: str) -> None:
+    """RuntimeError for complex tensors: their Jacobians are not what a caller expects."""
+    for k, x in enumerate(flatten(nest)[0]):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}"
+            )
+
+
+def _each_row(pull: Function, units: Sequence[Tensor]) -> Any:
+    """The results for one row of the units after the other, stacked; nothing is batched."""
+    results = [pull(*row) for row in zip(*units, strict=True)]
+    return map_leaves(lambda *rows: FUNCTIONS["stack"](list(rows)), *results)
+
+
 def jacrev(
     func: Function, argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
@@ -57,10 +73,13 @@ def jacrev(
         def chosen(*values: Any) -> Any:
             return func(*with_arguments(args, places, values), **kwargs)
 
+        _check_real("jacrev", args, "inputs")
         out, products, *aux = vjp(chosen, *[args[k] for k in places], has_aux=has_aux)
         outs, out_structure = flatten(out)
-        pull = vmap(lambda *units: products(unflatten(units, out_structure)), chunk_size=chunk_size)
-        rows = pull(*unit_vectors(outs))
+        _check_real("jacrev", outs, "outputs")
+        pull = lambda *units: products(unflatten(units, out_structure))
+        rows = _each_row(pull, unit_vectors(outs)) if chunk_size == 1 else vmap(pull, chunk_size=chunk_size)(
+            *unit_vectors(outs))  # fmt: skip
         leaves, structure = flatten(rows if isinstance(argnums, tuple) else rows[0])
         columns = [_cut(leaf, outs, 0) for leaf in leaves]
         found = unflatten([unflatten(row, structure) for row in zip(*columns, strict=True)], out_structure)
@@ -74,6 +93,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_real("jacfwd", args, "inputs")
         places = picked(args, argnums)
         primals = tuple(args[k] for k in places)
         values, structure = flatten(primals if isinstance(argnums, tuple) else primals[0])
@@ -86,14 +106,17 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
             return func(*with_arguments(args, places, nest if isinstance(argnums, tuple) else (nest,)), **kwargs)
 
         def push(*units: Any) -> Any:
-            state.levels[-1].widen = widen  # this vmap's samples have one value in common
+            level: Any = state.levels[-1]
+            level.widen = widen  # this vmap's samples have one value in common
             found = jvp(chosen, tuple(values), units, has_aux=has_aux)
-            return (found[1], found[2]) if has_aux else found[1]
+            common = lambda x: physical(x, level)[0] if lies(x, level) else x
+            return (found[1], map_leaves(common, found[2])) if has_aux else found[1]
 
         dims = (0, None) if has_aux else 0
         pushed = vmap(push, out_dims=dims, randomness=randomness)(*unit_vectors(values))
         moved, aux = pushed if has_aux else (pushed, None)
         outs, out_structure = flatten(moved)
+        _check_real("jacfwd", outs, "outputs")
         cut = [[part.movedim(tuple(range(x.ndim)), tuple(range(-x.ndim, 0))) if x.ndim else part
                 for part, x in zip(_cut(out, values, 0), values, strict=True)] for out in outs]  # fmt: skip
         found = unflatten([unflatten(parts, structure) for parts in cut], out_structure)

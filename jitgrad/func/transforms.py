@@ -11,16 +11,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.backward import first_gradient
 from ..autograd.batched import Batch, over_batches
 from ..autograd.dual import dual, split
-from ..autograd.forward_ad import check_float, check_tangent
+from ..autograd.forward_ad import NESTED, _set_fwd_grad_enabled, check_float, check_tangent
 from ..autograd.grad_mode import enable_grad, state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
 from ..autograd.node import AccumulateGrad, edge_of
+from ..autograd.scope import Scope
 from ..ops.lifted import Level, Lifted
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
-from .tree import flatten, map_leaves, unflatten
+from .tree import Structure, flatten, map_leaves, unflatten
 
 __all__ = ["Variables", "grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
 
@@ -38,7 +40,8 @@ class Variables:
             if leaf._layout.dtype.category < 2:
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.recorded = state.enabled
-        with enable_grad():
+        self.scope = Scope()
+        with enable_grad(), self.scope:
             batches = [level for level in state.levels if isinstance(level, Batch)]
             self.leaves = [fresh(over_batches(leaf, batches)) for leaf in leaves]
         self.own = {e[0] for x in self.leaves for t in bottoms(x) if (e := t._leaf_edge or _leaf_edge(t)) is not None}
@@ -47,13 +50,18 @@ class Variables:
         """The variables in the structure of the inputs."""
         return unflatten(self.leaves, self.structure)
 
+    def __call__(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a function returns that captures nothing to write to, recorded."""
+        with enable_grad(), self.scope:
+            return func(*args, **kwargs)
+
     def gradients(self, outs: Sequence[Tensor], weights: Sequence[Tensor]) -> Any:
         """Gradients of ``outs`` in the structure of the inputs, zeros where none arrives."""
-        create = self.recorded and (self.reaches_out(outs) or any(map(requires_grad, weights)))
+        create = state.enabled and (self.reaches_out(outs) or any(map(requires_grad, weights)))
         found = gradients(outs, self.leaves, weights, create_graph=create)
         full = [FUNCTIONS["zeros_like"](x.detach()) if g is None else g
                 for g, x in zip(found, self.leaves, strict=True)]  # fmt: skip
-        return unflatten(self.released(full), self.structure)
+        return unflatten(self.released(full, state.enabled), self.structure)
 
     def reaches_out(self, outs: Sequence[Tensor], closed: set[Any] | None = None) -> bool:
         """Whether the history of ``outs`` leads to a variable other than these.
@@ -66,7 +74,7 @@ class Variables:
         while stack:
             node = stack.pop()
             if isinstance(node, AccumulateGrad):
-                if node not in self.own:
+                if node not in self.own and not self.made(node.variable):
                     return True
                 continue
             for edge in node.edges:
@@ -76,11 +84,16 @@ class Variables:
         closed |= seen
         return False
 
-    def released(self, results: Sequence[Any]) -> list[Any]:
+    def made(self, leaf: Tensor | None) -> bool:
+        """Whether a leaf was made while the function ran."""
+        return leaf is not None and leaf._scope is self.scope
+
+    def released(self, results: Sequence[Any], recorded: bool | None = None) -> list[Any]:
         """Results as the caller may have them: without history where that leads to these variables only."""
         closed: set[Any] = set()
+        recorded = self.recorded if recorded is None else recorded
         return [
-            x if not isinstance(x, Tensor) or not requires_grad(x) or (self.recorded and self.reaches_out([x], closed))
+            x if not isinstance(x, Tensor) or not requires_grad(x) or (recorded and self.reaches_out([x], closed))
             else _without_history(x)
             for x in results
         ]  # fmt: skip
@@ -132,7 +145,21 @@ def _parted(title: str, result: Any) -> tuple[Any, Any]:
     """(output, aux) of a function that returns both."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{title}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for leaf in flatten(result[1])[0]:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return result
+
+
+def _outputs(title: str, result: Any) -> tuple[list[Tensor], Structure]:
+    """The tensors that a function returned, at least one and nothing else, and how they are nested."""
+    outs, structure = flatten(result)
+    if not outs or (len(outs) == 1 and outs[0] is None):
+        raise RuntimeError(f"{title}: Expected f to be a function that has non-empty output (got output = {outs})")
+    for out in outs:
+        if not isinstance(out, Tensor):
+            raise RuntimeError(f"{title}: expected f(*primals) to return only tensors, got unsupported type {type(out)}")
+    return outs, structure
 
 
 def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
@@ -146,8 +173,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         places = picked(args, argnums)
         variables = Variables(tuple(args[k] for k in places))
-        with enable_grad():
-            out = func(*with_arguments(args, places, variables.nest()), **kwargs)
+        out = variables(func, with_arguments(args, places, variables.nest()), kwargs)
         out, aux = _parted("grad_and_value(f)(*args)", out) if has_aux else (out, None)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
@@ -156,7 +182,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                 f"{out.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
-        found = variables.gradients([out], [FUNCTIONS["ones_like"](out.detach())])
+        found = variables.gradients([out], [first_gradient(out, None, 0, edge_of(out)).detach()])
         found = found if isinstance(argnums, tuple) else found[0]
         value = variables.released([out])[0]
         return found, (value, variables.released_nest(aux)) if has_aux else value
@@ -187,15 +213,9 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     ``primals`` (as one nest if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
     """
     variables = Variables(primals)
-    with enable_grad():
-        result = func(*variables.nest())
+    result = variables(func, variables.nest(), {})
     result, aux = _parted("vjp(f, *primals)", result) if has_aux else (result, None)
-    outs, structure = flatten(result)
-    for out in outs:
-        if not isinstance(out, Tensor):
-            raise RuntimeError(
-                f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {type(out)}"
-            )
+    outs, structure = _outputs("vjp(f, *primals)", result)
 
     def products(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, given = flatten(cotangents)
@@ -204,12 +224,8 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {given.outline()}, primal output: {structure.outline()}"
             )
-        for k, (out, weight) in enumerate(zip(outs, weights, strict=True)):
-            if weight.shape != out.shape:
-                raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{k}] has a shape of {weight.shape} and output[{k}] has a shape of "
-                    f"{out.shape}."
-                )
+        pairs = enumerate(zip(outs, weights, strict=True))
+        weights = [first_gradient(out, weight, k, edge_of(out)) for k, (out, weight) in pairs]
         found = variables.gradients(outs, weights)
         return found if len(primals) != 1 else (found[0],)
 
@@ -240,17 +256,13 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         )
     _check_tensors(values, "primals")
     _check_tensors(moves, "tangents")
-    with Level() as level:
+    if state.forward is not None:
+        raise RuntimeError(NESTED)
+    with Level() as level, Scope(level), _set_fwd_grad_enabled(True):
         result = func(*unflatten([_moving(level, v, t) for v, t in zip(values, moves, strict=True)], structure))
         result, aux = _parted("jvp(f, primals, tangents)", result) if has_aux else (result, None)
         aux = map_leaves(lambda x: split(x, level)[0], aux)
-        outs, out_structure = flatten(result)
-        for out in outs:
-            if not isinstance(out, Tensor):
-                raise RuntimeError(
-                    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type "
-                    f"{type(out)}"
-                )
+        outs, out_structure = _outputs("jvp(f, primals, tangents)", result)
         pairs = [split(out, level) for out in outs]
         if strict and any(t is None for _, t in pairs):
             raise RuntimeError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.node import edge_of
+from ..autograd.transforming import check_capture, scopes
 from ..dtypes import TITLES
 from ..storage import count_write
 from ..tensor import Tensor, wrap
@@ -34,6 +35,8 @@ def _as_it_was(target: Tensor) -> Tensor:
 
 
 def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwargs: dict[str, Any]) -> Tensor:
+    if scopes:
+        check_capture(self, function.__name__)
     if grad_state.levels:
         return self.copy_(function(self, *args, **kwargs))
     tensors = [a for a in (self, *args) if isinstance(a, Tensor)]

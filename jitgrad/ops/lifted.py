@@ -67,6 +67,10 @@ class Lifted(Tensor):
         """What carries the values: a lifted tensor of an earlier level, or a plain one."""
         raise NotImplementedError
 
+    def set_apart(self) -> None:
+        """Put an alias in the place of what this wraps."""
+        raise NotImplementedError
+
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """Apply an elementwise op to operands, the outermost of which are of this class and ``level``."""

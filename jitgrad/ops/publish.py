@@ -12,6 +12,7 @@ from typing import Any
 
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write
+from ..autograd.transforming import check_capture, scopes
 from ..kernels import elementwise as table  # noqa: F401  (declares the ops)
 from ..kernels.declaration import Elementwise, on_declaration
 from ..layout import cache
@@ -205,6 +206,8 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
         return result
 
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
+        if scopes:
+            check_capture(self, operation.op.name)
         if named or len(operands) != 1:
             return general(self, *operands, **named)
         other, base, counter = operands[0], self._base, self._counter

@@ -9,12 +9,14 @@ from typing import Any
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write, is_inference
 from ..autograd.node import Node, renew_leaf
+from ..autograd.transforming import check_capture, scopes
 from ..layout import intern
 from ..storage import count_write, empty_for
 from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
 from .arithmetic import underived
 from .copy import copy_into
+from .lifted import Lifted
 from .part import as_strided
 from .registry import FUNCTIONS, public
 from .sizes import size_argument
@@ -52,8 +54,20 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
     return x
 
 
+def _lift(x: Any, view: Any) -> Any:
+    """Make a lifted tensor, the same object as before, what a view of it is."""
+    x.__dict__.clear()
+    x.__class__ = type(view)
+    x.__dict__.update(view.__dict__)
+    return x
+
+
 def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scopes:
+            check_capture(self, name[:-1])
+        if isinstance(self, Lifted):
+            return _lift(self, function(self, *args, **kwargs))
         check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
         if name == "t_" and self._layout.ndim > 2:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")

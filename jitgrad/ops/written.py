@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.transforming import check_capture, scopes
 from ..layout import intern
 from ..storage import count_write
 from ..tensor import Tensor, wrap
@@ -61,6 +62,8 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
         if kwargs or len(args) != count:
             args = bind_arguments(op, op.signature, args, kwargs)
         x = args[0]
+        if scopes:
+            check_capture(x, op.name)
         if grad_state.levels and (lifted := outermost(args)) is not None:
             return lifted.structured(lifted._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]

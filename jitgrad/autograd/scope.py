@@ -1,0 +1,83 @@
+"""What a function that is being differentiated may do: nothing to tensors that it captures.
+
+``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` round the call of their function. New tensors are
+stamped with it meanwhile, so what was made inside is told from what is captured: that is not to be
+written to, for the gradient of the write would be lost. PyTorch wraps tensors instead; the stamps also
+know how its wrappers would print. While no scope is open, an empty list says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import observers
+from ..ops.lifted import Level, Lifted
+from .grad_mode import state
+from .saved import thread
+from .transforming import scopes
+
+__all__ = ["Scope", "made_in"]
+
+_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
+    "case."
+)
+
+
+class Scope:
+    """The call of a function that is being differentiated, from ``with`` to the end of the block.
+
+    ``level``: the level of a function differentiated in forward mode; its inputs are that level's duals.
+    """
+
+    def __init__(self, level: Level | None = None):
+        self.level, self.open, self.parent = level, False, None
+        self.number = next(Level._numbers) if level is None else level.number
+        self.own: set[Any] = set()  # nodes of the variables that are differentiated
+        self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
+
+    def __enter__(self) -> Scope:
+        if self.level is None:
+            if thread.hooks:
+                raise RuntimeError(_HOOKS)
+            self._disabled, thread.disabled = thread.disabled, _HOOKS
+        self.open, self.parent, state.scope = True, state.scope, self
+        if not scopes:
+            observers.append(_stamp)
+        scopes.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.open, state.scope = False, self.parent
+        scopes.remove(self)
+        if not scopes:
+            observers.remove(_stamp)
+        if self.level is None:
+            thread.disabled = self._disabled
+
+    def holds(self, x: Any) -> bool:
+        """Whether a tensor was made inside, or is one of the inputs."""
+        while isinstance(x, Lifted) and x._level.open:
+            if x._level is self.level:
+                return True
+            x = x.below()
+        return self in made_in(x)
+
+
+def _stamp(tensor: Any) -> None:
+    scope = state.scope
+    if scope is not None:
+        tensor._scope = scope
+
+
+def made_in(x: Any) -> list[Scope]:
+    """The open scopes that a plain tensor, or what it is a view of, was made in."""
+    scope = x._scope
+    if scope is None and x._base is not None:
+        scope = x._base._scope
+    found = []
+    while scope is not None:
+        if scope.open:
+            found.append(scope)
+        scope = scope.parent
+    return found
