@@ -19,3 +19,10 @@ __all__ = [
     "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
+
+
+def _profiler_enabled() -> bool:
+    """Return True while a profiler takes notes."""
+    from ..profiler.recording import is_on
+
+    return is_on()

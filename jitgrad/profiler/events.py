@@ -6,7 +6,7 @@ import enum
 import math
 from typing import Any
 
-from .recording import FUNCTION, USER, Record
+from .recording import BACKWARD, FUNCTION, USER, Record
 from .table import build_table, time_text
 
 __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
@@ -72,15 +72,26 @@ def flops_of(name: str, shapes: list[Any]) -> int:
 
 
 class FunctionEvent(_Timed):
-    """One run of a function. Times are microseconds, memory is in bytes, "self" leaves out the children."""
+    """One run of a function. Times are microseconds, memory is in bytes, "self" leaves out the children.
+
+    fwd_thread: of what a node runs, the thread of the op that made the node; else 0. sequence_nr: the same number
+    for both; -1 for all else. kernels, device_index and device_resource_id are those of devices, which are not
+    timed apart. What is not noted is None.
+    """
 
     count = 1
+    device_index = 0
+    is_python_function = False
+    concrete_inputs = kwinputs = metadata_json = event_metadata = structured_input_strides = None
 
     def __init__(
-        self, id: int, name: str, thread: int, start_us: float, end_us: float, input_shapes: Any = None,
-        stack: Any = None, scope: int = FUNCTION, sequence_nr: int = -1,
+        self, id: int, name: str, thread: int, start_us: float, end_us: float, overload_name: str = "",
+        fwd_thread: int | None = None, input_shapes: Any = None, stack: Any = None, scope: int = FUNCTION,
+        sequence_nr: int = -1, node_id: int = -1,
     ):  # fmt: skip
-        self.id, self.trace_name = id, name
+        self.id, self.trace_name, self.node_id = id, name, node_id
+        self.fwd_thread, self.overload_name = fwd_thread, overload_name
+        self.device_resource_id, self.kernels = thread, []  # type: ignore[var-annotated]
         self.name = self.key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
         self.time_range = Interval(start_us, end_us)
         self.thread = self.native = thread
@@ -94,8 +105,8 @@ class FunctionEvent(_Timed):
     def of_record(cls, number: int, record: Record, origin: int, with_flops: bool) -> FunctionEvent:
         """The event of what was recorded, its times counted from ``origin``."""
         start, end = (record.begin - origin) / 1e3, (record.end - origin) / 1e3
-        event = cls(number, record.name, record.thread, start, end, record.shapes, record.stack, record.scope,
-                    record.sequence)  # fmt: skip
+        event = cls(number, record.name, record.thread, start, end, fwd_thread=0, input_shapes=record.shapes,
+                    stack=record.stack, scope=record.scope, sequence_nr=record.sequence)  # fmt: skip
         event.native, event.self_cpu_memory_usage = record.native, record.memory
         event.flops = flops_of(record.name, record.shapes) if with_flops else 0
         return event
@@ -111,6 +122,11 @@ class FunctionEvent(_Timed):
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
+    def structured_input_shapes(self) -> Any:
+        """The shapes of the inputs."""
+        return self.input_shapes
+
+    @property
     def cpu_memory_usage(self) -> int:
         """The bytes allocated less those freed, children included."""
         return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
@@ -122,6 +138,19 @@ class FunctionEvent(_Timed):
             f"cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
             f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} seq_nr={self.sequence_nr}>"
         )
+
+
+def _join_threads(events: list[FunctionEvent]) -> None:
+    """Tell what nodes ran the threads of the ops that made them."""
+    nodes = {id(event.cpu_parent) for event in events if event.scope == BACKWARD}
+    nodes |= {id(event) for event in events if event.scope == BACKWARD}
+    made: dict[int, int] = {}
+    for event in events:
+        if event.sequence_nr >= 0 and id(event) not in nodes:
+            made.setdefault(event.sequence_nr, event.thread)
+    for event in events:
+        if id(event) in nodes:
+            event.fwd_thread = made.get(event.sequence_nr, 0)
 
 
 class FunctionEventAvg(_Timed):
@@ -141,9 +170,11 @@ class FunctionEventAvg(_Timed):
         self.cpu_parent: FunctionEvent | None = None
 
     def add(self, other: Any) -> FunctionEventAvg:
-        """Add a run, or an average of others."""
+        """Add a run, or an average of others; an AssertionError if it goes by another key."""
+        if self.key is not None and other.key != self.key:
+            raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
         if self.key is None:
-            self.key, self.input_shapes = other.key, other.input_shapes
+            self.key, self.node_id, self.input_shapes = other.key, other.node_id, other.input_shapes
             self.stack, self.scope = other.stack, other.scope
             self.is_user_annotation = other.is_user_annotation
             self.cpu_children, self.cpu_parent = other.cpu_children, other.cpu_parent
@@ -182,6 +213,7 @@ class EventList(list[Any]):
             if parent is not None:
                 event.cpu_parent = parent
                 parent.cpu_children.append(event)
+        _join_threads(events)
         return cls(events, profile_memory, with_flops)
 
     @property
@@ -231,6 +263,7 @@ class EventList(list[Any]):
         """All events as one, whose key is "Total"."""
         total = FunctionEventAvg()
         for event in self:
+            total.key = None  # whatever its name
             total.add(event)
         total.key = "Total"
         return total

@@ -1,6 +1,7 @@
 """The profiler against PyTorch's: names, tables, schedules, errors."""
 
 import warnings
+from importlib import import_module
 
 import pytest
 import torch
@@ -226,3 +227,50 @@ def test_errors(name):
         profiler = lib.profiler.profile(activities=[lib.profiler.ProfilerActivity.CPU])
         results.append(told(lambda: ERRORS[name](lib, profiler)))
     assert results[0] == results[1]
+
+
+# -- events made by hand, and what nodes tell ----------------------------------------------------------
+
+
+def event(lib, name="one", **options):
+    util = import_module(f"{lib.__name__}.autograd.profiler_util")
+    return util.FunctionEvent(id=3, name=name, thread=4, start_us=10, end_us=15, **options)
+
+
+def averaged(lib, *events):
+    average = import_module(f"{lib.__name__}.autograd.profiler_util").FunctionEventAvg()
+    for each in events:
+        average.add(each)
+    average.add(average)
+    return average.key, average.count, average.cpu_time_total, average.self_cpu_time_total, average.cpu_time
+
+
+HANDMADE = {
+    "average": lambda lib: averaged(lib, event(lib), event(lib)),
+    "other key": lambda lib: averaged(lib, event(lib), event(lib, "two")),
+    "attributes": lambda lib: [
+        getattr(event(lib, fwd_thread=7, node_id=2), name)
+        for name in ("fwd_thread", "node_id", "kernels", "device_index", "device_resource_id", "concrete_inputs",
+                     "kwinputs", "structured_input_shapes", "structured_input_strides", "is_python_function")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HANDMADE)
+def test_events_made_by_hand(name):
+    assert told(lambda: HANDMADE[name](jitgrad)) == told(lambda: HANDMADE[name](torch))
+
+
+def test_nodes_tell_where_and_as_what_number_their_op_ran():
+    def ask(lib):
+        x = lib.ones(3, requires_grad=True)
+        with lib.autograd.profiler.profile() as prof:
+            on = lib.autograd._profiler_enabled()
+            (x * 2).sum().backward()
+        seen = {e.name.split(": ")[-1]: e for e in reversed(prof.function_events)}
+        made, ran = seen["aten::mul"], seen["MulBackward0"]
+        leaf = seen["torch::autograd::AccumulateGrad"]
+        same = ran.sequence_nr == made.sequence_nr >= 0 and ran.fwd_thread == made.thread
+        return on, lib.autograd._profiler_enabled(), same, made.fwd_thread, leaf.sequence_nr, leaf.fwd_thread
+
+    assert ask(jitgrad) == ask(torch)

@@ -1,0 +1,5 @@
+"""What profilers found, under the older name of the module: ``jitgrad.autograd.profiler_util.EventList``."""
+
+from ..profiler.events import DeviceType, EventList, FunctionEvent, FunctionEventAvg, Interval
+
+__all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
