@@ -220,7 +220,7 @@ def _batched(
                 f"shape of {out.shape}. If you only want some tensors in `grad_output` to be considered batched, "
                 "consider using vmap."
             )
-    with Batch(next(g.shape[0] for g in grads if g is not None)) as level:
+    with Batch(next(g.shape[0] for g in grads if g is not None), "gradients") as level:
         lifted = [g if g is None else batched(level, g) for g in grads]
         found = _found(outs, ins, lifted, True, create_graph, unused)
         stacked = tuple(f if f is None else physical(f, level) for f in found)

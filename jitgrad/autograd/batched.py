@@ -22,7 +22,7 @@ __all__ = ["Batch", "Batched", "batched", "batches_of", "lies", "over_batches", 
 
 
 class Batch(Level):
-    """A vmap at work: its batch has ``size`` samples. ``randomness``: "error", "same" or "different"."""
+    """A vmap at work: its batch has ``size`` samples. ``randomness``: see ops/randomness.py."""
 
     def __init__(self, size: int, randomness: str = "error"):
         super().__init__()

@@ -69,6 +69,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     check_float(tensor, tangent)
+    if not state.pushing:
+        return tensor.detach() if state.inference else Alias.apply(tensor)
     check_unbatched(tensor)
     if split(tensor, state.forward)[1] is not None:
         raise RuntimeError(
@@ -110,7 +112,7 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return (primal, tangent) of a tensor; the tangent is None where it has none."""
-    if state.forward is None:
+    if state.forward is None or not state.pushing:
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(tensor, state.forward)
     return UnpackedDualTensor(tensor if tangent is None else Alias.apply(primal), tangent)

@@ -94,13 +94,13 @@ class inference_mode(Mode):
         self.mode = mode
 
     def __enter__(self) -> None:
-        self._before = state.inference, state.enabled, state.asked
+        self._before = state.inference, state.enabled, state.asked, state.pushing
         if self.mode:
             observers.append(mark)
-        state.inference, state.enabled, state.asked = self.mode, not self.mode, False
+        state.inference, state.enabled, state.asked, state.pushing = self.mode, not self.mode, False, not self.mode
 
     def __exit__(self, *error: Any) -> None:
-        state.inference, state.enabled, state.asked = self._before
+        state.inference, state.enabled, state.asked, state.pushing = self._before
         if self.mode:
             observers.remove(mark)
 

@@ -24,12 +24,22 @@ __all__ = [
 _drawing: list[Any] = []  # the levels of vmap whose batch is being drawn for
 
 
+# Why nothing may be drawn: "error" is vmap's own; batches of gradients know no other way.
+_REFUSED = {
+    "error": (
+        "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+        "randomness flags on vmap or perform the randomness operation out of vmap"
+    ),
+    "gradients": (
+        "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations "
+        "outside of vmap as a workaround"
+    ),
+}
+
+
 def _check_allowed(level: Any) -> None:
-    if level.randomness == "error":
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-            "'different' randomness flags on vmap or perform the randomness operation out of vmap"
-        )
+    if level.randomness in _REFUSED:
+        raise RuntimeError(_REFUSED[level.randomness])
 
 
 def check_parameters(level: Any, batched: bool) -> None:

@@ -145,6 +145,36 @@ def nested(m, x):
         pass
 
 
+def switched(m, x):
+    """Tangents while forward mode is off, and on again."""
+    fw, seen = m.autograd.forward_ad, []
+    with fw.dual_level():
+        d = fw.make_dual(x, x * 2)
+
+        def note(*tensors):
+            seen.append([fw._is_fwd_grad_enabled(), [fw.unpack_dual(t).tangent for t in tensors]])
+
+        with fw._set_fwd_grad_enabled(False):
+            y = d * 2
+            note(d, y, fw.make_dual(x, x), d[0], d.sum())
+            with fw._set_fwd_grad_enabled(True):
+                note(d, y, d * y)
+            note(d)
+        note(d, y, d * y)
+    return seen
+
+
+def in_inference_mode(m, x):
+    """Forward mode is off there."""
+    fw = m.autograd.forward_ad
+    with fw.dual_level():
+        d = fw.make_dual(x, x * 2)
+        with m.inference_mode():
+            inside, made = d * 2, fw.make_dual(m.ones(2), m.ones(2))
+            seen = [fw.unpack_dual(t).tangent for t in (d, inside, made)], fw._is_fwd_grad_enabled()
+        return seen, [fw.unpack_dual(t).tangent for t in (d, inside, d * 2)], fw._is_fwd_grad_enabled()
+
+
 def of_what_has_none(m, x):
     """jvp gets None, and not zeros, for whole numbers."""
     got = []
@@ -181,7 +211,7 @@ def test_values(name):
     same(outcome(PROGRAMS[name], jitgrad, VALUES), outcome(PROGRAMS[name], torch, VALUES))
 
 
-@pytest.mark.parametrize("run", [of_what_has_none], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("run", [switched, in_inference_mode, of_what_has_none], ids=lambda f: f.__name__)
 def test_functions(run):
     same(outcome(run, jitgrad, VALUES), outcome(run, torch, VALUES))
 

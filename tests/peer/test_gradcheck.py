@@ -170,3 +170,43 @@ def test_gradgradcheck(name, given, options):
         verdict(library, "gradgradcheck", name, given, {**options, "seeded": True}) for library in (jitgrad, torch)
     )
     assert ours == theirs
+
+
+def drawing(library):
+    """A function whose derivatives draw."""
+
+    class Drawing(library.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            library.rand(2)
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            library.randn_like(t)
+            return t * 2
+
+    return Drawing.apply
+
+
+def refused(library, how):
+    x = library.ones(2, dtype=library.float64, requires_grad=True)
+    try:
+        if how == "grad":
+            seeds = library.ones(3, 2, dtype=library.float64)
+            library.autograd.grad(drawing(library)(x), x, seeds, is_grads_batched=True)
+        elif how == "backward":
+            library.autograd.gradcheck(drawing(library), (x,), check_batched_grad=True)
+        else:
+            library.autograd.gradcheck(drawing(library), (x,), check_forward_ad=True, check_batched_forward_grad=True)
+    except RuntimeError as error:
+        return type(error).__name__, str(error).split("\n")[0]
+
+
+@pytest.mark.parametrize("how", ["grad", "backward", "forward"])
+def test_batches_of_gradients_draw_nothing(how):
+    assert refused(jitgrad, how) == refused(torch, how)
