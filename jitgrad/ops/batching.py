@@ -182,12 +182,13 @@ def is_batch(*tensors: Any) -> bool:
 
 def unbatched_target(name: str) -> RuntimeError:
     """The error for writing a batch into a tensor that is none."""
+    title = _TITLES.get(name, f"aten::{name}_")
+    place = f"at level {len(grad_state.levels)}" if title.startswith("aten") else "in a vmap"
     return RuntimeError(
-        f"vmap: {_TITLES.get(name, f'aten::{name}_')}(self, *extra_args) is not possible because there exists a "
-        "Tensor `other` in extra_args that has more elements than `self`. This happened due to `other` being vmapped "
-        "over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of this "
-        "in-place operator. If said operator is being called inside the PyTorch framework, please file a bug report "
-        "instead."
+        f"vmap: {title}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
+        "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+        f"over {place}. Please try to use out-of-place operators instead of {title}. If said operator is being "
+        "called inside the PyTorch framework, please file a bug report instead."
     )
 
 

@@ -395,7 +395,11 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @public
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
-    places, pattern = resolve(input, _index_list("index_put", input, indices))
+    named = _index_list("index_put", input, indices)
+    if grad_state.levels and (lifted := outermost(named)) is not None:
+        own = input if lifted._level.holds(input) else lifted._level.widened(input)
+        return _put(own.clone(), named, values, accumulate)
+    places, pattern = resolve(input, named)
     _check_values(input, values, pattern)
     return IndexPut.apply(input, places, values, pattern, accumulate)
 
