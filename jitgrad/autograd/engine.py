@@ -116,9 +116,10 @@ def _key(edge: Edge) -> Key:
     return edge[0] if edge[0].n_outputs == 1 else edge
 
 
-def _is_buffer(grad: Tensor) -> bool:
-    """Whether a gradient of the same layout can be added into this one as it lies."""
-    return grad._layout.contiguous and grad._base is None
+def _fits(buffer: Tensor, grad: Tensor) -> bool:
+    """Whether one gradient can be added into another as both lie."""
+    layout = buffer._layout
+    return layout is grad._layout and layout.contiguous and buffer._base is None
 
 
 def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradients) -> Gradients:
@@ -361,7 +362,7 @@ class Task:
             if not fresh:
                 self.lent.add(key)
             self.waiting[key] = grad
-        elif there._layout is grad._layout and key not in self.lent and not self.rules and _is_buffer(there):
+        elif _fits(there, grad) and key not in self.lent and not self.rules:
             add_into(there, grad)
         else:
             self.waiting[key] = self.sum(key, there, grad, fresh)
@@ -372,7 +373,7 @@ class Task:
 
     def sum(self, key: Key, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
         self.lent.discard(key)
-        if fresh and there._layout is grad._layout and not self.rules and _is_buffer(grad):
+        if fresh and _fits(grad, there) and not self.rules:
             add_into(grad, there)
             return grad
         return add_new(there, grad)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd.inference import check_write
 from ..layout import cache, intern
-from ..storage import count_write
+from ..storage import UNWRITTEN
 from ..tensor import Tensor
 from .copy import in_layout
 from .plan import is_dense
@@ -21,17 +21,22 @@ add_new = _ADD.function  # the sum out of place; recorded when the engine builds
 
 
 def add_into(buffer: Tensor, grad: Tensor) -> None:
-    """Add ``grad`` to a buffer that nobody else reads."""
-    write = _writes.get((buffer._layout, grad._layout))
+    """Add ``grad`` to a buffer of the same layout, without gaps, that nobody else reads."""
+    layout = buffer._layout
+    write = _writes.get(layout)
     if write is None:
         _ADD.write(buffer, grad)
-        _writes[buffer._layout, grad._layout] = _ADD.writes[buffer._layout, grad._layout].forward.write
+        _writes[layout] = _ADD.writes[layout, layout].forward.write
+        return
+    counter = buffer._counter
+    if counter is UNWRITTEN:  # count_write, written out
+        buffer._counter = [1]
     else:
         try:
-            count_write(buffer)
+            counter[0] += 1
         except RuntimeError:
             check_write(buffer)
-        write(buffer, grad, buffer._data)
+    write(buffer, grad, buffer._data)
 
 
 def accumulated(there: Tensor, grad: Tensor) -> None:
