@@ -167,8 +167,8 @@ class Batched(Sample):
         if into:
             return args[0]
         result = _lifted(level, outs)
-        if state.levels[-1] is not level:
-            relate(op, args[0], result)
+        if op.is_view and state.levels[-1] is not level:
+            relate(args[0], result)
         return result
 
     @classmethod

@@ -108,8 +108,8 @@ class Dual(Lifted):
         if found is None:
             found = _twice(lambda given: reapply(op, given), primals, tangents)
         result = _joined(level, outs, found)
-        if state.levels[-1] is not level:
-            relate(op, args[0], result)
+        if op.is_view and state.levels[-1] is not level:
+            relate(args[0], result)
         return result
 
     @classmethod

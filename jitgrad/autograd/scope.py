@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import observers
+from ..creation import observers, stamping
 from ..ops.lifted import Level, Lifted
 from .grad_mode import state
 from .saved import thread
@@ -30,20 +30,24 @@ class Scope:
     ``level``: the level of a function differentiated in forward mode; its inputs are that level's duals.
     """
 
+    __slots__ = ("before", "lenient", "level", "number", "open", "own", "parent")
+
     def __init__(self, level: Level | None = None):
         self.level, self.open, self.parent = level, False, None
         self.number = next(Level._numbers) if level is None else level.number
-        self.own: set[Any] = set()  # nodes of the variables that are differentiated
+        self.own: Any = ()  # nodes of the variables that are differentiated
         self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
 
     def __enter__(self) -> Scope:
         if self.level is None:
             if thread.hooks:
                 raise RuntimeError(_HOOKS)
-            self._disabled, thread.disabled = thread.disabled, _HOOKS
+            self.before, thread.disabled = thread.disabled, _HOOKS
+        else:
+            self.before, state.pushing = state.pushing, True
         self.open, self.parent, state.scope = True, state.scope, self
         if not scopes:
-            observers.append(_stamp)
+            observers.append(stamping)
         scopes.append(self)
         return self
 
@@ -51,9 +55,11 @@ class Scope:
         self.open, state.scope = False, self.parent
         scopes.remove(self)
         if not scopes:
-            observers.remove(_stamp)
+            observers.remove(stamping)
         if self.level is None:
-            thread.disabled = self._disabled
+            thread.disabled = self.before
+        else:
+            state.pushing = self.before
 
     def holds(self, x: Any) -> bool:
         """Whether a tensor was made inside, or is one of the inputs."""
@@ -62,12 +68,6 @@ class Scope:
                 return True
             x = x.below()
         return self in made_in(x)
-
-
-def _stamp(tensor: Any) -> None:
-    scope = state.scope
-    if scope is not None:
-        tensor._scope = scope
 
 
 def made_in(x: Any) -> list[Scope]:

@@ -41,8 +41,8 @@ def _cut(stacked: Tensor, tensors: Sequence[Tensor], dim: int) -> list[Tensor]:
 
 def _check_real(name: str, nest: Any, what: str) -> None:
     """RuntimeError for complex tensors: their Jacobians are not what a caller expects."""
-    for k, x in enumerate(flatten(nest)[0]):
-        if isinstance(x, Tensor) and x.dtype.is_complex:
+    for k, x in enumerate(nest if all(isinstance(x, Tensor) for x in nest) else flatten(nest)[0]):
+        if isinstance(x, Tensor) and x._layout.dtype.is_complex:
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}"
             )

@@ -14,7 +14,7 @@ from typing import Any
 from ..autograd.backward import first_gradient
 from ..autograd.batched import Batch, over_batches
 from ..autograd.dual import dual, split
-from ..autograd.forward_ad import NESTED, _set_fwd_grad_enabled, check_float, check_tangent
+from ..autograd.forward_ad import NESTED, check_float, check_tangent
 from ..autograd.grad_mode import enable_grad, state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
 from ..autograd.node import AccumulateGrad, edge_of
@@ -41,10 +41,12 @@ class Variables:
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.recorded = state.enabled
         self.scope = Scope()
-        with enable_grad(), self.scope:
-            batches = [level for level in state.levels if isinstance(level, Batch)]
-            self.leaves = [fresh(over_batches(leaf, batches)) for leaf in leaves]
-        self.own = {e[0] for x in self.leaves for t in bottoms(x) if (e := t._leaf_edge or _leaf_edge(t)) is not None}
+        self.leaves = _variables(leaves)
+        # What the variables are made of counts as made inside the function.
+        plain = [t for x in self.leaves for t in bottoms(x) if t._requires_grad] if state.levels else self.leaves
+        for x in plain:
+            x._scope = self.scope
+        self.own = self.scope.own = {edge_of(x)[0] for x in plain if x._edge is None}  # type: ignore[index]
 
     def nest(self) -> Any:
         """The variables in the structure of the inputs."""
@@ -104,8 +106,12 @@ class Variables:
         return unflatten(self.released(leaves), structure)
 
 
-def _leaf_edge(x: Tensor) -> Any:
-    return edge_of(x) if x._edge is None else None
+def _variables(leaves: Sequence[Any]) -> list[Any]:
+    if state.enabled and not state.levels:
+        return [fresh(leaf) for leaf in leaves]
+    with enable_grad():
+        batches = [level for level in state.levels if isinstance(level, Batch)]
+        return [fresh(over_batches(leaf, batches)) for leaf in leaves]
 
 
 def _without_history(x: Any) -> Any:
@@ -258,10 +264,12 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     _check_tensors(moves, "tangents")
     if state.forward is not None:
         raise RuntimeError(NESTED)
-    with Level() as level, Scope(level), _set_fwd_grad_enabled(True):
+    with Level() as level, Scope(level):
         result = func(*unflatten([_moving(level, v, t) for v, t in zip(values, moves, strict=True)], structure))
-        result, aux = _parted("jvp(f, primals, tangents)", result) if has_aux else (result, None)
-        aux = map_leaves(lambda x: split(x, level)[0], aux)
+        aux = None
+        if has_aux:
+            result, aux = _parted("jvp(f, primals, tangents)", result)
+            aux = map_leaves(lambda x: split(x, level)[0], aux)
         outs, out_structure = _outputs("jvp(f, primals, tangents)", result)
         pairs = [split(out, level) for out in outs]
         if strict and any(t is None for _, t in pairs):

@@ -116,9 +116,9 @@ def outermost(values: Iterable[Any]) -> Any:
     return found
 
 
-def relate(op: Any, x: Any, outs: Any) -> None:
+def relate(x: Any, outs: Any) -> None:
     """Let lifted results of a view op know what they are views of; a later level may give both a tangent."""
-    if not op.is_view or not isinstance(x, Lifted):
+    if not isinstance(x, Lifted):
         return
     root, memory = x if x._root is None else x._root, _memory(x)
     for out in outs if isinstance(outs, tuple) else (outs,):
