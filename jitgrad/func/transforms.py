@@ -52,10 +52,10 @@ class Variables:
         """The variables in the structure of the inputs."""
         return unflatten(self.leaves, self.structure)
 
-    def __call__(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a function returns that captures nothing to write to, recorded."""
+    def __call__(self, call: Callable[[Any], Any]) -> Any:
+        """What a call returns that is given the variables; recorded, and watched for writes to what is captured."""
         with enable_grad(), self.scope:
-            return func(*args, **kwargs)
+            return call(self.nest())
 
     def gradients(self, outs: Sequence[Tensor], weights: Sequence[Tensor]) -> Any:
         """Gradients of ``outs`` in the structure of the inputs, zeros where none arrives."""
@@ -142,9 +142,29 @@ def picked(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
 
 
 def with_arguments(args: tuple[Any, ...], places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """``args`` with other values at some places."""
+    """``args`` as a function that is being differentiated gets them: with other values at some places."""
     changed = dict(zip(places, values, strict=True))
-    return tuple(changed.get(k, a) for k, a in enumerate(args))
+    return tuple([changed[k] if k in changed else handed_in(a) for k, a in enumerate(args)])
+
+
+def handed_in(nest: Any) -> Any:
+    """Arguments that are not differentiated as tensors of the function's own: it may write to them.
+
+    The memory is the caller's, the history of what is written stays inside.
+    """
+    return _alias(nest) if isinstance(nest, Tensor) else map_leaves(_alias, nest)
+
+
+def _alias(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    if isinstance(x, Lifted) and x._level.open:
+        return x.renewed(_alias)
+    result = x.detach()
+    if x._requires_grad:
+        result._requires_grad, result._edge = True, x._edge
+        result._leaf_edge = edge_of(x) if x._edge is None else None
+    return result
 
 
 def _parted(title: str, result: Any) -> tuple[Any, Any]:
@@ -179,7 +199,8 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         places = picked(args, argnums)
         variables = Variables(tuple(args[k] for k in places))
-        out = variables(func, with_arguments(args, places, variables.nest()), kwargs)
+        named = lambda: {name: handed_in(value) for name, value in kwargs.items()}
+        out = variables(lambda values: func(*with_arguments(args, places, values), **named()))
         out, aux = _parted("grad_and_value(f)(*args)", out) if has_aux else (out, None)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
@@ -219,7 +240,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     ``primals`` (as one nest if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
     """
     variables = Variables(primals)
-    result = variables(func, variables.nest(), {})
+    result = variables(lambda values: func(*values))
     result, aux = _parted("vjp(f, *primals)", result) if has_aux else (result, None)
     outs, structure = _outputs("vjp(f, *primals)", result)
 
