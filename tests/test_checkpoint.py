@@ -1,5 +1,6 @@
 """Checkpointing: every op in a region, what is alive when, random numbers, debugging, errors."""
 
+import functools
 import gc
 import threading
 import weakref
@@ -9,12 +10,16 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.autograd import saved
-from jitgrad.ops.registry import OPS
+from jitgrad.debug import tape
+from jitgrad.ops.elementwise import ElementwiseOp
+from jitgrad.ops.registry import FUNCTIONS, OPS
 from jitgrad.testing import op_samples
 from jitgrad.utils.checkpoint import (
     CheckpointError,
+    CheckpointPolicy,
     checkpoint,
     checkpoint_sequential,
+    create_selective_checkpoint_contexts,
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )  # fmt: skip
@@ -225,3 +230,119 @@ def test_inputs_written_to_are_refused():
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
+
+
+# -- with some results kept ---------------------------------------------------------------------------
+
+
+def keeping(wanted):
+    return functools.partial(create_selective_checkpoint_contexts, wanted)
+
+
+def keep_all(context, op, *args, **kwargs):
+    return CheckpointPolicy.MUST_SAVE
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if not isinstance(op, ElementwiseOp)))
+def test_every_op_with_its_result_kept(name):
+    for function, args, kwargs in op_samples(name):
+        found = []
+        for selective in (False, True):
+            torch.manual_seed(0)
+            inputs = [a.detach().requires_grad_() if differentiable(a) else a for a in args]
+            leaves = [a for a in inputs if differentiable(a)]
+
+            def part(*inputs, function=function, kwargs=kwargs):
+                outs = function(*[a * 1 if differentiable(a) else a for a in inputs], **kwargs)
+                outs = outs if isinstance(outs, (tuple, list)) else [outs]
+                return sum((o * o).abs().sum() for o in outs if differentiable(o))
+
+            out = checkpoint(part, *inputs, use_reentrant=False, context_fn=keeping(keep_all)) if selective else (
+                part(*inputs))  # fmt: skip
+            if leaves and isinstance(out, torch.Tensor) and out.requires_grad:
+                grads = torch.autograd.grad(out, leaves, allow_unused=True)
+                found.append([g if g is None else g.tolist() for g in grads])
+        assert not found or found[0] == found[1]
+
+
+def test_what_is_kept_is_not_computed_anew():
+    def part(x, y):
+        return (x.cos() @ y).sin() @ y
+
+    x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    expected = torch.autograd.grad(part(x, y).sum(), [x, y])
+    mm = torch.ops.aten.mm.default
+    policies = {2: keep_all, 1: lambda ctx, op, *args, **kwargs: op is mm, 0: lambda *args, **kwargs: False}
+    plain = None
+    for policy in (policies[0], policies[1], [mm], keep_all):
+        out = checkpoint(part, x, y, use_reentrant=False, early_stop=False, context_fn=keeping(policy)).sum()
+        with tape() as recorded:
+            found = torch.autograd.grad(out, [x, y])
+        products = sum(e.kernel.name == "dot" for e in recorded)
+        plain = products if plain is None else plain
+        assert products == (plain if policy is policies[0] else plain - 2)
+        assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+
+
+def test_nothing_is_left_of_selective_checkpoints():
+    before = [dict(FUNCTIONS), dict(vars(torch.Tensor)), dict(vars(torch)), dict(vars(torch.nn.functional))]
+    x = torch.ones(3, 3, requires_grad=True)
+    out = checkpoint(lambda x: (x @ x).exp(), x, use_reentrant=False, context_fn=keeping([torch.ops.aten.mm.default]))
+    out.sum().backward()
+    with pytest.raises(ZeroDivisionError):
+        checkpoint(lambda x: 1 / 0, x, use_reentrant=False, context_fn=keeping(keep_all))
+    after = [dict(FUNCTIONS), dict(vars(torch.Tensor)), dict(vars(torch)), dict(vars(torch.nn.functional))]
+    for a, b in zip(before, after, strict=True):
+        assert all(b[k] is v for k, v in a.items() if k != "__warningregistry__")
+
+
+def test_kept_results_die_with_their_use_and_with_the_graph():
+    seen = []
+
+    def policy(context, op, *args, **kwargs):
+        if op is torch.ops.aten.mm.default:
+            seen.append(weakref.ref(context.op_output._data))
+            return True
+        return False
+
+    x = torch.ones(3, 3, requires_grad=True)
+    for use in (lambda out: out.sum().backward(retain_graph=True), lambda out: None):
+        out = checkpoint(lambda x: (x @ x).exp().sin(), x, use_reentrant=False, context_fn=keeping(policy))
+        assert seen[-1]() is not None
+        use(out)
+        del out
+        assert seen[-1]() is None
+
+
+def test_selective_checkpoints_within_each_other_and_in_threads():
+    def inner(x):
+        return (x @ x).tanh()
+
+    def outer(x):
+        y = checkpoint(inner, x * 2, use_reentrant=False, context_fn=keeping([torch.ops.aten.mm.default]))
+        return y @ x
+
+    x = torch.randn(3, 3, requires_grad=True)
+    expected = torch.autograd.grad((inner(x * 2) @ x).sum(), x)[0].tolist()
+    found = []
+
+    def work():
+        out = checkpoint(outer, x, use_reentrant=False, context_fn=keeping(keep_all))
+        found.append(torch.autograd.grad(out.sum(), x)[0].tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 3
+
+
+def test_ops_as_objects():
+    aten = torch.ops.aten
+    assert aten.mm.default is aten.mm.default and aten.mm.default != aten.bmm.default
+    assert str(aten.mm.default) == "aten.mm.default" and str(aten.mm) == "aten.mm"
+    assert aten.mul.Tensor.name() == "aten::mul" and aten.mul.Tensor is aten.mul.Scalar
+    assert aten.mm.default(torch.ones(1, 2), torch.ones(2, 1)).tolist() == [[2]] and aten.exp(torch.zeros(1)) == 1
+    assert aten._softmax.default is aten.softmax.default and aten.native_layer_norm.default is not None
+    assert not hasattr(aten, "no_such_op")

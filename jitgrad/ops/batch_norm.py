@@ -134,7 +134,7 @@ class NativeBatchNorm(Structured):
 def _backward(
     wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, mean: Any, var: Any, eps: float, notes: _Notes | None
 ) -> dict[str, Tensor]:
-    if notes is None:
+    if notes is None or not hasattr(notes, "rstd"):  # the result was kept by a checkpoint, forward did not run
         notes = _Notes()
         _measure(x, mean, var, eps, notes)
     blocks, layout = _blocks(x), intern(x._layout.numpy_dtype, x._layout.shape)
@@ -191,7 +191,7 @@ def batch_norm(
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
     notes = _Notes()
     out = NativeBatchNorm.apply(input, weight, bias, *given, eps, notes)
-    if training and input._layout.numel:
+    if training and hasattr(notes, "mean"):
         count = input._layout.numel // input._layout.shape[1]
         _move(running_mean, notes.mean, momentum, 1.0)
         _move(running_var, notes.var, momentum, count / (count - 1) if count > 1 else math.nan)

@@ -13,10 +13,12 @@ from ..autograd.recompute import CheckpointError, GraphExecGroup, Region, within
 from ..profiler.session import profile
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ..tensor import Tensor
+from .selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "GraphExecGroup", "check_backward_validity", "checkpoint",
-    "checkpoint_sequential", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "GraphExecGroup", "SelectiveCheckpointContext",
+    "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]  # fmt: skip
 
