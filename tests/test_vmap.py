@@ -201,3 +201,61 @@ def test_forward_and_reverse_inside():
     np.testing.assert_allclose(found.numpy(), np.cos(x.numpy()), rtol=1e-6)
     found = vmap(lambda a, b: vjp(torch.sin, a)[1](b)[0])(x, t)
     np.testing.assert_allclose(found.numpy(), np.cos(x.numpy()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [
+    torch.bernoulli, lambda a: a.clone().bernoulli_(a), lambda a: torch.normal(a, a), lambda a: torch.normal(0.0, a),
+    lambda a: torch.multinomial(a, 2), lambda a: torch.bernoulli(a, 0.5),
+])  # fmt: skip
+def test_randomness_of_parameters_that_are_samples(make):
+    x = torch.linspace(0.1, 0.9, 12).reshape(4, 3)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        vmap(make)(x)
+    with pytest.raises(RuntimeError, match="does not currently support same randomness with a batched tensor input"):
+        vmap(make, randomness="same")(x)
+    torch.manual_seed(1)
+    found = vmap(make, randomness="different")(x)
+    torch.manual_seed(1)
+    np.testing.assert_array_equal(found.numpy(), make(x).numpy())  # the whole batch is drawn at once
+
+
+def test_numbers_are_drawn_in_the_order_of_the_batch_in_memory():
+    x = torch.zeros(3, 4, 2)
+    torch.manual_seed(1)
+    found = vmap(torch.rand_like, in_dims=1, randomness="different")(x)
+    torch.manual_seed(1)
+    np.testing.assert_array_equal(found.numpy(), torch.rand(3, 4, 2).movedim(1, 0).numpy())
+
+
+def test_dims_and_sizes_of_products_are_the_samples():
+    for op, x, y, words in (
+        (torch.mm, (2, 3), (2, 3, 4), r"Got incorrect dims for mm\(a, b\). a has dim 1"),
+        (torch.bmm, (2, 2, 3), (2, 3, 4), "Got incorrect dims for bmm"),
+        (torch.mv, (2, 2, 3), (2, 3, 3), "Got incorrect dims for mv"),
+        (torch.dot, (2, 2, 3), (2, 2, 3), "Got wrong shapes for dot"),
+        (torch.dot, (2, 3), (2, 1), r"to be: \[2, 3\] but got: \[2, 1\]"),
+        (torch.addmv, (2, 3), (2, 3), "missing a required argument"),
+    ):
+        with pytest.raises((RuntimeError, TypeError), match=words):
+            vmap(op)(torch.ones(x), torch.ones(y))
+
+
+def test_views_of_numbers_show_the_batch():
+    x = torch.arange(3.0)
+    vmap(lambda a: a.squeeze(0).mul_(2))(x)
+    vmap(lambda a: a.unfold(0, 1, 1).add_(1))(x)
+    vmap(lambda a: a.transpose(0, -1).add_(1))(x)
+    assert x.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_index_put_by_an_index_per_sample():
+    x, i = torch.zeros(2, 3), torch.tensor([[0, 2], [1, 1]])
+    assert vmap(lambda a, k: a.index_put((k,), a.new_ones(2), True))(x, i).tolist() == [[1.0, 0, 1], [0, 2, 0]]
+    assert vmap(lambda k: x[0].index_put((k,), torch.ones(2)))(i).tolist() == [[1.0, 0, 1], [0, 1, 0]]
+    assert x.tolist() == [[0.0] * 3] * 2
+
+
+def test_what_comes_out_as_it_went_in_is_the_callers():
+    x = torch.zeros(2, 3)
+    assert vmap(lambda a: a, 1, 1)(x) is x and vmap(lambda a: a.add_(1), -1, -1)(x) is x
+    assert x.tolist() == [[1.0] * 3] * 2

@@ -32,7 +32,7 @@ from ..ops.batch_norm import instance_norm as _instance_norm
 from ..ops.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
 from ..ops.dropout import dropout as _drop
 from ..ops.dropout import dropout_ as _drop_in_place
-from ..ops.embedding import Embedding
+from ..ops.embedding import Embedding, one_hot
 from ..ops.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
 from ..ops.nll import cross_entropy, nll_loss
 from ..ops.norm import group_norm as _group_norm
@@ -45,9 +45,9 @@ __all__ = [
     "alpha_dropout", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cross_entropy",
     "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "feature_alpha_dropout", "gelu", "group_norm",
     "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "instance_norm", "kl_div", "l1_loss",
-    "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss", "nll_loss", "relu", "relu6",
-    "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign",
-    "tanh", "tanhshrink", "threshold",
+    "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss", "nll_loss", "one_hot",
+    "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus",
+    "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
 tanh, sigmoid = FUNCTIONS["tanh"], FUNCTIONS["sigmoid"]
