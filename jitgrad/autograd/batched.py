@@ -60,6 +60,7 @@ class Batched(Sample):
 
     _level: Batch
     _physical: Tensor
+    _place = 0  # which dim the batch was in what vmap was given
 
     def below(self) -> Any:
         """All samples."""
@@ -74,6 +75,11 @@ class Batched(Sample):
     def join(function: Any, level: Any, x: Any, y: Any) -> Any:
         """Apply a function of two tensors to the wrapped ones."""
         return batched(level, function(physical(x, level), physical(y, level)))
+
+    def given(self) -> tuple[Tensor, int]:
+        """(the wrapped tensor as vmap was given it, the dim that the batch is there)."""
+        x = self._physical
+        return (x.movedim(0, self._place), self._place) if self._place else (x, 0)
 
     def set_apart(self) -> None:
         """Wrap an alias: what happens to this tensor does not happen to the one that vmap was given."""

@@ -284,6 +284,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     """
 
     _backward_cls: ClassVar[type[BackwardCFunction]]
+    _inner_cls: ClassVar[type[BackwardCFunction]]
     generate_vmap_rule = False
     clear_saved_tensors_on_access = False
     boxed_grads_call = False
@@ -348,7 +349,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """
         if cls._separate():
             args, kwargs = _bound(cls.forward, args, kwargs)
-        if grad_state.levels:
+        if grad_state.levels or grad_state.scope is not None:
             found = _transformed(cls, args, kwargs)
             if found is not NotImplemented:
                 return found
@@ -369,10 +370,18 @@ def _bound(forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[tuple[A
     return bound.args, bound.kwargs
 
 
+def _generated(cls: type[Function]) -> type[BackwardCFunction]:
+    """The class of a Function's nodes inside ``func.grad``, which go by another name there. Kept by the Function."""
+    if "_inner_cls" not in vars(cls):
+        documented = {"__doc__": cls._backward_cls.__doc__}
+        cls._inner_cls = type(f"{cls.__name__}GeneratedBackward", (cls._backward_cls,), documented)
+    return cls._inner_cls
+
+
 def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunction, Any]:
     """Run forward unrecorded; return its ctx, and its outputs as part of the graph."""
     inputs = (*args, *kwargs.values()) if kwargs else args
-    ctx = cls._backward_cls()
+    ctx = (cls._backward_cls if grad_state.scope is None else _generated(cls))()
     ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     separate = cls._separate()

@@ -26,10 +26,13 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def over_batch(base: Any, cls: Any, level: Any, inputs: tuple[Any, ...]) -> Any:
+def over_batch(base: Any, cls: Any, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply a Function, of class ``base``, to inputs the outermost of which are batched at ``level``."""
-    below = [physical(x, level) if lies(x, level) else x for x in inputs]
-    in_dims = tuple([0 if lies(x, level) else None for x in inputs])
+    if any(isinstance(value, Tensor) for value in kwargs.values()):
+        raise NotImplementedError(
+            "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+            f"autograd.Function. Got: {kwargs}"
+        )
     if cls.generate_vmap_rule:
         if cls._has_vmap():
             raise RuntimeError(
@@ -37,6 +40,9 @@ def over_batch(base: Any, cls: Any, level: Any, inputs: tuple[Any, ...]) -> Any:
                 "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
                 f"avoid ambiguity. {_MORE}"
             )
+        inputs = (*args, *kwargs.values())
+        below = [physical(x, level) if lies(x, level) else x for x in inputs]
+        in_dims = tuple([0 if lies(x, level) else None for x in inputs])
         output = _generated(base, cls).apply(level.size, level.randomness, in_dims, *below)
         return _lifted(level, output, 0)
     if not cls._has_vmap():
@@ -44,8 +50,26 @@ def over_batch(base: Any, cls: Any, level: Any, inputs: tuple[Any, ...]) -> Any:
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
             f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
         )
-    output, out_dims = _two(cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *below))
+    below, places = _mapped(lambda x: _opened(x, level)[0], args), _mapped(lambda x: _opened(x, level)[1], args)
+    output, out_dims = _two(cls.vmap(VmapInfo(level.size, level.randomness), places, *below, **kwargs))
     return _lifted(level, output, out_dims)
+
+
+def _mapped(function: Any, nest: Any) -> Any:
+    """A nest of tuples, lists and dictionaries with ``function`` applied to its leaves."""
+    if isinstance(nest, dict):
+        return {key: _mapped(function, value) for key, value in nest.items()}
+    if type(nest) in (tuple, list):
+        return type(nest)([_mapped(function, value) for value in nest])
+    return function(nest)
+
+
+def _opened(x: Any, level: Any) -> tuple[Any, int | None]:
+    """(an input with its batch, the dim that the batch is); None for what has no batch."""
+    if not lies(x, level):
+        return x, None
+    found: tuple[Any, int | None] = x.given() if x._level is level else (physical(x, level), 0)
+    return found
 
 
 def _two(found: Any) -> tuple[Any, Any]:
@@ -56,13 +80,19 @@ def _two(found: Any) -> tuple[Any, Any]:
             "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
             f"compatible with the output. Got {got} instead"
         )
-    output, dims = found
-    if isinstance(dims, (tuple, list)) and not (isinstance(output, (tuple, list)) and len(output) == len(dims)):
+    if not _fits(found[1], found[0]):
         raise RuntimeError(
             "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
-            f"out_dims={dims} to be compatible with the structure of `output`. {_MORE}"
+            f"out_dims={found[1]} to be compatible with the structure of `output`. {_MORE}"
         )
-    return output, dims
+    return found
+
+
+def _fits(dims: Any, output: Any) -> bool:
+    """Whether there is a dim for each output: one for all, or a nest like theirs."""
+    if not isinstance(dims, (tuple, list)):
+        return True
+    return type(dims) is type(output) and len(dims) == len(output) and all(map(_fits, dims, output))
 
 
 def _lifted(level: Level, output: Any, dims: Any) -> Any:

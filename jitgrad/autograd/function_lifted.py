@@ -11,6 +11,7 @@ from ..tensor import Tensor
 from .batched import Batched
 from .dual import Dual, dual, split
 from .function_batched import over_batch
+from .transforming import transforming
 
 __all__ = ["transformed"]
 
@@ -31,13 +32,13 @@ def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: 
 
     ``call(args, kwargs)`` applies it to plain inputs and returns (ctx, outputs).
     """
+    if not cls._separate() and transforming():
+        raise RuntimeError(_SEPARATE)
     lifted = outermost((*args, *kwargs.values()))
     if isinstance(lifted, Dual):
         return _pushed(base, cls, call, lifted._level, args, kwargs)
     if isinstance(lifted, Batched):
-        if not cls._separate():
-            raise RuntimeError(_SEPARATE)
-        return over_batch(base, cls, lifted._level, (*args, *kwargs.values()))
+        return over_batch(base, cls, lifted._level, args, kwargs)
     return NotImplemented
 
 
