@@ -415,3 +415,80 @@ def test_tangents_are_part_of_the_graph():
         primal, tangent = forward_ad.unpack_dual(out)
     assert grad(tangent.sum(), y)[0].tolist() == [1, 1]
     assert grad(primal.sum(), x)[0].tolist() == [3, 4]
+
+
+# -- who holds a gradient -----------------------------------------------------------------------------
+
+
+class Given(Function):
+    """Twice its input; what ``make`` returns counts as its gradient."""
+
+    make = staticmethod(lambda g: g * 2)
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return Given.make(g)
+
+
+def place_of(x):
+    return x.numpy().ctypes.data
+
+
+def test_a_gradient_that_nobody_else_holds_becomes_grad(monkeypatch):
+    places = []
+
+    def make(g):
+        made = g * 2
+        places.append(place_of(made))
+        return made
+
+    monkeypatch.setattr(Given, "make", make)
+    x = variable(1.0, 2.0)
+    Given.apply(x).sum().backward()
+    assert [place_of(x.grad)] == places
+
+
+KEPT = {
+    "itself": lambda kept: kept, "detached": lambda kept: kept.detach(), "data": lambda kept: kept.data,
+    "part": lambda kept: kept[:].detach(), "array": lambda kept: torch.from_numpy(kept.numpy()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_gradients_that_others_hold_stay_as_they_are(how, monkeypatch):
+    kept = torch.tensor([5.0, 5.0])
+    monkeypatch.setattr(Given, "make", lambda g: KEPT[how](kept))
+    x = variable(1.0, 2.0).float().detach().requires_grad_()
+    (Given.apply(x) + Given.apply(x)).sum().backward()
+    assert kept.tolist() == [5.0, 5.0] and x.grad.tolist() == [10.0, 10.0]
+    x.grad = None
+    Given.apply(x).sum().backward()
+    x.grad.mul_(3)
+    assert kept.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_so_they_do_where_the_function_wrote_to_a_part(place):
+    kept = torch.tensor([5.0, 5.0])
+
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, *args):
+            part, factor = args[place], args[1 - place].detach()
+            ctx.mark_dirty(part)
+            return part.mul_(factor)
+
+        @staticmethod
+        def backward(ctx, g):
+            return (g * 1, kept) if place == 0 else (kept, g * 1)
+
+    factor = torch.ones(2, requires_grad=True)
+    whole = torch.ones(3, 2, requires_grad=True).clone()
+    Scaled.apply(*((whole[0], factor) if place == 0 else (factor, whole[0])))
+    whole.sum().backward()
+    factor.grad.add_(1)
+    assert kept.tolist() == [5.0, 5.0]

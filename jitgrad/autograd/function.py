@@ -20,7 +20,7 @@ from .function_lifted import transformed
 from .grad_mode import no_grad
 from .grad_mode import state as grad_state
 from .node import FREED, AccumulateGrad, Node, next_sequence_number
-from .outputs import connect, shaped
+from .outputs import alone, connect, shaped
 from .saved import SavedTensor
 
 __all__ = [
@@ -99,7 +99,7 @@ class FunctionCtx:
 class BackwardCFunction(Node, FunctionCtx):
     """The node of a Function's call, and the ``ctx`` of that call. Each Function has a subclass."""
 
-    fresh = False
+    fresh = False  # unless ``vjp`` finds otherwise
     runs_without_gradient = True
     needs_input_grad: tuple[bool, ...] = ()
     _forward_cls: ClassVar[Any]
@@ -189,7 +189,9 @@ class BackwardCFunction(Node, FunctionCtx):
         """The user's backward, its gradients checked; under ``create_graph`` its ops are recorded."""
         if self.materialize_grads:
             grads = tuple([self._zeros(k) if g is None else g for k, g in enumerate(grads)])
-        return self._checked(self.apply(*grads))
+        found = self._checked(self.apply(*grads))
+        self.fresh = alone(found)
+        return found
 
     def _zeros(self, number: int) -> Tensor | None:
         """Zeros like an output that no gradient arrived for; None for what is no tensor."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
 from ..layout import Layout
@@ -20,7 +21,7 @@ from ..storage import count_write, counter_of
 from ..tensor import Tensor, wrap
 from .node import Node, edge_of, next_sequence_number, witness, witnesses
 
-__all__ = ["connect", "shaped"]
+__all__ = ["alone", "connect", "shaped"]
 
 _LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
 _NO_INPUT = (
@@ -170,7 +171,9 @@ class _Reordered(Node):
 
     def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """The call's own, in the other order."""
-        return self._moved(self.node.vjp(*grads))
+        found = self._moved(self.node.vjp(*grads))
+        self.fresh = self.node.fresh
+        return found
 
     def release(self) -> None:
         """Free what the call saved."""
@@ -264,3 +267,26 @@ def _broadcast_from(shape: Sequence[int], wide: Sequence[int]) -> bool:
     """Whether a tensor of ``shape`` can be expanded to ``wide``."""
     missing = len(wide) - len(shape)
     return missing >= 0 and all(s in (1, w) for s, w in zip(shape, wide[missing:], strict=True))
+
+
+def _count(values: tuple[Any, ...]) -> int:
+    """How many references there are to the first value, seen from within a loop."""
+    for value in values:
+        return getrefcount(value)
+    return 0
+
+
+_ALONE = _count((object(),))
+
+
+def alone(gradients: tuple[Any, ...]) -> bool:
+    """Whether nobody else holds any of these gradients or their memory, which may then become ``.grad``."""
+    for g in gradients:
+        if g is None:
+            continue
+        data = g._data if type(g) is Tensor else None
+        if data is None or getattr(data, "base", None) is not None:
+            return False
+        if getrefcount(g) > _ALONE or getrefcount(data) > _ALONE:
+            return False
+    return True
