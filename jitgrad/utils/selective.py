@@ -273,7 +273,7 @@ class _Reusing(_Mode):
         self.storage[op.shown][number] = _CONSUMED
         if not self.allow_writes:
             entry.check()
-        if op.declared is None:
+        if op.declared is None or "out" in kwargs:
             return op.function(*args, **kwargs)
         return _applied(op.declared, map_leaves(_outside, entry.result), args, kwargs)
 
@@ -286,7 +286,7 @@ _MISMATCH = (
 
 def _applied(op: Any, result: Any, args: Any, kwargs: Any) -> Any:
     """The result of an op, recorded as if the op had computed it."""
-    given = bind_arguments(op, op.signature, args, {k: v for k, v in kwargs.items() if k != "out"})
+    given = bind_arguments(op, op.signature, args, kwargs)
     inputs = [given[op.parameters.index(n)] for n in op.grads]
     if is_grad_enabled() and any(t.requires_grad for t in leaves_of(inputs) if isinstance(t, Tensor)):
         record(op, given, result)
