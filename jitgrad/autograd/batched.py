@@ -86,13 +86,11 @@ class Batched(Sample):
         self._physical = self._physical.detach()
 
     def renewed(self, function: Any) -> Any:
-        """The same with ``function`` applied to the wrapped tensor."""
-        return batched(self._level, function(self._physical))
-
-    def __repr__(self) -> str:
-        number = 1 + next((k for k, level in enumerate(state.levels) if level is self._level), -1)
-        value = repr(self._physical).replace("\n", "\n    ")
-        return f"BatchedTensor(lvl={number}, bdim=0, value=\n    {value}\n)"
+        """The same with ``function``, which makes something in its shape, applied to the wrapped tensor."""
+        result = batched(self._level, function(self._physical))
+        if self._place:
+            result._place = self._place
+        return result
 
     def detach(self) -> Tensor:
         """The samples outside the graph."""

@@ -38,6 +38,10 @@ class Dual(Lifted):
         """The same dual with a linear ``function`` applied to value and tangent; None where it gives nothing."""
         return dual(self._level, function(self._plain), function(self._tangent))
 
+    def given(self) -> tuple[Any, None]:
+        """(the value, no dim of a batch)."""
+        return self._plain, None
+
     def set_apart(self) -> None:
         """Wrap an alias: what happens to this tensor does not happen to the one that was made dual."""
         self._plain = self._plain.detach()
@@ -55,7 +59,11 @@ class Dual(Lifted):
         return dual(self._level, function(self._plain), self._tangent)
 
     def __repr__(self) -> str:
-        return f"{repr(self._plain)[:-1]}, tangent={self._tangent})" if self._level.open else repr(self._plain)
+        if not self._level.open:
+            return repr(self._plain)
+        if self._level is not state.forward:
+            return super().__repr__()
+        return f"{repr(self._plain)[:-1]}, tangent={self._tangent})"
 
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""

@@ -30,12 +30,13 @@ class Scope:
     ``level``: the level of a function differentiated in forward mode; its inputs are that level's duals.
     """
 
-    __slots__ = ("before", "lenient", "level", "number", "open", "own", "parent")
+    __slots__ = ("before", "lenient", "level", "number", "open", "own", "parent", "sources")
 
     def __init__(self, level: Level | None = None):
         self.level, self.open, self.parent = level, False, None
         self.number = next(Level._numbers) if level is None else level.number
         self.own: Any = ()  # nodes of the variables that are differentiated
+        self.sources: Any = {}  # nodes of variables that have a history, and what made the arguments they stand for
         self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
 
     def __enter__(self) -> Scope:

@@ -47,6 +47,7 @@ class Variables:
         for x in plain:
             x._scope = self.scope
         self.own = self.scope.own = {edge_of(x)[0] for x in plain if x._edge is None}  # type: ignore[index]
+        self.scope.sources = {x._edge[0]: x._edge[0].edges[0][0] for x in plain if x._edge is not None}
 
     def nest(self) -> Any:
         """The variables in the structure of the inputs."""

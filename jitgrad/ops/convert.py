@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import dtypes, formatting
 from ..autograd.grad_mode import state as grad_state
+from ..autograd.shown import shown
+from ..autograd.transforming import transforming
 from ..device import device as device_type
 from ..device import move, resolve
 from ..layout import normalize_dim
@@ -152,14 +154,21 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _print(self: Tensor) -> str:
+    found = shown(self, _text) if transforming() else None
+    if found is not None:
+        return found
     try:
         node = self.grad_fn
         name = type(node).__name__ if node is not None else None
     except RuntimeError:  # a view made under no_grad, and written to since
         name = "Invalid"
+    return _text(self, self._requires_grad, name)
+
+
+def _text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
     return formatting.tensor_repr(
-        on_host(self), requires_grad=self._requires_grad, grad_fn_name=name,
-        device=str(self._layout.device), default_dtype=dtypes.get_default_dtype().name,
+        on_host(x), requires_grad=requires_grad, grad_fn_name=grad_fn_name,
+        device=str(x._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 
 

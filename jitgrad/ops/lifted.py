@@ -67,6 +67,10 @@ class Lifted(Tensor):
         """What carries the values: a lifted tensor of an earlier level, or a plain one."""
         raise NotImplementedError
 
+    def given(self) -> tuple[Any, Any]:
+        """(what is below, as the transform was given it; the dim of its batch there, or None)."""
+        raise NotImplementedError
+
     def set_apart(self) -> None:
         """Put an alias in the place of what this wraps."""
         raise NotImplementedError

@@ -1,0 +1,90 @@
+"""Tensors inside transforms, printed as PyTorch prints its wrappers of them.
+
+There each transform wraps tensors once more; here levels of forward mode and vmap do, and what
+reverse mode would have wrapped is known by the scopes that a tensor was made in.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from ..ops.lifted import Lifted
+from .grad_mode import no_grad, state
+from .node import AccumulateGrad, Node, edge_of
+from .scope import made_in
+
+__all__ = ["shown"]
+
+Write = Callable[[Any, bool, str | None], str]
+
+
+def shown(x: Any, write: Write) -> str | None:
+    """The text of a tensor that transforms have wrapped, or None if none has.
+
+    ``write(tensor, requires_grad, grad_fn_name)``: the text of a plain tensor.
+    """
+    wrappers: dict[int, int | None] = {}  # numbers of levels and scopes; a batch's dim, None of those that differentiate
+    value = bottom = x
+    with no_grad():
+        while isinstance(bottom, Lifted) and bottom._level.open:
+            number = bottom._level.number
+            value, place = value.given() if isinstance(value, Lifted) else (value, 0)
+            if bottom._level is not state.forward:
+                wrappers[number] = place
+            bottom = bottom.below()
+    for scope in made_in(bottom):
+        wrappers.setdefault(scope.number, None)
+    if not wrappers:
+        return None
+    text, numbers = write(value, *_history(bottom)), _open_numbers()
+    for number, place in sorted(wrappers.items()):
+        lvl, inner = numbers.index(number) + 1, textwrap.indent(text, "    ")
+        if place is None:
+            text = f"GradTrackingTensor(lvl={lvl}, value=\n{inner}\n)"
+        else:
+            text = f"BatchedTensor(lvl={lvl}, bdim={place}, value=\n{inner}\n)"
+    return text
+
+
+def _open_numbers() -> list[int]:
+    """The numbers of all transforms at work in this thread, outermost first."""
+    found = {level.number for level in state.levels if level is not state.forward}
+    scope = state.scope
+    while scope is not None:
+        found.add(scope.number)
+        scope = scope.parent
+    return sorted(found)
+
+
+def _history(x: Any) -> tuple[bool, str | None]:
+    """(whether a leaf requires grad, the name of what made it) outside of the functions being differentiated."""
+    edge = edge_of(x) if x._requires_grad else None
+    inner: set[Any] = set()
+    outer: dict[Any, Any] = {}
+    scope = state.scope
+    while scope is not None:
+        inner.update(scope.own)
+        outer.update(scope.sources)
+        scope = scope.parent
+    node = None if edge is None else edge[0]
+    while node in outer:
+        node = outer[node]
+    if node is None or not _leaves(node, inner):
+        return False, None
+    return (True, None) if isinstance(node, AccumulateGrad) else (False, type(node).__name__)
+
+
+def _leaves(start: Node, inner: set[Any]) -> bool:
+    """Whether a history leads to a leaf outside."""
+    stack, seen = [start], {start}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad) and node not in inner:
+            return True
+        for edge in node.edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return False
