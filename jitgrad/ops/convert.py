@@ -296,6 +296,9 @@ _PROPERTIES = {
     "is_cuda": (lambda self: self._layout.device != "cpu", "Whether the values are on a CUDA device."),
     "is_cpu": (lambda self: self._layout.device == "cpu", "Whether the values are on the CPU."),
     "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
+    "is_nested": (lambda self: False, "Always False: there are no nested tensors."),
+    "is_quantized": (lambda self: False, "Always False: there are no quantised tensors."),
+    "is_meta": (lambda self: False, "Always False: every tensor has values."),
 }
 for _name, (_getter, _doc) in _PROPERTIES.items():
     setattr(Tensor, _name, property(_getter, doc=_doc))
