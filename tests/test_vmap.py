@@ -259,3 +259,12 @@ def test_what_comes_out_as_it_went_in_is_the_callers():
     x = torch.zeros(2, 3)
     assert vmap(lambda a: a, 1, 1)(x) is x and vmap(lambda a: a.add_(1), -1, -1)(x) is x
     assert x.tolist() == [[1.0] * 3] * 2
+
+
+def test_compositions_that_read_no_values():
+    x = torch.tensor([[3.0, 1.0, 2.0], [1.0, 3.0, 2.0]])
+    assert vmap(torch.argsort)(x).tolist() == [[1, 2, 0], [0, 2, 1]]
+    found = vmap(lambda a: a.masked_scatter(a > 1, a.new_tensor([7.0, 8.0, 9.0])))(x)
+    assert found.tolist() == [[7.0, 1.0, 8.0], [1.0, 7.0, 8.0]]
+    vmap(lambda a: a.masked_scatter_(a > 1, torch.zeros(3)))(x)
+    assert x.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]

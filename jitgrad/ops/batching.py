@@ -123,7 +123,7 @@ def _of_numbers(lot: Lot, first: str, names: Sequence[str]) -> Any:
         _shifted(lot[name], 0)  # says what is out of range
     if getattr(lot.op, "is_view", False):
         shape = lot.run(**{first: lot[first].new_empty(())})._layout.shape
-        return lot[first].view(lot.size, *shape)
+        return lot[first].view(lot.size, *shape) if math.prod(shape) == 1 else one_by_one(lot)
     changed = {name: 1 if isinstance(lot[name], int) else (1,) for name in names}
     outs = lot.run(**{first: lot[first].unsqueeze(1)}, **changed)
     flat = [o.reshape(lot.size) for o in (outs if isinstance(outs, tuple) else (outs,))]

@@ -243,27 +243,43 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return MaskedSelect.apply(input.expand(shape), true_places(mask.detach().expand(shape)))
 
 
-def _scatter_places(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+def _check_source(x: Tensor, mask: Tensor, source: Tensor) -> None:
     _check_mask("masked_scatter", mask)
     if source._layout.dtype is not x._layout.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"  # the missing space is PyTorch's
             f"{TITLES[x.dtype.name]} and {TITLES[source.dtype.name]}"
         )
+
+
+def _scatter_places(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    _check_source(x, mask, source)
     places = true_places(_mask_for(x, mask))
     if places._layout.numel > source._layout.numel:
         raise RuntimeError("Number of elements of source < number of ones in mask")
     return places
 
 
+def _scattered_by_sample(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``masked_scatter`` by masks of which each has its own number of places."""
+    _check_source(x, mask, source)
+    mask = _mask_for(x, mask)
+    order = mask.reshape(-1).cumsum(0).sub(1).clamp_min(0).reshape(mask.shape)  # which of the source goes where
+    return FUNCTIONS["where"](mask, source.reshape(-1)[order], x)
+
+
 @public
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy whose elements where ``mask`` is true are those of ``source``, in order."""
+    if is_batch(mask):
+        return _scattered_by_sample(input, mask, source)
     return PutPlaces.apply(input, _scatter_places(input, mask, source), source)
 
 
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """In-place version of ``masked_scatter``."""
+    if is_batch(mask):
+        return self.copy_(_scattered_by_sample(self, mask, source))
     return PutPlaces.into(self, _scatter_places(self, mask, source), source)
 
 

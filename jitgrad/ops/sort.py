@@ -101,7 +101,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | 
 @numpy_names
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Indices (int64) that sort along ``dim``. Equal elements keep their order; NaN is largest."""
-    return _sorted(input, dim, descending).indices
+    return Sort.apply(input.detach(), dim, descending).indices
 
 
 @public
