@@ -17,8 +17,9 @@ from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..tensor import Tensor
 from .batched import Batched, batched, batches_of, lies, over_batches, physical
-from .grad_mode import enable_grad, state
+from .grad_mode import state
 from .gradients import bottoms, fresh, gradients, requires_grad
+from .inference import differentiable
 from .views import Laid, Place
 
 __all__ = ["Dual", "dual", "split", "widen"]
@@ -240,7 +241,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
 
     batches = batches_of(*_tensors(primals), *_tensors(tangents))
     recorded = state.enabled and any(requires_grad(v) for v in (*_tensors(primals), *_tensors(tangents)))
-    with enable_grad():
+    with differentiable():
         pairs = zip(primals, tangents, strict=True)
         given = [type(p)(map(leaf, p, d)) if isinstance(d, (list, tuple)) else leaf(p, d) for p, d in pairs]
         result = apply(given)

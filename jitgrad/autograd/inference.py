@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..creation import observers
-from .grad_mode import Mode, state
+from .grad_mode import Mode, enable_grad, state
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-__all__ = ["inference_mode", "is_inference_mode_enabled"]
+__all__ = ["differentiable", "inference_mode", "is_inference_mode_enabled"]
 
 _SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -35,7 +35,7 @@ class Untracked(list[int]):
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        if not state.inference:
+        if not (state.inference or state.lent):
             raise RuntimeError(_SAVED)
         return 0
 
@@ -56,13 +56,13 @@ def is_inference(tensor: Tensor) -> bool:
 
 def check_write(tensor: Tensor) -> None:
     """A RuntimeError for inference tensors that are to be written to outside of inference mode."""
-    if type(tensor._counter) is Untracked and not state.inference:
+    if type(tensor._counter) is Untracked and not (state.inference or state.lent):
         raise RuntimeError(_WRITTEN) from None
 
 
 def check_requires_grad(tensor: Tensor) -> None:
     """A RuntimeError for inference tensors that are to require grad outside of inference mode."""
-    if type(tensor._counter) is Untracked and not state.inference:
+    if type(tensor._counter) is Untracked and not (state.inference or state.lent):
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
 
 
@@ -107,3 +107,17 @@ class inference_mode(Mode):
     def clone(self) -> inference_mode:
         """The same mode, to be entered once more."""
         return inference_mode(self.mode)
+
+
+class differentiable(enable_grad):
+    """Record inside, in inference mode too: for functions that are differentiated as a whole.
+
+    What is made inside is no inference tensor; those that come from outside may take part.
+    """
+
+    def __enter__(self) -> None:
+        self._outer = state.inference, state.lent, state.enabled
+        state.inference, state.lent, state.enabled = False, state.inference or state.lent, True
+
+    def __exit__(self, *error: Any) -> None:
+        state.inference, state.lent, state.enabled = self._outer

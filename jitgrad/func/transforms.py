@@ -15,8 +15,9 @@ from ..autograd.backward import first_gradient
 from ..autograd.batched import Batch, over_batches
 from ..autograd.dual import dual, split
 from ..autograd.forward_ad import NESTED, check_float, check_tangent
-from ..autograd.grad_mode import enable_grad, state
+from ..autograd.grad_mode import state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
+from ..autograd.inference import differentiable
 from ..autograd.node import AccumulateGrad, edge_of
 from ..autograd.scope import Scope
 from ..ops.lifted import Level, Lifted
@@ -55,7 +56,7 @@ class Variables:
 
     def __call__(self, call: Callable[[Any], Any]) -> Any:
         """What a call returns that is given the variables; recorded, and watched for writes to what is captured."""
-        with enable_grad(), self.scope:
+        with differentiable(), self.scope:
             return call(self.nest())
 
     def gradients(self, outs: Sequence[Tensor], weights: Sequence[Tensor]) -> Any:
@@ -110,7 +111,7 @@ class Variables:
 def _variables(leaves: Sequence[Any]) -> list[Any]:
     if state.enabled and not state.levels:
         return [fresh(leaf) for leaf in leaves]
-    with enable_grad():
+    with differentiable():
         batches = [level for level in state.levels if isinstance(level, Batch)]
         return [fresh(over_batches(leaf, batches)) for leaf in leaves]
 

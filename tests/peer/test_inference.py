@@ -374,7 +374,24 @@ def resized(lib, resize):
         return tuple(x.shape), x.is_inference(), x.requires_grad
 
 
+def differentiated(lib, transform):
+    """Numbers only: what transforms return is an inference tensor here, and is none in PyTorch."""
+    captured = lib.tensor([1.0, 3.0], dtype=lib.float64)
+    with lib.inference_mode():
+        x, made = captured * 2, captured + 1
+
+        def f(x):
+            y = x * made
+            y.add_(1)
+            return (y.softmax(0) * captured * x.sin()).sum()
+
+        found = getattr(lib.func, transform)(f)(x)
+        later = (x + 1).is_inference(), lib.is_grad_enabled(), lib.is_inference_mode_enabled()
+        return [float(f"{v:.9g}") for v in found.reshape(-1).tolist()], later
+
+
 GRAD_MODES = {
+    **{name: lambda lib, name=name: differentiated(lib, name) for name in ("grad", "jacrev", "hessian", "jacfwd")},
     "resize_": lambda lib: resized(lib, lambda x, lib: x.resize_(1, 2)),
     "resize_as_": lambda lib: resized(lib, lambda x, lib: x.resize_as_(lib.ones(4))),
     "repr": lambda lib: (repr(lib.set_grad_enabled(True)), str(lib.set_grad_enabled(True))),
