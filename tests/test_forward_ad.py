@@ -108,3 +108,56 @@ def test_errors():
             fwAD.make_dual(torch.ones(2, dtype=torch.int64), torch.ones(2))
     with pytest.raises(RuntimeError, match="Dual level must be a positive number"):
         fwAD.exit_dual_level()
+
+
+F = torch.nn.functional
+OF_TWO = {
+    "linear": lambda x, w: F.linear(x, w.outer(w), w),
+    "layer_norm": lambda x, w: F.layer_norm(x * 2, (3,), w, w),
+    "mse_loss": lambda x, w: F.mse_loss(x, w),
+    "matmul": lambda x, w: x.sin() @ w.outer(w),
+    "index_add": lambda x, w: x.index_add(0, torch.tensor([0, 1]), w[:2] * x[:2]),
+    "einsum": lambda x, w: torch.einsum("i,j,i->j", x, w, x),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_tangents_depend_on_what_has_none(name):
+    """The gradient of a tangent with respect to an operand that is held fixed, beside finite differences."""
+    x, t = torch.tensor([0.4, -0.3, 0.9]).double(), torch.tensor([1.0, 0.3, -0.4]).double()
+
+    def size_of_tangent(w):
+        with fwAD.dual_level():
+            return (fwAD.unpack_dual(OF_TWO[name](fwAD.make_dual(x, t), w)).tangent ** 2).sum()
+
+    w = torch.tensor([0.7, 1.3, -0.5]).double().requires_grad_()
+    (found,) = torch.autograd.grad(size_of_tangent(w), w)
+    steps = torch.eye(3).double() * 1e-5
+    numeric = [(size_of_tangent(w.detach() + s) - size_of_tangent(w.detach() - s)).item() / 2e-5 for s in steps]
+    np.testing.assert_allclose(found.numpy(), numeric, rtol=1e-5, atol=1e-8)
+
+
+def test_tangents_can_be_switched_off():
+    x = torch.tensor(2.0)
+    with fwAD.dual_level():
+        d = fwAD.make_dual(x, torch.ones_like(x))
+        with fwAD._set_fwd_grad_enabled(False):
+            assert not fwAD._is_fwd_grad_enabled()
+            fixed = d * d
+        assert fwAD._is_fwd_grad_enabled()
+        assert fwAD.unpack_dual(fixed).tangent is None
+        assert fwAD.unpack_dual(d * d - fixed).tangent.item() == 4.0
+
+
+def test_tangents_are_off_inside_a_function():
+    seen = []
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(fwAD._is_fwd_grad_enabled())
+            return x * x
+
+    Square.apply(torch.ones(3))
+    assert seen == [False]
+    assert fwAD._is_fwd_grad_enabled()

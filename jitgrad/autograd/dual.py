@@ -234,7 +234,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
 
     def leaf(value: Any, tangent: Any) -> Any:
         if tangent is None:
-            return value.detach() if isinstance(value, Tensor) else value
+            return value
         leaves.append(fresh(over_batches(value, batches)))
         moves.append(tangent)
         return leaves[-1]
