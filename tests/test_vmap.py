@@ -268,3 +268,11 @@ def test_compositions_that_read_no_values():
     assert found.tolist() == [[7.0, 1.0, 8.0], [1.0, 7.0, 8.0]]
     vmap(lambda a: a.masked_scatter_(a > 1, torch.zeros(3)))(x)
     assert x.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(("name", "args"), [("cumprod", (0,)), ("float_power", (2,)), ("polygamma", (1,))])
+def test_writes_in_place_keep_what_gradients_need(name, args):
+    x = torch.tensor([[1.0, 2.0], [3.0, 0.5]], dtype=torch.float64)
+    found = vmap(grad(lambda a: getattr(a.clone(), f"{name}_")(*args).square().sum()))(x)
+    expected = vmap(grad(lambda a: getattr(a, name)(*args).square().sum()))(x)
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())

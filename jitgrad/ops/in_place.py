@@ -38,7 +38,7 @@ def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwarg
     if scopes:
         check_capture(self, function.__name__)
     if grad_state.levels:
-        return self.copy_(function(self, *args, **kwargs))
+        return self.copy_(function(self.clone(), *args, **kwargs))  # what is saved must not be written over
     tensors = [a for a in (self, *args) if isinstance(a, Tensor)]
     recorded = grad_state.enabled and any(t._requires_grad for t in tensors)
     check_inplace_target(self, recorded)
