@@ -213,6 +213,29 @@ def _bound(function: Callable[[Any, Any], Any], engine: Any) -> Callable[[], Any
     return lambda: function(engine, x)
 
 
+NORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "LayerNorm, 2048 x 256": (lambda nn: nn.LayerNorm(256), (2048, 256)),
+    "LayerNorm, 4 x 16": (lambda nn: nn.LayerNorm(16), (4, 16)),
+    "BatchNorm1d, 256 x 512": (lambda nn: nn.BatchNorm1d(512), (256, 512)),
+    "BatchNorm2d, 32 x 64 x 28 x 28": (lambda nn: nn.BatchNorm2d(64), (32, 64, 28, 28)),
+    "GroupNorm(8), 32 x 64 x 28 x 28": (lambda nn: nn.GroupNorm(8, 64), (32, 64, 28, 28)),
+}
+
+
+def norms() -> None:
+    """Normalisation layers, forward and backward."""
+    figure = Figure("normalisation, forward and backward, 1 thread")
+    for label, (make, shape) in NORMS.items():
+
+        def step(engine: Any, make: Any = make, shape: Any = shape) -> Callable[[], Any]:
+            layer, x = make(engine.nn), normal(engine, *shape).requires_grad_()
+            return lambda: layer(x).sum().backward()
+
+        with threads(1):
+            figure.add(label, take_turns(for_engines(step)))
+    figure.show()
+
+
 def train() -> None:
     """A training step of a perceptron with Adam, against torch's Adam and its fused one."""
     figure = Figure("MLP step: forward, cross entropy, backward, Adam", ("torch", "torch fused"))
@@ -235,5 +258,5 @@ def transforms() -> None:
 
 SPEED = {
     "call": call, "chain": graphs, "deep": deep, "fan": fan, "lattice": diamonds, "words": words, "threads": pools,
-    "matmul": matmul, "reduce": reduce, "train": train, "func": transforms,
+    "matmul": matmul, "reduce": reduce, "norm": norms, "train": train, "func": transforms,
 }  # fmt: skip
