@@ -31,8 +31,10 @@ def check_capture(target: Any, name: str) -> None:
 
 
 def transforming() -> bool:
-    """Whether a function is being transformed: differentiated, or mapped over a batch."""
-    return state.scope is not None or any(level is not state.forward for level in state.levels)
+    """Whether a function is being transformed: differentiated, or mapped over a batch other than of gradients."""
+    if state.scope is not None:
+        return True
+    return any(level is not state.forward and level.randomness != "gradients" for level in state.levels)
 
 
 def refuse_inside(call: str, hint: str = "") -> None:

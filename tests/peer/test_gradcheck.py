@@ -210,3 +210,27 @@ def refused(library, how):
 @pytest.mark.parametrize("how", ["grad", "backward", "forward"])
 def test_batches_of_gradients_draw_nothing(how):
     assert refused(jitgrad, how) == refused(torch, how)
+
+
+@pytest.mark.parametrize("options", [{"check_batched_grad": True},
+                                     {"check_forward_ad": True, "check_batched_forward_grad": True}])  # fmt: skip
+def test_batches_of_gradients_through_functions_that_fill_ctx_in_forward(options):
+    def check(library):
+        class Scaled(library.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.factor = x.detach() * 2
+                return x * x
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.factor
+
+            @staticmethod
+            def jvp(ctx, t):
+                return t * ctx.factor
+
+        x = library.ones(2, dtype=library.float64, requires_grad=True)
+        return library.autograd.gradcheck(Scaled.apply, (x,), check_undefined_grad=False, **options)
+
+    assert check(jitgrad) and check(torch)
