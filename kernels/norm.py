@@ -70,11 +70,12 @@ def row_gradient(g, x, mean, rstd, weight, out):
 def row_sums(g, x, mean, rstd, weight, bias):
     """The gradients of ``normalize_rows`` with respect to weight and bias."""
     outer, n = x.shape[0], x.shape[2]
-    products, sums = np.empty(512, T), np.empty(512, T)
+    room = min(2048, n)
+    products, sums, for_weight, for_bias = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
     for k in range(x.shape[1]):
-        for left in range(0, n, 512):
-            width = min(512, n - left)
-            for_weight, for_bias = np.zeros(512, W), np.zeros(512, W)
+        for left in range(0, n, 2048):
+            width = min(2048, n - left)
+            for_weight[:], for_bias[:] = 0, 0
             for begin in range(0, outer, 32):
                 products[:], sums[:] = 0, 0
                 for o in range(begin, min(begin + 32, outer)):
