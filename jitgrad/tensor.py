@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .autograd.edge import node_of, number_of
 from .autograd.grad_mode import state as grad_state
 from .autograd.inference import check_requires_grad, is_inference, version
 from .autograd.transforming import API, refuse_inside
@@ -39,14 +40,14 @@ class Tensor:
     _layout: Layout
     _counter: Any = UNWRITTEN  # [version of the memory], shared by all views of it; made when first needed
     _requires_grad = False
-    _edge: Any = None  # (node, output number) of the op that made it
+    _edge: Any = None  # to the node of the op that made it; see autograd/node.py
     _grad: Tensor | None = None
     _base: Any = None  # the tensor whose memory a view shows
     _views: list[Any] | None = None  # weak references to the views of this memory
     _view_kind = ""  # "multi": one of several outputs; "custom": by a Function; "no_grad", "inference"
     # Of a view made while nothing was recorded, whose base requires grad: its version then. No gradient passes it.
     _unrecorded: int | None = None
-    _leaf_edge: Any = None  # (AccumulateGrad, 0), made when a leaf is first used
+    _leaf_edge: Any = None  # its AccumulateGrad, made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _scope: Any = None  # of the differentiated function that it was made in; see autograd/scope.py
     _level: Any = None  # of the transform that made it, if it is lifted; see ops/lifted.py
@@ -140,7 +141,7 @@ class Tensor:
         """
         if self._edge is None and self._unrecorded is not None:
             self._unreachable()
-        return self._edge[0] if self._edge is not None else None
+        return node_of(self._edge) if self._edge is not None else None
 
     @property
     def _grad_fn(self) -> Any:
@@ -153,7 +154,7 @@ class Tensor:
     @property
     def output_nr(self) -> int:
         """Which output of ``grad_fn`` this is."""
-        return self._edge[1] if self._edge is not None else 0
+        return number_of(self._edge) if self._edge is not None else 0
 
     @property
     def is_leaf(self) -> bool:
@@ -210,7 +211,7 @@ class Tensor:
     def retains_grad(self) -> bool:
         """Whether this is a non-leaf whose gradient will be kept."""
         edge = self._edge
-        return edge is not None and edge[0].retained is not None and edge[1] in edge[0].retained
+        return edge is not None and number_of(edge) in (node_of(edge).retained or ())
 
     def retain_grad(self) -> None:
         """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
@@ -220,7 +221,7 @@ class Tensor:
         if self._edge is not None:
             import weakref
 
-            node, number = self._edge
+            node, number = node_of(self._edge), number_of(self._edge)
             node.special = True
             if node.retained is None:
                 node.retained = {}

@@ -11,10 +11,11 @@ from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor, method
 from . import engine
 from .batched import Batch, batched, physical
+from .edge import Edge, edge_to, node_of
 from .grad_mode import state
 from .gradients import gradients as gradients_of
 from .graph import GradientEdge
-from .node import Edge, Node, edge_of
+from .node import Node, edge_of, reachable
 from .transforming import transforming
 
 __all__ = ["backward", "first_gradient", "grad"]
@@ -46,7 +47,7 @@ def _stand_in(out: Any, gradient: Any = None) -> Any:
         return out
     layout = out.layout or (gradient._layout if isinstance(gradient, Tensor) else FUNCTIONS["zeros"](())._layout)
     tensor = FUNCTIONS["empty"](layout.shape, dtype=layout.dtype, device=layout.device)
-    return tensor._attached((out.node, out.output_nr))
+    return tensor._attached(edge_to(out.node, out.output_nr))
 
 
 def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Tensor]]:
@@ -139,12 +140,12 @@ _CYCLE = (
 
 def _input_edge(tensor: Any) -> Edge:
     if isinstance(tensor, GradientEdge):
-        return (tensor.node, tensor.output_nr)
+        return edge_to(tensor.node, tensor.output_nr)
     if not isinstance(tensor, Tensor):
         raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
     edge = edge_of(tensor)
     if edge is None and tensor.requires_grad:  # a view made under no_grad: nothing leads to it
-        return (Node(), 0)
+        return Node()
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return edge
@@ -231,15 +232,8 @@ def _batched(
 
 def _release(outs: Sequence[Tensor]) -> None:
     """Free what the nodes behind ``outs`` saved, as a run that does not retain the graph does."""
-    stack = [o._edge[0] for o in outs if o._edge is not None]
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
+    for node in reachable(node_of(o._edge) for o in outs if o._edge is not None):
         node.release()
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
 
 
 @method

@@ -17,8 +17,9 @@ from typing import Any
 
 from ..ops.accumulate import accumulated, add_into, add_new, first_grad, own_copy
 from ..tensor import Tensor
+from .edge import Edge, edge_to, node_of, shown
 from .grad_mode import state as grad_state
-from .node import AccumulateGrad, Edge, LeafHooks, Node, renumbered
+from .node import AccumulateGrad, LeafHooks, Node, renumbered
 from .saved import set_hooks
 from .saved import thread as saving
 from .tensor_hooks import call_after_hooks, call_node_hooks, call_tensor_hooks
@@ -31,7 +32,6 @@ Gradients = Sequence[Tensor | None]
 observers: list[Callable[[Node, str, Gradients], None]] = []
 _leaf_lock = threading.Lock()
 _by_number = attrgetter("sequence_number")
-Key = Node | Edge
 
 
 class _Thread(threading.local):
@@ -61,7 +61,7 @@ def run(
         _run_here(task, roots, gradients)
     else:
         _run_on_new_thread(task, roots, gradients)
-    return [task.captured.get(_key(e)) for e in wanted] if wanted is not None else []
+    return [task.captured.get(e) for e in wanted] if wanted is not None else []
 
 
 def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
@@ -112,10 +112,6 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     _thread.task.callbacks.append(callback)
 
 
-def _key(edge: Edge) -> Key:
-    return edge[0] if edge[0].n_outputs == 1 else edge
-
-
 def _fits(buffer: Tensor, grad: Tensor) -> bool:
     """Whether one gradient can be added into another as both lie."""
     layout = buffer._layout
@@ -126,8 +122,8 @@ def _after_node_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradien
     """What hooks make of a node's gradients; they see one per entry of ``next_functions``, of numbers None."""
     places: list[int] = []
     count = 0
-    for shown in node.next_functions:
-        is_edge = count < len(node.edges) and shown == (node.edges[count] or (None, 0))
+    for pair in node.next_functions:
+        is_edge = count < len(node.edges) and pair == shown(node.edges[count])
         places.append(count if is_edge else -1)
         count += is_edge
     seen = [results[k] if k >= 0 else None for k in places]
@@ -140,7 +136,7 @@ def _by_need(nodes: list[Node]) -> list[Node]:
     """Nodes in an order in which each comes after all that give it gradients, of those that could be next the largest
     number first: for numbers that users have changed.
     """
-    missing: Counter[Node] = Counter(e[0] for n in nodes for e in n.edges if e is not None)
+    missing: Counter[Node] = Counter(node_of(e) for n in nodes for e in n.edges if e is not None)
     turn = itertools.count()
     ready = [(-n.sequence_number, next(turn), n) for n in nodes if not missing[n]]
     heapq.heapify(ready)
@@ -149,11 +145,12 @@ def _by_need(nodes: list[Node]) -> list[Node]:
         node = heapq.heappop(ready)[2]
         order.append(node)
         for edge in node.edges:
-            if edge is None or type(edge[0]) is AccumulateGrad:
+            if edge is None or type(edge) is AccumulateGrad:
                 continue
-            missing[edge[0]] -= 1
-            if not missing[edge[0]]:
-                heapq.heappush(ready, (-edge[0].sequence_number, next(turn), edge[0]))
+            target = node_of(edge)
+            missing[target] -= 1
+            if not missing[target]:
+                heapq.heappush(ready, (-target.sequence_number, next(turn), target))
     return order
 
 
@@ -163,19 +160,19 @@ class Task:
     def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool):
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.rules = rules or create
-        self.waiting: dict[Key, Tensor] = {}
-        self.lent: set[Key] = set()  # where what waits has other owners, and must not be written to
+        self.waiting: dict[Edge, Tensor] = {}
+        self.lent: set[Edge] = set()  # where what waits has other owners, and must not be written to
         self.leaves: dict[Node, int] = {}
-        self.captured: dict[Key, Tensor | None] = {}
-        self.wanted = {_key(e) for e in wanted} if wanted is not None else None
-        self.wanted_nodes = {e[0] for e in wanted or ()}
+        self.captured: dict[Edge, Tensor | None] = {}
+        self.wanted = set(wanted) if wanted is not None else None
+        self.wanted_nodes = set(map(node_of, wanted or ()))
         self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
         self.seen: set[Node] = set()
         self.callbacks: list[Callable[[], Any]] = []
         self.number = next(_numbers)
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
-        nodes = self.reach(root[0] for root in roots)
+        nodes = self.reach(map(node_of, roots))
         if renumbered:
             nodes = _by_need(nodes)
         else:
@@ -217,7 +214,7 @@ class Task:
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue
-                target = edge[0]
+                target = edge[0] if isinstance(edge, tuple) else edge
                 if active is not None and target not in active:
                     continue
                 if result is None:
@@ -257,7 +254,7 @@ class Task:
             for edge in node.edges:
                 if edge is None:
                     continue
-                target = edge[0]
+                target = edge[0] if isinstance(edge, tuple) else edge
                 if type(target) is AccumulateGrad:
                     leaves[target] = leaves.get(target, 0) + 1
                 elif target not in seen:
@@ -272,11 +269,11 @@ class Task:
         # To accumulate is an op's last step: it runs. To capture a gradient is done before.
         needed = {n for n in nodes if n in wanted} if self.accumulate else set()
         for node in reversed(nodes):
-            if any(e is not None and (e[0] in wanted or e[0] in needed) for e in node.edges):
+            if any(e is not None and ((n := node_of(e)) in wanted or n in needed) for e in node.edges):
                 needed.add(node)
         for edge in (*roots, *(e for n in needed for e in n.edges)):
-            if edge is not None and type(edge[0]) is AccumulateGrad and edge[0] in wanted:
-                leaves[edge[0]] = leaves.get(edge[0], 0) + 1
+            if type(edge) is AccumulateGrad and edge in wanted:
+                leaves[edge] = leaves.get(edge, 0) + 1
         self.needed, self.leaves = needed, leaves
         return [n for n in nodes if n in needed or n in wanted]
 
@@ -296,24 +293,26 @@ class Task:
             if edge is None:
                 continue
             if grad is None:
-                self.settle(edge[0])
+                self.settle(node_of(edge))
             elif self.leads_on(edge):
                 self.deliver(edge, grad, fresh and grad._base is None and not any(grad is g for g in grads))
 
     def leads_on(self, edge: Edge | None) -> bool:
         """Whether a gradient at this edge is of use to the run."""
-        return self.needed is None or (edge is not None and (edge[0] in self.needed or edge[0] in self.wanted_nodes))
+        if self.needed is None:
+            return True
+        return edge is not None and ((node := node_of(edge)) in self.needed or node in self.wanted_nodes)
 
     def collect(self, node: Node) -> list[Tensor | None]:
         if node.n_outputs == 1:
             return [self.waiting.pop(node, None)]
-        return [self.waiting.pop((node, k), None) for k in range(node.n_outputs)]
+        return [self.waiting.pop(edge_to(node, k), None) for k in range(node.n_outputs)]
 
     def capture(self, node: Node, grads: Gradients) -> None:
         for k, grad in enumerate(grads):
-            key = _key((node, k))
-            if self.wanted is not None and key in self.wanted:
-                self.captured[key] = grad
+            edge = edge_to(node, k)
+            if self.wanted is not None and edge in self.wanted:
+                self.captured[edge] = grad
 
     def evaluate(self, node: Node, grads: Gradients) -> Sequence[Tensor | None]:
         """Hooks and the node itself; where anything fails, observers hear of it first."""
@@ -355,24 +354,22 @@ class Task:
 
     def deliver(self, edge: Edge, grad: Tensor, fresh: bool) -> None:
         """Add a gradient to what waits at ``edge``: into either of the two that nobody else holds, or anew."""
-        target = edge[0]
-        key = target if target.n_outputs == 1 else edge
-        there = self.waiting.get(key)
+        there = self.waiting.get(edge)
         if there is None:
             if not fresh:
-                self.lent.add(key)
-            self.waiting[key] = grad
-        elif _fits(there, grad) and key not in self.lent and not self.rules:
+                self.lent.add(edge)
+            self.waiting[edge] = grad
+        elif _fits(there, grad) and edge not in self.lent and not self.rules:
             add_into(there, grad)
         else:
-            self.waiting[key] = self.sum(key, there, grad, fresh)
-        if type(target) is AccumulateGrad:
-            left = self.leaves[target] = self.leaves[target] - 1
+            self.waiting[edge] = self.sum(edge, there, grad, fresh)
+        if type(edge) is AccumulateGrad:
+            left = self.leaves[edge] = self.leaves[edge] - 1
             if not left:
-                self.finish_leaf(target, self.waiting.pop(key), key not in self.lent)
+                self.finish_leaf(edge, self.waiting.pop(edge), edge not in self.lent)
 
-    def sum(self, key: Key, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
-        self.lent.discard(key)
+    def sum(self, edge: Edge, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
+        self.lent.discard(edge)
         if fresh and _fits(grad, there) and not self.rules:
             add_into(grad, there)
             return grad

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
+from .edge import edge_to
 from .function_lifted import transformed
 from .grad_mode import no_grad
 from .grad_mode import state as grad_state
@@ -428,10 +429,10 @@ def _ended(outputs: Any) -> tuple[Any, ...]:
     node = Error()
     node.sequence_number = next_sequence_number()
     outs = outputs if isinstance(outputs, tuple) else (outputs,)
-    node.edges = tuple([(AccumulateGrad(o), 0) if isinstance(o, Tensor) else None for o in outs])
+    node.edges = tuple([AccumulateGrad(o) if isinstance(o, Tensor) else None for o in outs])
     if len(outs) > 1:
         node.n_outputs, node.special = len(outs), True
-    return tuple([o._attached((node, k)) if isinstance(o, Tensor) else o for k, o in enumerate(outs)])
+    return tuple([o._attached(edge_to(node, k)) if isinstance(o, Tensor) else o for k, o in enumerate(outs)])
 
 
 # -- older forms ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from ..layout import Layout
 from ..storage import count_write
 from ..tensor import Tensor
 from . import engine
+from .edge import node_of, number_of
 from .inference import is_inference
 from .mutation import allow_mutation_on_saved_tensors
 from .node import Node, edge_of
@@ -90,7 +91,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     edge = edge_of(tensor)
     if edge is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    found = GradientEdge(*edge)
+    found = GradientEdge(node_of(edge), number_of(edge))
     found.layout = tensor._layout
     return found
 
@@ -137,7 +138,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     edges = [edge_of(t) for t in tensors]
     if any(e is None for e in edges):
         raise AssertionError("Expected gradient function to be set")
-    nodes, lock = [e[0] for e in edges if e is not None], threading.Lock()
+    nodes, lock = [node_of(e) for e in edges if e is not None], threading.Lock()
     last: dict[str, Any] = {"task": None}
 
     def first_call(task: Any) -> bool:

@@ -11,21 +11,21 @@ import itertools
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..hooks import RemovableHandle, add_hook
+from .edge import Edge, node_of, number_of, shown
 from .grad_mode import state
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 __all__ = [
-    "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number",
+    "FREED", "AccumulateGrad", "LeafHooks", "Node", "edge_of", "modified", "next_sequence_number", "reachable",
     "renew_leaf", "renumbered", "short_name", "witness", "witnesses",
 ]  # fmt: skip
 
-Edge = tuple["Node", int]
 next_sequence_number = itertools.count().__next__
 # Nodes whose numbers users have changed, weakly: while there are any, the engine asks who needs whom.
 renumbered: list[weakref.ref[Node]] = []
@@ -57,9 +57,9 @@ def witness(node: Node) -> None:
 class Node:
     """A recorded op. Subclasses are named as PyTorch names grad_fns, e.g. ``MulBackward0``.
 
-    ``edges[k]`` is (node, output number) of the k-th differentiable input, or None where no gradient
-    is wanted. ``saved`` holds the tensors that the rules name, ``versions`` what their version
-    counters showed; both are None once freed.
+    ``edges[k]`` leads to the node of the k-th differentiable input; None where no gradient is wanted.
+    ``saved`` holds the tensors that the rules name, ``versions`` what their version counters showed; both are
+    None once freed.
     """
 
     edges: tuple[Edge | None, ...] = ()
@@ -88,7 +88,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """(node, output number) of every input; (None, 0) where no gradient flows."""
-        return tuple(edge or (None, 0) for edge in self.edges)
+        return tuple(map(shown, self.edges))
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -201,6 +201,19 @@ class Node:
         return saved
 
 
+def reachable(roots: Iterable[Node]) -> Iterator[Node]:
+    """Every node that gradients from ``roots`` reach, those included, once."""
+    stack = list(roots)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        for edge in node.edges:
+            if edge is not None and (target := node_of(edge)) not in seen:
+                seen.add(target)
+                stack.append(target)
+
+
 def short_name(node: Node) -> str:
     """A node's name as errors have it: "Mul" for MulBackward0, "Fill2" for FillBackward2."""
     return re.sub(r"Backward(0?|(\d+))$", r"\2", node.name())
@@ -210,8 +223,8 @@ def modified(tensor: Tensor, version: int, node: Node) -> str:
     """The words for a saved tensor that was written to; ``node`` saved it, perhaps as its own output."""
     title = tensor.type().replace("jitgrad.", "torch.")
     shape = ", ".join(map(str, tensor.shape))
-    edge = tensor._edge or ((node, 0) if node.is_output(tensor) else None)
-    source = f", which is output {edge[1]} of {short_name(edge[0])}," if edge else ""
+    edge = tensor._edge or (node if node.is_output(tensor) else None)
+    source = f", which is output {number_of(edge)} of {short_name(node_of(edge))}," if edge else ""
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{title} [{shape}]]{source} is at version {tensor._counter[0]}; expected version {version} "
@@ -284,11 +297,11 @@ def edge_of(tensor: Tensor) -> Edge | None:
     if tensor._unrecorded is not None:
         tensor._unreachable()
         return None
-    edge = (AccumulateGrad(tensor), 0)
+    node = AccumulateGrad(tensor)
     if tensor._leaf_hooks is None:
-        tensor._leaf_edge = edge
-        return edge
-    return _edge_of_hooked(tensor, edge)
+        tensor._leaf_edge = node
+        return node
+    return _node_of_hooked(tensor, node)
 
 
 def renew_leaf(leaf: Tensor) -> None:
@@ -304,16 +317,16 @@ def leaf_hooks(leaf: Tensor) -> LeafHooks:
     if hooks is None:
         hooks = leaf._leaf_hooks = LeafHooks()
         if leaf._leaf_edge is not None:
-            node = leaf._leaf_edge[0]
+            node = leaf._leaf_edge
             node._kept, hooks.node = leaf, weakref.ref(node)
             leaf._leaf_edge = None
     return hooks
 
 
-def _edge_of_hooked(leaf: Tensor, new: tuple[AccumulateGrad, int]) -> Edge:
+def _node_of_hooked(leaf: Tensor, new: AccumulateGrad) -> AccumulateGrad:
     hooks: LeafHooks = leaf._leaf_hooks
     node = hooks.node() if hooks.node is not None else None
     if node is not None:
-        return (node, 0)
-    new[0]._kept, hooks.node = leaf, weakref.ref(new[0])
+        return node
+    new._kept, hooks.node = leaf, weakref.ref(new)
     return new

@@ -19,6 +19,7 @@ from ..ops.registry import FUNCTIONS
 from ..ops.structured import view_of
 from ..storage import count_write, counter_of
 from ..tensor import Tensor, wrap
+from .edge import edge_to, node_of, number_of
 from .node import Node, edge_of, next_sequence_number, witness, witnesses
 
 __all__ = ["alone", "connect", "shaped"]
@@ -55,7 +56,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     if recorded:
         _start(ctx, tensors)
         if _is_plain(ctx, tensors, output):
-            output._edge, output._requires_grad = (ctx, 0), True
+            output._edge, output._requires_grad = ctx, True
             ctx._outputs = ((output._layout, True),)
             _finish(ctx, {})
             return output
@@ -128,7 +129,7 @@ class _Call:
             if id(out) in self.saved:
                 raise RuntimeError(_SAVED_INPUT)
             out = view_of(out, out._data, out._layout, "custom")
-        out._edge, out._requires_grad = (self.ctx, number), True
+        out._edge, out._requires_grad = edge_to(self.ctx, number), True
         return out
 
     def outside(self, out: Tensor) -> Tensor:
@@ -147,13 +148,13 @@ class _Call:
         if id(out) not in self.inputs:
             warnings.warn(_NO_INPUT, UserWarning, stacklevel=5)
         if out._base is None:
-            out._rebase((self.ctx, number))
+            out._rebase(edge_to(self.ctx, number))
             return
         if self.count > 1:
             raise RuntimeError(_SEVERAL)
         check_inplace_target(out, True, repeats=True)
         place = self.inputs.get(id(out))
-        out._rebase((self.ctx if place == 0 else _Reordered(self.ctx, place), number))
+        out._rebase(edge_to(self.ctx if place == 0 else _Reordered(self.ctx, place), number))
 
 
 class _Reordered(Node):
@@ -213,10 +214,10 @@ def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
                 f"save_for_backward can only save variables, but argument {k} is of type {type(tensor).__name__}"
             )
         edge = tensor._edge
-        if edge is not None and edge[0] is ctx:
-            origins.append(edge[1])
+        if edge is not None and node_of(edge) is ctx:
+            origins.append(number_of(edge))
         elif edge is not None and id(tensor) in dirty:  # a view: its history leads here by way of its base's
-            origins.append((weakref.ref(edge[0]), edge[1]))
+            origins.append((weakref.ref(node_of(edge)), number_of(edge)))
         else:
             origins.append(-1)
         saved.append(tensor if origins[-1] == -1 else _alias(tensor))

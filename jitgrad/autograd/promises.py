@@ -48,7 +48,7 @@ class UndefinedGrad(Node):
 def _without_gradient(output: Tensor) -> Tensor:
     node = UndefinedGrad()
     node.edges, node.sequence_number = (edge_of(output),), next_sequence_number()
-    return output._attached((node, 0))
+    return output._attached(node)
 
 
 def check_undefined_grad(func: Function, inputs: tuple[Any, ...]) -> None:

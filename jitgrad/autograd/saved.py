@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..tensor import Tensor
+from .edge import edge_to
 from .grad_mode import no_grad
 from .node import FREED, Node, edge_of, modified, witnesses
 
@@ -98,7 +99,7 @@ class Packed:
 
     def __init__(self, node: Node, index: int, tensor: Tensor, hooks: Hooks):
         self.number = node.output_number(index)  # which of the node's own outputs it is, if any
-        shown = tensor if self.number is None else tensor._attached((node, self.number))
+        shown = tensor if self.number is None else tensor._attached(edge_to(node, self.number))
         self.leaf, self.edge = tensor._edge is None, edge_of(tensor)
         version = tensor._counter[0]
         with no_grad():
@@ -211,7 +212,7 @@ def saved_tensor(node: Node, index: int) -> Tensor:
     if tensor is kept and tensor._counter[0] != version:
         raise RuntimeError(modified(tensor, version, node))
     number = node.output_number(index)
-    return tensor if number is None else tensor._attached((node, number))
+    return tensor if number is None else tensor._attached(edge_to(node, number))
 
 
 def show_saved(node_type: type[Node], names: Iterable[str], values: Iterable[str] = ()) -> None:

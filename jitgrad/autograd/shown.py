@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.lifted import Lifted
+from .edge import node_of
 from .grad_mode import no_grad, state
-from .node import AccumulateGrad, Node, edge_of
+from .node import AccumulateGrad, edge_of, reachable
 from .scope import made_in
 
 __all__ = ["shown"]
@@ -68,23 +69,9 @@ def _history(x: Any) -> tuple[bool, str | None]:
         inner.update(scope.own)
         outer.update(scope.sources)
         scope = scope.parent
-    node = None if edge is None else edge[0]
+    node = None if edge is None else node_of(edge)
     while node in outer:
         node = outer[node]
-    if node is None or not _leaves(node, inner):
+    if node is None or all(not isinstance(n, AccumulateGrad) or n in inner for n in reachable([node])):
         return False, None
     return (True, None) if isinstance(node, AccumulateGrad) else (False, type(node).__name__)
-
-
-def _leaves(start: Node, inner: set[Any]) -> bool:
-    """Whether a history leads to a leaf outside."""
-    stack, seen = [start], {start}
-    while stack:
-        node = stack.pop()
-        if isinstance(node, AccumulateGrad) and node not in inner:
-            return True
-        for edge in node.edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return False

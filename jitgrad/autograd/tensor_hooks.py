@@ -13,6 +13,7 @@ from typing import Any
 from ..dtypes import TITLES
 from ..hooks import RemovableHandle, add_hook
 from ..tensor import Tensor, method
+from .edge import node_of, number_of
 from .node import leaf_hooks
 
 __all__ = ["call_node_hooks", "call_tensor_hooks", "register_hook", "register_post_accumulate_grad_hook"]
@@ -32,7 +33,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._edge is None:
         return add_hook(leaf_hooks(self).before, hook)
-    node, number = self._edge
+    node, number = node_of(self._edge), number_of(self._edge)
     if node.tensor_hooks is None:
         node.tensor_hooks = {}
     node.special = True
@@ -55,7 +56,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 def _registered(self: Tensor) -> Any:
     """The hooks of ``register_hook`` by the numbers of their handles; None without any."""
     if self._edge is not None:
-        return (self._edge[0].tensor_hooks or {}).get(self._edge[1])
+        return (node_of(self._edge).tensor_hooks or {}).get(number_of(self._edge))
     return self._leaf_hooks.before if self._leaf_hooks is not None else None
 
 

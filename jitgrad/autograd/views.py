@@ -21,8 +21,9 @@ from ..ops.structured import Structured
 from ..ops.view_errors import stale_message
 from ..storage import counter_of
 from ..tensor import Tensor, wrap
+from .edge import Edge, node_of, number_of
 from .grad_mode import state as grad_state
-from .node import FREED, Edge, Node, edge_of, next_sequence_number
+from .node import FREED, Node, edge_of, next_sequence_number
 
 __all__ = ["CopySlices", "Place"]
 
@@ -112,7 +113,7 @@ class CopySlices(Node):
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The base as it was, and what was written."""
-        return (self.edges[0] or (None, 0), *self.writer.next_functions[1:])
+        return (super().next_functions[0], *self.writer.next_functions[1:])
 
     def vjp(self, g: Any) -> tuple[Any, ...]:
         """Send the part of the gradient through the writer, the rest past it."""
@@ -151,14 +152,14 @@ def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
     if edge is None:
         _refresh(self._base, self)
         return
-    _count_back(edge[0], counter_of(self))
+    _count_back(node_of(edge), counter_of(self))
     base = self._base
     if base is None:
         _move(self, edge, before)
         base = self
     else:
-        node = CopySlices(base, Place(base, self), edge[0])
-        _move(base, (node, 0), None)
+        node = CopySlices(base, Place(base, self), node_of(edge))
+        _move(base, node, None)
     if base._views:
         _refresh(base)
 
@@ -176,11 +177,13 @@ def _count_back(node: Node, counter: list[int]) -> None:
 def _move(tensor: Tensor, edge: Edge, before: Any) -> None:
     """Change a tensor's history; a retained gradient is that of the tensor as it is now."""
     old = before if before is not None else tensor._edge
-    if old is not None and old[0].retained is not None:
-        kept = old[0].retained.get(old[1])
+    retained = node_of(old).retained if old is not None else None
+    if retained is not None:
+        kept = retained.get(number_of(old))
         if kept is not None and kept() is tensor:
-            del old[0].retained[old[1]]
-            edge[0].special, edge[0].retained = True, {edge[1]: kept}
+            del retained[number_of(old)]
+            node = node_of(edge)
+            node.special, node.retained = True, {number_of(edge): kept}
     tensor._edge, tensor._requires_grad = edge, True
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ..autograd.backward import first_gradient
 from ..autograd.batched import Batch, over_batches
 from ..autograd.dual import dual, split
+from ..autograd.edge import node_of
 from ..autograd.forward_ad import NESTED, check_float, check_tangent
 from ..autograd.grad_mode import state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
@@ -47,8 +48,9 @@ class Variables:
         plain = [t for x in self.leaves for t in bottoms(x) if t._requires_grad] if state.levels else self.leaves
         for x in plain:
             x._scope = self.scope
-        self.own = self.scope.own = {edge_of(x)[0] for x in plain if x._edge is None}  # type: ignore[index]
-        self.scope.sources = {x._edge[0]: x._edge[0].edges[0][0] for x in plain if x._edge is not None}
+        self.own = self.scope.own = {edge_of(x) for x in plain if x._edge is None}
+        nodes = [node_of(x._edge) for x in plain if x._edge is not None]
+        self.scope.sources = {n: node_of(n.edges[0]) for n in nodes}  # type: ignore[arg-type]
 
     def nest(self) -> Any:
         """The variables in the structure of the inputs."""
@@ -73,7 +75,7 @@ class Variables:
         ``closed`` holds nodes that are known not to, and takes up those that are found.
         """
         closed = set() if closed is None else closed
-        stack = [e[0] for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None]
+        stack = [node_of(e) for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None]
         seen = set(stack)
         while stack:
             node = stack.pop()
@@ -82,9 +84,9 @@ class Variables:
                     return True
                 continue
             for edge in node.edges:
-                if edge is not None and edge[0] not in seen and edge[0] not in closed:
-                    seen.add(edge[0])
-                    stack.append(edge[0])
+                if edge is not None and (target := node_of(edge)) not in seen and target not in closed:
+                    seen.add(target)
+                    stack.append(target)
         closed |= seen
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..autograd.edge import node_of, number_of
 from ..autograd.node import AccumulateGrad, Node, edge_of
 from ..drawing import Arrow, Box, Picture
 from ..formatting import PrintOptions, format_array
@@ -71,7 +72,7 @@ class _Drawing:
         self.boxes: dict[int, Box] = {}  # by the id of the node or tensor that it stands for
         self.arrows: list[Arrow] = []
         self.roots = roots
-        self.nodes = _reachable([edge[0] for edge in map(edge_of, roots) if edge is not None])
+        self.nodes = _reachable([node_of(edge) for edge in map(edge_of, roots) if edge is not None])
         self.layouts = _layouts(self.nodes, roots)
         self.made = self._made(named.values())
 
@@ -79,7 +80,7 @@ class _Drawing:
         """Results that get a box of their own, by the function output that they are."""
         known = [*(t for n in self.nodes for t in _retained(n) if self.grads), *named, *self.roots]
         here = {id(n) for n in self.nodes}
-        return {_place(t._edge): t for t in known if t._edge is not None and id(t._edge[0]) in here}
+        return {_place(t._edge): t for t in known if t._edge is not None and id(node_of(t._edge)) in here}
 
     def picture(self) -> Picture:
         for node in self.nodes:
@@ -144,16 +145,16 @@ class _Drawing:
     def _source(self, edge: Any) -> str:
         """Where an edge's values come from: a tensor's box if it has one, else its function's."""
         tensor = self.made.get(_place(edge))
-        return self.boxes[id(edge[0] if tensor is None else tensor)].key
+        return self.boxes[id(node_of(edge) if tensor is None else tensor)].key
 
     def _arrow(self, start: str, end: str, edge: Any) -> None:
-        node, number = edge
+        node, number = node_of(edge), number_of(edge)
         several = node.n_outputs > 1 and start == self.boxes[id(node)].key
         self.arrows.append(Arrow(start, end, f"output {number}" if several else ""))
 
 
 def _place(edge: Any) -> Place:
-    return id(edge[0]), edge[1]
+    return id(node_of(edge)), number_of(edge)
 
 
 def _reachable(roots: list[Node]) -> list[Node]:
@@ -164,7 +165,7 @@ def _reachable(roots: list[Node]) -> list[Node]:
         node = pending.pop()
         if id(node) not in found:
             found[id(node)] = node
-            pending += [edge[0] for edge in reversed(node.edges) if edge is not None]
+            pending += [node_of(edge) for edge in reversed(node.edges) if edge is not None]
     return list(found.values())
 
 

@@ -201,7 +201,7 @@ def underived(op: str, result: Tensor, *operands: Any) -> Tensor:
         node = _Underived()
         node.op, node.edges = op, tuple(edge_of(t) for t in tensors)
         node.sequence_number = next_sequence_number()
-        result._rebase((node, 0))
+        result._rebase(node)
     return result
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.edge import shown
 from ..autograd.node import Node
 from ..autograd.saved import show_saved
 from ..kernels.declaration import Elementwise
@@ -132,7 +133,7 @@ class ElementwiseNode(Node):
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """(node, output number) of every input that a gradient could flow to; (None, 0) where none does."""
-        return tuple([edge or (None, 0) for edge in self._in_order(self.edges)])
+        return tuple(map(shown, self._in_order(self.edges)))
 
     def _in_order(self, values: Any) -> tuple[Any, ...]:
         """What stands at the operands that are tensors, with None at the numbers that count as inputs."""
@@ -177,7 +178,7 @@ class ElementwiseNode(Node):
         wanted, op = self.wanted, self.wanted.call.op
         known = dict(zip(wanted.saves, self.unpack(), strict=True))
         if "out" in known:
-            known["out"] = known["out"]._attached((self, 0))
+            known["out"] = known["out"]._attached(self)
         known |= {a.name: a.value for a in wanted.call.arguments if a.kind == "literal"}
         known |= self.scalars
         complex_rule = op.holomorphic and wanted.call.dtype.kind == "c"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.edge import node_of
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.node import edge_of
 from ..autograd.transforming import check_capture, scopes
@@ -53,7 +54,7 @@ def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwarg
     if result is source:
         return self
     edge = result._edge
-    if edge is not None and edge[0].edges[:1] != (source._edge,):
+    if edge is not None and node_of(edge).edges[:1] != (source._edge,):
         return self.copy_(result)  # by several nodes
     copy_into(self._data, self._layout, result)
     count_write(self)

@@ -272,5 +272,5 @@ class _PairNode(StructuredNode):
         node.sequence_number = next_sequence_number()
         for r in results:
             if r is not None:
-                r._edge, r._requires_grad = (node, 0), True
+                r._edge, r._requires_grad = node, True
         return results

@@ -31,9 +31,9 @@ def make(node_type, wanted):
         node.wanted = wanted
 {keep}{edges}        node.sequence_number = next_sequence_number()
         if out._base is None:
-            out._edge, out._requires_grad = (node, 0), True
+            out._edge, out._requires_grad = node, True
         else:
-            out._rebase((node, 0))
+            out._rebase(node)
         if witnesses: witness(node)
         return node
     return record

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.edge import edge_to
 from ..autograd.node import Node, edge_of, next_sequence_number, witness, witnesses
 from ..autograd.saved import show_saved
 from ..storage import counter_of
@@ -148,8 +149,8 @@ class _Text:
                 edges.append(f"*[edge_of(t) for t in {n}]")
         first = next(n for n in self.op.grads if self.kinds[n] != OTHER)
         ends = "connect(node, out)" if several else (
-            f"if out is {first}: out._rebase((node, 0))\n"
-            "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = (node, 0), True"
+            f"if out is {first}: out._rebase(node)\n"
+            "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
         )  # fmt: skip
         return (
             "def record(args, out):\n"
@@ -250,7 +251,7 @@ def _alias(out: Tensor) -> Tensor:
 
 def _attached(tensor: Tensor, node: Node, number: int) -> Tensor:
     """A saved output as part of the graph."""
-    return tensor._attached((node, number)) if tensor._layout.dtype.category >= 2 else tensor
+    return tensor._attached(edge_to(node, number)) if tensor._layout.dtype.category >= 2 else tensor
 
 
 def _connect(node: Node, outs: Any) -> None:
@@ -259,4 +260,4 @@ def _connect(node: Node, outs: Any) -> None:
         node.n_outputs, node.special = len(outs), True
     for k, o in enumerate(outs):
         if o._layout.dtype.category >= 2:
-            o._edge, o._requires_grad = (node, k), True
+            o._edge, o._requires_grad = edge_to(node, k), True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..autograd.edge import node_of, number_of
 from ..autograd.node import short_name
 from ..tensor import Tensor
 
@@ -30,17 +31,17 @@ _NO_GRAD = (
 
 def _message(view: Tensor, event: str) -> str:
     edge = view.__dict__.get("_edge")  # also of a stale view, which refuses to tell
-    name = short_name(edge[0]) if edge is not None else ""
+    name = short_name(node_of(edge)) if edge is not None else ""
     if view._view_kind == "inference":
-        which = "A view" if edge is None else f"Output {edge[1]} of {name} is a view of a view which"
+        which = "A view" if edge is None else f"Output {number_of(edge)} of {name} is a view of a view which"
         return f"{which} was created in inference mode and {event} in normal mode. {_INFERENCE}"
     if edge is not None and view._view_kind == "no_grad":
         origin = (
-            f"Output {edge[1]} of {name} is a view of a view which was created in no_grad mode and {event} with grad "
-            "mode enabled. "
+            f"Output {number_of(edge)} of {name} is a view of a view which was created in no_grad mode and {event} "
+            "with grad mode enabled. "
         )
     elif edge is not None:
-        origin = f"Output {edge[1]} of {name} is a view and {event}. "
+        origin = f"Output {number_of(edge)} of {name} is a view and {event}. "
     else:
         origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
     return origin + {"multi": _MULTI, "custom": _CUSTOM}.get(view._view_kind, _NO_GRAD)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.edge import node_of
 from ..autograd.grad_mode import state as grad_state
 from ..autograd.inference import check_write, is_inference
 from ..autograd.node import Node, renew_leaf
@@ -44,7 +45,7 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
     x._data, x._layout = view._data, view._layout
     count_write(x)
     if edge is not None:
-        node: Any = edge[0]
+        node: Any = node_of(edge)
         node.__class__ = _in_place_type(node.__class__)
         if x._base is None:
             x._rebase(edge)

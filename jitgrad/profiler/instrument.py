@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from ..autograd import engine
+from ..autograd.edge import node_of
 from ..kernels.launch import observers as kernel_observers
 from ..ops.publish import OPERATIONS
 from ..ops.registry import FUNCTIONS
@@ -86,7 +87,7 @@ def _timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             result = function(*args, **kwargs)
             if isinstance(result, Tensor) and result._edge is not None and not (args and result is args[0]):
-                record.sequence = result._edge[0].sequence_number  # that of its node, which backward shows
+                record.sequence = node_of(result._edge).sequence_number  # that of its node, which backward shows
             return result
         finally:
             end(record)
