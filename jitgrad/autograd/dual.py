@@ -4,25 +4,24 @@ An elementwise op's tangent is its gradient rules applied to the tangents. An op
 input applies itself to that input's tangent. Any other op's is the derivative of its backward with
 respect to the incoming gradient: backward is linear in that, so differentiating it once more gives
 the Jacobian-vector product. In place, the result of the copying form is written over value and
-tangent. The gradient of a dual tensor is dual: d(J^T v) = J^T dv + gradient of (v . J dx).
+tangent (see dual_inplace.py). The gradient of a dual tensor is dual: d(J^T v) = J^T dv + gradient of (v . J dx).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..ops.arguments import check_result_cast
-from ..ops.lifted import Level, Lifted, make_part, outermost, relate
+from ..ops.lifted import Level, Lifted, outermost, relate
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
+from ..ops.view import ReshapeAlias, Reshaped, reshape
 from ..tensor import Tensor
-from .batched import Batched, batched, batches_of, lies, over_batches, physical
+from .batched import batches_of, over_batches
 from .grad_mode import state
-from .gradients import bottoms, fresh, gradients, requires_grad
+from .gradients import fresh, gradients, requires_grad
 from .inference import differentiable
-from .views import Laid, Place
 
-__all__ = ["Dual", "dual", "split", "widen"]
+__all__ = ["Dual", "dual", "split", "tensors_among"]
 
 
 class Dual(Lifted):
@@ -74,6 +73,16 @@ class Dual(Lifted):
         """A new tensor as it is: it has no tangent."""
         return self._plain.beside(made) if isinstance(self._plain, Lifted) else made
 
+    @staticmethod
+    def as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
+        """The first of ``args``, which is about to be written to: a copy, where nodes may save it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
+        """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
+        raise NotImplementedError
+
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
         """The op's gradient rules, with tangents in place of gradients."""
@@ -82,8 +91,8 @@ class Dual(Lifted):
             out = operation(*values, into=values[0]._layout) if into else operation(*values)
             return operands[0] if into else out
         if into:
-            before = (_as_it_was(level, operands), *operands[1:])
-            return _overwrite(level, operands[0], cls.elementwise(level, operation, before, False))
+            before = (cls.as_it_was(level, operands), *operands[1:])
+            return cls.overwrite(level, operands[0], cls.elementwise(level, operation, before, False))
         pairs = [split(o, level) for o in operands]
         op, primals = operation.op, tuple(p for p, _ in pairs)
         out = operation(*primals)
@@ -108,8 +117,8 @@ class Dual(Lifted):
             out = reapply(op, [_each(lambda v: split(v, level)[0], a) for a in args], into)
             return args[0] if into else out
         if into:
-            before = (_as_it_was(level, args), *args[1:])
-            return _overwrite(level, args[0], cls.structured(level, op, before, False))
+            before = (cls.as_it_was(level, args), *args[1:])
+            return cls.overwrite(level, args[0], cls.structured(level, op, before, False))
         primals = tuple(_each(lambda v: split(v, level)[0], a) for a in args)
         tangents = [_each(lambda v: split(v, level)[1], a) for a in args]
         outs = reapply(op, primals)
@@ -194,8 +203,10 @@ def _each(function: Any, value: Any) -> Any:
     return type(value)([function(v) for v in value])
 
 
-def _tensors(values: Any) -> list[Tensor]:
-    return [t for v in values for t in (_tensors(v) if isinstance(v, (list, tuple)) else [v]) if isinstance(t, Tensor)]
+def tensors_among(values: Any) -> list[Tensor]:
+    """The tensors of a list, and of the lists in it."""
+    nested = [tensors_among(v) if isinstance(v, (list, tuple)) else [v] for v in values]
+    return [t for found in nested for t in found if isinstance(t, Tensor)]
 
 
 def _has(tangent: Any) -> bool:
@@ -212,7 +223,10 @@ def _linear(op: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         return None
     total: Any = None
     for k in found:
-        part = reapply(op, (*primals[:k], _moved(primals[k], tangents[k]), *primals[k + 1 :]))
+        moved = _moved(primals[k], tangents[k])
+        # Only a value is known to lie so that a view shows it in the new shape.
+        part = reshape(moved, primals[1]) if op in (Reshaped, ReshapeAlias) else reapply(
+            op, (*primals[:k], moved, *primals[k + 1 :]))  # fmt: skip
         total = part if total is None else total + part
     return total
 
@@ -239,8 +253,8 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         moves.append(tangent)
         return leaves[-1]
 
-    batches = batches_of(*_tensors(primals), *_tensors(tangents))
-    recorded = state.enabled and any(requires_grad(v) for v in (*_tensors(primals), *_tensors(tangents)))
+    batches = batches_of(*tensors_among(primals), *tensors_among(tangents))
+    recorded = state.enabled and any(requires_grad(v) for v in (*tensors_among(primals), *tensors_among(tangents)))
     with differentiable():
         pairs = zip(primals, tangents, strict=True)
         given = [type(p)(map(leaf, p, d)) if isinstance(d, (list, tuple)) else leaf(p, d) for p, d in pairs]
@@ -265,191 +279,3 @@ def _through(back: list[Any], dummies: list[Tensor], moves: list[Any], recorded:
         return [FUNCTIONS["zeros_like"](d.detach()) for d in dummies]
     found = gradients([b for b, _ in passing], dummies, [t for _, t in passing], create_graph=recorded)
     return [FUNCTIONS["zeros_like"](d.detach()) if f is None else f for f, d in zip(found, dummies, strict=True)]
-
-
-# -- in place -------------------------------------------------------------------------------------------
-
-
-def _as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
-    """The first of ``args``, which is about to be written to: a copy, where nodes may save it."""
-    target = args[0]
-    if not (state.enabled and any(map(requires_grad, _tensors(args)))):
-        return target
-    value, tangent = split(target, level)
-    return dual(level, value.clone(), None if tangent is None else tangent.clone())
-
-
-def _overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
-    """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
-    scope = state.scope
-    if scope is None or scope.lenient:
-        return _written(level, target, result)
-    scope.lenient = True  # what ``target`` is made of may be captured
-    try:
-        return _written(level, target, result)
-    finally:
-        scope.lenient = False
-
-
-def _written(level: Level, target: Tensor, result: Tensor) -> Tensor:
-    value, tangent = split(result, level)
-    plain, old = split(target, level)
-    check_result_cast(result.dtype, target.dtype)
-    plain.copy_(value)
-    if old is None and tangent is not None:
-        old = _tangent_for(level, target, batches_of(tangent))
-    if old is None:
-        return target
-    tangent = FUNCTIONS["zeros_like"](old) if tangent is None else tangent
-    missing = _lacking(old, tangent)
-    if not missing:
-        old.copy_(tangent)
-    elif isinstance(target, Dual) and target._level is level and not _seen_elsewhere(old):
-        target._tangent = tangent.clone()
-    else:
-        for each in sorted(missing, key=lambda batch: -batch.number):
-            widen(old, each)
-        old.copy_(tangent)
-    return target
-
-
-def _lacking(old: Any, new: Any) -> Any:
-    """The batches that ``new`` has, in value or tangent, where ``old`` has none."""
-    duals = [x for x in (old, new) if isinstance(x, Dual) and x._level.open]
-    if not duals:
-        return batches_of(new) - batches_of(old)
-    level = max((x._level for x in duals), key=lambda found: found.number)
-    (a, da), (b, db) = split(old, level), split(new, level)
-    return _lacking(a, b) | (_lacking(da, db) if da is not None and db is not None else set())
-
-
-def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
-    """Give ``target`` a tangent of zeros, and with it all that shows the same memory: parts of one."""
-    base = _base_of(level, target)
-    whole = _become(level, base, _rows(_zeros_laid(base), batches))
-    for view in (*_views_of(level, base), target):
-        if split(view, level)[1] is None:
-            part = _part(base, view, whole)
-            make_part(whole, part)
-            _become(level, view, part)
-    return split(target, level)[1]
-
-
-def _base_of(level: Level, target: Any) -> Any:
-    """What ``target`` is a view of, lifted alike; ``target`` itself if it is no view."""
-    base = target._root if isinstance(target, Lifted) and target._root is not None else target._base
-    base = None if base is None else _under(level, base)
-    return base if base is not None and _alike(base, target) else target
-
-
-def _views_of(level: Level, base: Any) -> list[Any]:
-    """The views of ``base``, which is dual by now, that are lifted as it was."""
-    plain = base._plain if isinstance(base, Dual) and base._level is level else base
-    found = [view for r in getattr(plain, "_parts", None) or () if (view := r()) is not None]
-    views = [_under(level, view) for view in (*found, *_living_views(plain))]
-    return [v for v in views if _alike(v._plain if isinstance(v, Dual) and v._level is level else v, plain)]
-
-
-def _under(level: Level, x: Any) -> Any:
-    """What levels later than ``level`` have put something round."""
-    while isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
-        x = x.below()
-    return x
-
-
-def _alike(x: Any, y: Any) -> bool:
-    """Whether the same level, or none, has lifted both."""
-    x, y = (v._level if isinstance(v, Lifted) and v._level.open else None for v in (x, y))
-    return x is y
-
-
-def _part(base: Any, view: Any, whole: Any) -> Any:
-    """What lies in ``whole`` where ``view`` lies in ``base``."""
-    if isinstance(base, Dual):
-        view = view._plain if isinstance(view, Dual) and view._level is base._level else view
-        return _part(base._plain, view, whole)
-    if isinstance(base, Batched) and base._level.open:
-        return batched(base._level, _part(base._physical, view._physical, physical(whole, base._level)))
-    return Place(base, view)(whole)
-
-
-def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
-    """Turn a tensor into a dual one, the same object as before; returns its tangent."""
-    plain = _twin(tensor)
-    tensor.__dict__.clear()
-    tensor.__class__ = Dual
-    lifted: Any = tensor
-    lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
-    lifted._layout = level.layout(plain._layout)
-    if isinstance(plain, Lifted):
-        lifted._root, lifted._parts = plain._root, plain._parts
-    return tangent
-
-
-def _twin(tensor: Tensor) -> Tensor:
-    """Another object that is the same tensor."""
-    twin = object.__new__(type(tensor))
-    twin.__dict__.update(tensor.__dict__)
-    return twin
-
-
-def _zeros_laid(x: Any) -> Any:
-    """Zeros that lie in memory as ``x`` does."""
-    if isinstance(x, Lifted) and x._level.open:
-        zeros = _zeros_laid(x.below())
-        return batched(x._level, zeros) if isinstance(x, Batched) else zeros
-    zeros = FUNCTIONS["zeros_like"](x.detach())
-    return zeros if zeros._layout.strides == x._layout.strides else Laid.apply(zeros, x._layout)
-
-
-def _rows(x: Any, batches: Any) -> Any:
-    """``x`` with batches of its own, in memory of its own, each sample laid as before."""
-    batches = batches - batches_of(x)
-    if not batches:
-        return x
-    if isinstance(x, Batched) and x._level.open:
-        return batched(x._level, _rows(x._physical, batches))
-    strides = x._layout.strides
-    order = sorted(range(len(strides)), key=lambda d: -strides[d])
-    if order == list(range(len(order))):
-        rows = over_batches(x, batches).contiguous().clone()
-    else:
-        back = sorted(range(len(order)), key=order.__getitem__)
-        rows = over_batches(x.permute(order), batches).contiguous().clone().permute(back)
-    if rows._layout.strides != strides and x._layout.numel > 1:
-        raise NotImplementedError(
-            "forward mode inside vmap: an op in place writes samples of its own into memory with gaps that all samples "
-            "share; use an op that returns a new tensor"
-        )
-    return rows
-
-
-def _living_views(base: Tensor) -> list[Tensor]:
-    return [view for reference in base._views or () if (view := reference()) is not None]
-
-
-def _seen_elsewhere(tangent: Tensor) -> bool:
-    """Whether a tangent is a view, or has views, that would not hear of another in its place."""
-    return any(t._base is not None or _living_views(t) for t in bottoms(tangent))
-
-
-def widen(x: Any, level: Any) -> None:
-    """Give a tensor that all samples share, and all that shows its memory, a batch of its own at ``level``."""
-    x = _under(level, x)
-    base = _base_of(level, x)
-    before = _twin(base)
-    whole = _rows(before, {level})
-    views = [v for v in {id(v): v for v in (*_views_of(level, base), x)}.values() if v is not base]
-    for view in views:
-        if not lies(view, level):
-            _replace(view, _part(before, view, whole))
-    _replace(base, whole)
-    for view in views:
-        make_part(base, view)
-
-
-def _replace(tensor: Any, other: Any) -> None:
-    """Make a tensor, the same object as before, what another is."""
-    tensor.__dict__.clear()
-    tensor.__class__ = type(other)
-    tensor.__dict__.update(other.__dict__)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..ops.lifted import Level
 from ..ops.view import Alias
 from ..tensor import Tensor
+from . import dual_inplace  # noqa: F401  (gives Dual its writes)
 from .batched import batches_of
 from .dual import dual, split
 from .grad_mode import Mode, state

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .edge import edge_to
-from .function_lifted import transformed
+from .function_lifted import inner_class, transformed
 from .grad_mode import no_grad
 from .grad_mode import state as grad_state
 from .node import FREED, AccumulateGrad, Node, next_sequence_number
@@ -373,18 +373,10 @@ def _bound(forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[tuple[A
     return bound.args, bound.kwargs
 
 
-def _generated(cls: type[Function]) -> type[BackwardCFunction]:
-    """The class of a Function's nodes inside ``func.grad``, which go by another name there. Kept by the Function."""
-    if "_inner_cls" not in vars(cls):
-        documented = {"__doc__": cls._backward_cls.__doc__}
-        cls._inner_cls = type(f"{cls.__name__}GeneratedBackward", (cls._backward_cls,), documented)
-    return cls._inner_cls
-
-
 def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunction, Any]:
     """Run forward unrecorded; return its ctx, and its outputs as part of the graph."""
     inputs = (*args, *kwargs.values()) if kwargs else args
-    ctx = (cls._backward_cls if grad_state.scope is None else _generated(cls))()
+    ctx = (cls._backward_cls if grad_state.scope is None else inner_class(cls))()
     ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     separate = cls._separate()

@@ -13,7 +13,7 @@ from .dual import Dual, dual, split
 from .function_batched import over_batch
 from .transforming import transforming
 
-__all__ = ["transformed"]
+__all__ = ["inner_class", "transformed"]
 
 _SEPARATE = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
@@ -40,6 +40,14 @@ def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: 
     if isinstance(lifted, Batched):
         return over_batch(base, cls, lifted._level, args, kwargs)
     return NotImplemented
+
+
+def inner_class(cls: Any) -> Any:
+    """The class of a Function's nodes inside ``func.grad``, which go by another name there. Kept by the Function."""
+    if "_inner_cls" not in vars(cls):
+        documented = {"__doc__": cls._backward_cls.__doc__}
+        cls._inner_cls = type(f"{cls.__name__}GeneratedBackward", (cls._backward_cls,), documented)
+    return cls._inner_cls
 
 
 def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

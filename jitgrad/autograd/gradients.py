@@ -12,7 +12,7 @@ from . import engine
 from .grad_mode import state
 from .node import edge_of
 
-__all__ = ["bottoms", "fresh", "gradients", "requires_grad"]
+__all__ = ["bottoms", "carrier", "fresh", "gradients", "requires_grad"]
 
 
 def gradients(
@@ -49,6 +49,13 @@ def fresh(x: Any) -> Any:
     result = x.detach()
     result._requires_grad = True
     return result
+
+
+def carrier(x: Any) -> Any:
+    """The plain tensor that carries the graph of a lifted one: the value, not the tangents."""
+    while isinstance(x, Lifted) and x._level.open:
+        x = x.below()
+    return x
 
 
 def bottoms(x: Any) -> list[Tensor]:

@@ -37,6 +37,7 @@ class Scope:
         self.number = next(Level._numbers) if level is None else level.number
         self.own: Any = ()  # nodes of the variables that are differentiated
         self.sources: Any = {}  # nodes of variables that have a history, and what made the arguments they stand for
+        self.before: Any = None  # this thread's setting that the block changes
         self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
 
     def __enter__(self) -> Scope:

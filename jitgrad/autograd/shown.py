@@ -26,7 +26,7 @@ def shown(x: Any, write: Write) -> str | None:
 
     ``write(tensor, requires_grad, grad_fn_name)``: the text of a plain tensor.
     """
-    wrappers: dict[int, int | None] = {}  # numbers of levels and scopes; a batch's dim, None of those that differentiate
+    wrappers: dict[int, int | None] = {}  # numbers of levels and scopes: a batch's dim, None where one differentiates
     value = bottom = x
     with no_grad():
         while isinstance(bottom, Lifted) and bottom._level.open:

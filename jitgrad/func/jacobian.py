@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd.batched import lies, physical
-from ..autograd.dual import widen
+from ..autograd.dual_inplace import widen
 from ..autograd.grad_mode import state
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor

@@ -17,7 +17,7 @@ from ..autograd.dual import dual, split
 from ..autograd.edge import node_of
 from ..autograd.forward_ad import NESTED, check_float, check_tangent
 from ..autograd.grad_mode import state
-from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
+from ..autograd.gradients import bottoms, carrier, fresh, gradients, requires_grad
 from ..autograd.inference import differentiable
 from ..autograd.node import AccumulateGrad, edge_of
 from ..autograd.scope import Scope
@@ -45,7 +45,7 @@ class Variables:
         self.scope = Scope()
         self.leaves = _variables(leaves)
         # What the variables are made of counts as made inside the function.
-        plain = [t for x in self.leaves for t in bottoms(x) if t._requires_grad] if state.levels else self.leaves
+        plain = [*map(carrier, self.leaves)] if state.levels else self.leaves
         for x in plain:
             x._scope = self.scope
         self.own = self.scope.own = {edge_of(x) for x in plain if x._edge is None}
@@ -188,7 +188,8 @@ def _outputs(title: str, result: Any) -> tuple[list[Tensor], Structure]:
         raise RuntimeError(f"{title}: Expected f to be a function that has non-empty output (got output = {outs})")
     for out in outs:
         if not isinstance(out, Tensor):
-            raise RuntimeError(f"{title}: expected f(*primals) to return only tensors, got unsupported type {type(out)}")
+            kind = type(out)
+            raise RuntimeError(f"{title}: expected f(*primals) to return only tensors, got unsupported type {kind}")
     return outs, structure
 
 
