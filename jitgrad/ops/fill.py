@@ -252,10 +252,15 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Set the main diagonal of a matrix (``wrap``: of every square block of a tall one) to a number."""
+    if self._layout.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
     rows, columns = self._layout.shape[0], self._layout.shape[-1]
-    step = sum(self._layout.strides)
-    count = min(self._layout.shape)
-    FUNCTIONS["as_strided"](self, (count,), (step,), self.storage_offset()).fill_(fill_value)
+    if self._layout.ndim > 2 and len(set(self._layout.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    part = self
+    while part._layout.ndim > 1:
+        part = part.diagonal()
+    part.fill_(fill_value)
     if wrap and self._layout.ndim == 2 and rows > columns + 1:
         self[columns + 1 :].fill_diagonal_(fill_value, wrap=True)
     return self

@@ -181,6 +181,9 @@ PROGRAMS = {
     "view_as_complex of numbers": lambda m, x: m.func.vmap(m.view_as_complex)(x[0]),
     "trace": lambda m, x: m.func.vmap(m.trace)(x.reshape(3, 2, 2)),
     "trace of vectors": lambda m, x: m.func.vmap(m.trace)(x),
+    "fill_diagonal_": lambda m, x: m.func.vmap(lambda a: m.func.jvp(
+        lambda z: z.clone().fill_diagonal_(0.5), (a,), (a,))[1])(x.reshape(3, 2, 2)),
+    "fill_diagonal_ of vectors": lambda m, x: m.func.vmap(lambda a: a.fill_diagonal_(0.5))(x),
     "cross": lambda m, x: m.func.vmap(lambda a: m.cross(a, a * a, dim=0), 1)(x),
 }  # fmt: skip
 
