@@ -113,7 +113,7 @@ class Clone(Structured):
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
     def forward(x, memory_format=None):
-        if getattr(memory_format, "name", "") == "contiguous_format":
+        if memory_format is not None and getattr(memory_format, "name", "") == "contiguous_format":
             return Contiguous.forward(x)
         return in_layout(x, preserved(x._layout))
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..dtypes import TITLES
 from ..layout import broadcast_shapes, normalize_dim
 from ..tensor import Tensor
-from .batching import aligned, rewritten
+from .batching import Lot, rewritten
 from .fold import fold, plain
 from .out import takes_out
 from .part import Diagonal, Embedded
@@ -49,11 +49,15 @@ def _trace_of_each(x: Tensor) -> Tensor:
     return x.diagonal(0, 1, 2).sum(-1)
 
 
+def _cross_lot(lot: Lot) -> Tensor:
+    return lot.run(x=lot.whole("x"), y=lot.whole("y"))
+
+
 class Cross(Structured):
     """Cross products of the vectors along the last dim, which has three elements; the two are of one shape."""
 
     linear = ("x", "y")
-    batch = aligned
+    batch = _cross_lot
     name, grad_name, function, method = "cross_last", "LinalgCrossBackward0", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1)))
 

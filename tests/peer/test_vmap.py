@@ -180,6 +180,8 @@ PROGRAMS = {
     "view_as_complex": lambda m, x: m.func.vmap(m.view_as_complex)(x.reshape(3, 2, 2)),
     "view_as_complex of numbers": lambda m, x: m.func.vmap(m.view_as_complex)(x[0]),
     "trace": lambda m, x: m.func.vmap(m.trace)(x.reshape(3, 2, 2)),
+    "jacobian of cross": lambda m, x: m.func.jacrev(lambda z: m.func.vmap(
+        lambda a: m.cross(z, a, dim=-1))(x[:, :3]))(x[0, 1:]),
     "trace of vectors": lambda m, x: m.func.vmap(m.trace)(x),
     "fill_diagonal_": lambda m, x: m.func.vmap(lambda a: m.func.jvp(
         lambda z: z.clone().fill_diagonal_(0.5), (a,), (a,))[1])(x.reshape(3, 2, 2)),
