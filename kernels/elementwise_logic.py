@@ -213,3 +213,13 @@ class Isneginf(Elementwise):
 
     def forward(x):
         return isneginf(x)
+
+
+class Signbit(Elementwise):
+    """Whether ``x`` is less than 0, or is -0 or a NaN that bears the sign."""
+
+    kind, reference, accepts = "bool", np.signbit, "bool int float"
+    refuses = {"complex": (NotImplementedError, "signbit is not implemented for complex tensors.")}
+
+    def forward(x):
+        return signbit(x)

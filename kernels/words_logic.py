@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from jitgrad.kernels.words_registry import T, word
@@ -9,7 +11,7 @@ from jitgrad.kernels.words_registry import T, word
 __all__ = [
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
     "bitwise_xor", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "logical_and",
-    "logical_not", "logical_or", "logical_xor",
+    "logical_not", "logical_or", "logical_xor", "signbit",
 ]  # fmt: skip
 
 
@@ -75,6 +77,20 @@ class isneginf:
 
     def int(x):
         return False
+
+
+@word(np.signbit)
+class signbit:
+    """Whether x bears a minus, as -0 and some NaNs do."""
+
+    def real(x):
+        return np.signbit(x)
+
+    def cuda(x):
+        return math.copysign(1.0, x) < 0
+
+    def int(x):
+        return x < 0
 
 
 @word(np.logical_not)
