@@ -204,6 +204,58 @@ def _(torch):
             torch.func.grad(lambda s: Dirty.apply(s.clone()))(s)]  # fmt: skip
 
 
+def kept_places(torch, vmap, forward=lambda x: x.clone()):
+    """A Function with this vmap."""
+    methods = {"forward": forward, "setup_context": lambda ctx, inputs, output: None, "vmap": vmap}
+    return type("Kept", (torch.autograd.Function,), {k: staticmethod(v) for k, v in methods.items()})
+
+
+@case("batches where they are")
+def _(torch):
+    seen = []
+
+    def vmap(info, in_dims, x, more):
+        seen.append(in_dims)
+        return (x + 0, more[0]), (in_dims[0], in_dims[1][0])
+
+    cls = kept_places(torch, vmap, lambda x, more: (x, more[0]))
+    x = torch.arange(6.0).reshape(2, 3)
+    found = [torch.func.vmap(cls.apply, in_dims=(1, [0, None]))(x, [x.t(), x]), torch.func.vmap(cls.apply)(x, [x, x])]
+    return found, [str(s) for s in seen]
+
+
+@case("a number by keyword")
+def _(torch):
+    cls = kept_places(torch, lambda info, in_dims, x, *, k: (x * k, in_dims[0]), lambda x, *, k: x * k)
+    return torch.func.vmap(lambda x: cls.apply(x, k=3.0))(torch.ones(2, 3))
+
+
+@case("a tensor by keyword")
+def _(torch):
+    cls = kept_places(torch, lambda info, in_dims, x, *, k: (x * k, in_dims[0]), lambda x, *, k: x * k)
+    return torch.func.vmap(lambda x, y: cls.apply(x, k=y))(torch.ones(2), torch.ones(2))
+
+
+@case("a list and a tuple of dims")
+def _(torch):
+    cls = kept_places(torch, lambda info, in_dims, x: ([x], (0,)), lambda x: [x])
+    return torch.func.vmap(cls.apply)(torch.ones(2, 3))
+
+
+@case("name inside")
+def _(torch):
+    names, cls = [], cube(torch)
+
+    def f(x):
+        y = cls.apply(x)[0]
+        names.append(type(y.grad_fn).__name__)
+        return y
+
+    torch.func.grad(f)(torch.tensor(1.0))
+    f(torch.ones((), requires_grad=True))
+    return names
+
+
 def run(function, library):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
