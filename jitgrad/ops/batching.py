@@ -43,9 +43,11 @@ class Lot:
         return self.apply([changed.get(name, value) for name, value in self.args.items()])
 
     def overwritten(self, value: Tensor) -> Tensor:
-        """The first argument, or a batched copy of it, with ``value`` written over it."""
+        """The first argument with ``value`` written over it, or, not in place, ``value`` as what takes its place."""
         first = next(iter(self.args))
-        return (self.args[first] if self.into else self.whole(first).clone()).copy_(value)
+        if self.into:
+            return self.args[first].copy_(value)
+        return value.to(self.args[first].dtype).expand(self.size, *self.shape(first)).clone()
 
     def ndim(self, name: str) -> int:
         """The number of dims of an argument (of the first of a list), its batch not counted."""

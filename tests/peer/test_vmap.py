@@ -180,6 +180,8 @@ PROGRAMS = {
     "view_as_complex": lambda m, x: m.func.vmap(m.view_as_complex)(x.reshape(3, 2, 2)),
     "view_as_complex of numbers": lambda m, x: m.func.vmap(m.view_as_complex)(x[0]),
     "trace": lambda m, x: m.func.vmap(m.trace)(x.reshape(3, 2, 2)),
+    "masked_fill by numbers of two batches": lambda m, x: m.func.vmap(m.func.vmap(
+        lambda v: x[0].masked_fill(x[0] > 0.3, v)))(x),
     "jacobian of cross": lambda m, x: m.func.jacrev(lambda z: m.func.vmap(
         lambda a: m.cross(z, a, dim=-1))(x[:, :3]))(x[0, 1:]),
     "trace of vectors": lambda m, x: m.func.vmap(m.trace)(x),
