@@ -346,3 +346,23 @@ def test_ops_as_objects():
     assert aten.mm.default(torch.ones(1, 2), torch.ones(2, 1)).tolist() == [[2]] and aten.exp(torch.zeros(1)) == 1
     assert aten._softmax.default is aten.softmax.default and aten.native_layer_norm.default is not None
     assert not hasattr(aten, "no_such_op")
+
+
+def test_ops_are_put_back_whatever_stops_first():
+    from jitgrad.ops import wrapping
+
+    def first(op, function):
+        return lambda *args, **kwargs: calls.append(1) or function(*args, **kwargs)
+
+    def second(op, function):
+        return lambda *args, **kwargs: calls.append(2) or function(*args, **kwargs)
+
+    plain, calls, x = vars(torch.Tensor)["exp"], [], torch.ones(2)
+    wrapping.add_wrapper(first)
+    wrapping.add_wrapper(second)
+    x.exp()
+    wrapping.remove_wrapper(first)
+    x.exp()
+    wrapping.remove_wrapper(second)
+    x.exp()
+    assert calls == [2, 1, 2] and vars(torch.Tensor)["exp"] is plain

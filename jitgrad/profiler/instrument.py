@@ -1,26 +1,20 @@
 """Who takes the notes: while a profiler is on, ops are swapped for wrappers that time them.
 
-Nothing of this is there while no profiler is on, so ops cost what they always cost. Swapped are the
-public functions in jitgrad's own modules, methods and operators of Tensor, and the steps of
-optimisers; kernels and nodes are watched through the observers that ``launch`` and the engine have.
-A function that a program took out of jitgrad earlier (``from jitgrad import exp``) is not seen, but
-the kernels that it launches are.
+Nothing of this is there while no profiler is on, so ops cost what they always cost. Wrapped are ops, wherever
+they are called from (``ops/wrapping.py``), and the steps of optimisers; kernels and nodes are watched through
+the observers that ``launch`` and the engine have.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Iterator
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any
 
 from ..autograd import engine
 from ..autograd.edge import node_of
 from ..kernels.launch import observers as kernel_observers
-from ..ops.publish import OPERATIONS
-from ..ops.registry import FUNCTIONS
-from ..ops.structured import Structured
+from ..ops.wrapping import OpFunction, add_wrapper, remove_wrapper, subclasses
 from ..optim import Optimizer
 from ..tensor import Tensor
 from . import recording
@@ -43,38 +37,12 @@ def _name(function: Any) -> str:
     return "" if name.startswith(("_", "<", "is_")) else name
 
 
-def _ops() -> dict[int, tuple[Callable[..., Any], str]]:
-    """Every function to be timed, with its name, by its id."""
-    found: dict[int, tuple[Callable[..., Any], str]] = {}
-
-    def add(function: Any, name: str) -> None:
-        if name and id(function) not in found:
-            found[id(function)] = function, name
-
-    for operation in OPERATIONS.values():
-        add(operation.function, operation.op.name)
-        add(operation.inplace, f"{operation.op.name}_")
-        for operator in operation.op.operators:
-            add(vars(Tensor)[operator], operation.op.name)
-    for op in _subclasses(Structured):
-        for attribute in ("apply", "into"):
-            if attribute in vars(op):
-                add(vars(op)[attribute].__func__, op.name + ("_" if attribute == "into" else ""))
-    for space in (FUNCTIONS, vars(Tensor)):
-        for function in space.values():
-            if isinstance(function, FunctionType):
-                add(function, _name(function))
-    return found
-
-
-def _subclasses(cls: Any) -> Iterator[Any]:
-    for sub in cls.__subclasses__():
-        yield sub
-        yield from _subclasses(sub)
-
-
-def _timed(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``function``, noted as ``name``; an op that goes on under another name of its own is one op."""
+def _timed(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """An op's function, noted by the op's name; an op that goes on under another name of its own is one op."""
+    title = getattr(op.operation, "op", op.operation).name + "_" * op.in_place if op.own else _name(op.call)
+    if not title:
+        return None
+    name = f"aten::{title}"
 
     @functools.wraps(function)
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -116,22 +84,8 @@ _undo: list[Callable[[], None]] = []
 
 def start() -> None:
     """Put all wrappers and observers in place."""
-    wrapped = {key: _timed(function, f"aten::{name}") for key, (function, name) in _ops().items()}
-    for space in [FUNCTIONS, *_modules()]:
-        for key, value in list(space.items()):
-            if id(value) in wrapped and isinstance(value, FunctionType):
-                _swap_item(space, key, wrapped[id(value)])
-    for key, value in list(vars(Tensor).items()):
-        if id(value) in wrapped:
-            _swap_attribute(Tensor, key, wrapped[id(value)])
-    for op in _subclasses(Structured):
-        for key in ("apply", "into"):
-            if key in vars(op) and id(vars(op)[key].__func__) in wrapped:
-                _swap_attribute(op, key, staticmethod(wrapped[id(vars(op)[key].__func__)]))
-    for operation in OPERATIONS.values():
-        for key in ("function", "inplace"):
-            if (wrapper := wrapped.get(id(getattr(operation, key)))) is not None:
-                _swap_attribute(operation, key, wrapper)
+    add_wrapper(_timed)
+    _undo.append(functools.partial(remove_wrapper, _timed))
     _start_backward()
     _start_optimizers()
     _observe(kernel_observers, _kernel)
@@ -145,7 +99,7 @@ def _start_backward() -> None:
 
 
 def _start_optimizers() -> None:
-    for cls in (Optimizer, *_subclasses(Optimizer)):
+    for cls in (Optimizer, *subclasses(Optimizer)):
         for method in ("step", "zero_grad"):
             if method in vars(cls):
                 title = lambda self, method=method: f"Optimizer.{method}#{type(self).__name__}.{method}"
@@ -156,17 +110,6 @@ def stop() -> None:
     """Put everything back."""
     while _undo:
         _undo.pop()()
-
-
-def _modules() -> list[dict[str, Any]]:
-    """The namespaces of jitgrad's modules."""
-    names = [n for n in tuple(sys.modules) if n == "jitgrad" or n.startswith("jitgrad.")]
-    return [vars(sys.modules[n]) for n in names if not n.startswith(("jitgrad.kernels", "jitgrad.profiler"))]
-
-
-def _swap_item(space: dict[str, Any], key: str, value: Any) -> None:
-    _undo.append(functools.partial(space.__setitem__, key, space[key]))
-    space[key] = value
 
 
 def _swap_attribute(owner: Any, key: str, value: Any) -> None:

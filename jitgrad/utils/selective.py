@@ -7,23 +7,19 @@ computed anew in any case: reading a kept result costs as much as they do.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import functools
-import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..autograd.grad_mode import state as grad_state
 from ..func.tree import leaves_of, map_leaves
 from ..ops.aten import OpOverload, OpOverloadPacket, overload
-from ..ops.publish import OPERATIONS
-from ..ops.registry import FUNCTIONS, OPS
-from ..ops.structured import Structured, View, bind_arguments, record
+from ..ops.structured import View, bind_arguments, record
+from ..ops.wrapping import OpFunction, add_wrapper, remove_wrapper
 from ..tensor import Tensor
 
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
@@ -58,122 +54,36 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_lock = threading.RLock()
-_users = 0
-_placed: list[Any] = []  # where wrappers are
-
-
 class _Op:
     """One of the functions by which ops are applied."""
 
-    __slots__ = ("declared", "function", "operation", "shown")
+    __slots__ = ("declared", "function", "shown")
 
-    def __init__(self, function: Callable[..., Any], operation: Any, in_place: bool):
-        self.function, self.operation, self.shown = function, operation, overload(operation, in_place)
+    def __init__(self, op: OpFunction, function: Callable[..., Any]):
+        self.function, self.shown = function, overload(op.operation, op.in_place)
         # What ``record`` needs to make a node round a kept result; None for ops that are computed anew in any case.
-        whole = not in_place and isinstance(operation, type) and not issubclass(operation, View)
-        self.declared = operation if whole and not operation.__module__.endswith(".random") else None
-
-    def wrapper(self) -> Callable[..., Any]:
-        """The function, shown to what this thread's ops are shown to."""
-        function = self.function
-
-        @functools.wraps(function)
-        def showing(*args: Any, **kwargs: Any) -> Any:
-            mode = _thread.mode
-            if mode is None:
-                return function(*args, **kwargs)
-            _thread.mode = None  # the ops that this one is made of are its own affair
-            try:
-                return mode.apply(self, args, kwargs)
-            finally:
-                _thread.mode = mode
-
-        return showing
+        whole = not op.in_place and isinstance(op.operation, type) and not issubclass(op.operation, View)
+        self.declared = op.operation if whole and not op.operation.__module__.endswith(".random") else None
 
 
-def _ops() -> dict[int, _Op]:
-    """The functions that apply ops, by their ids."""
-    found: dict[int, _Op] = {}
-    for operation in OPERATIONS.values():
-        found[id(operation.function)] = _Op(operation.function, operation, False)
-        found[id(operation.inplace)] = _Op(operation.inplace, operation, True)
-        for operator in operation.op.operators:
-            found[id(vars(Tensor)[operator])] = _Op(vars(Tensor)[operator], operation, False)
-    for op in _subclasses(Structured):
-        for key in ("apply", "into"):
-            if key in vars(op) and op.grad_name:
-                found[id(vars(op)[key].__func__)] = _Op(vars(op)[key].__func__, op, key == "into")
-    return found | _round(found)
+def _showing(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """An op's function, shown to what this thread's ops are shown to."""
+    if op.operation is None or not getattr(op.operation, "op", op.operation).grad_name:
+        return None
+    known = _Op(op, function)
 
+    @functools.wraps(function)
+    def showing(*args: Any, **kwargs: Any) -> Any:
+        mode = _thread.mode
+        if mode is None:
+            return function(*args, **kwargs)
+        _thread.mode = None  # the ops that this one is made of are its own affair
+        try:
+            return mode.apply(known, args, kwargs)
+        finally:
+            _thread.mode = mode
 
-def _subclasses(cls: Any) -> Iterator[Any]:
-    for sub in cls.__subclasses__():
-        yield sub
-        yield from _subclasses(sub)
-
-
-def _round(found: dict[int, _Op]) -> dict[int, _Op]:
-    """Public functions that do little more than to call one of those found: ``add``, which knows ``alpha``."""
-    more: dict[int, _Op] = {}
-    for key, function in [*FUNCTIONS.items(), *vars(Tensor).items()]:
-        if not isinstance(function, FunctionType) or id(function) in found:
-            continue
-        for cell in function.__closure__ or ():
-            with contextlib.suppress(ValueError):  # a cell that is still empty
-                inner = found.get(id(cell.cell_contents))
-                if inner is not None:
-                    in_place = key.startswith("__i") or (key[-1] == "_" and key[0] != "_")
-                    more.setdefault(id(function), _Op(function, inner.operation, in_place))
-    return more
-
-
-# What holds a function, under which name, the function, and what takes its place.
-_Site = tuple[Any, str, Any, Any]
-
-
-@functools.lru_cache(1)
-def _sites(*key: int) -> list[_Site]:
-    """Where ops' functions are found; looked for again when there are more modules or ops, or others' wrappers."""
-    wrapped = {number: op.wrapper() for number, op in _ops().items()}
-    names = [n for n in _modules() if not n.startswith(("jitgrad.kernels", "jitgrad.profiler"))]
-    sites: list[_Site] = []
-    for space in [FUNCTIONS, *(vars(sys.modules[n]) for n in names)]:
-        sites += [(space, k, v, wrapped[id(v)]) for k, v in tuple(space.items()) if id(v) in wrapped]
-    for owner in [Tensor, *OPERATIONS.values(), *_subclasses(Structured)]:
-        for name, value in tuple(vars(owner).items()):
-            function = value.__func__ if isinstance(value, staticmethod) else value
-            if id(function) in wrapped:
-                shown = wrapped[id(function)]
-                sites.append((owner, name, value, staticmethod(shown) if function is not value else shown))
-    return sites
-
-
-def _modules() -> list[str]:
-    return [n for n in tuple(sys.modules) if n == "jitgrad" or n.startswith("jitgrad.")]
-
-
-def _swap(sites: list[_Site], old: int, new: int) -> None:
-    for site in sites:
-        owner, name = site[0], site[1]
-        if isinstance(owner, dict):
-            if owner.get(name) is site[old]:
-                owner[name] = site[new]
-        elif vars(owner).get(name) is site[old]:
-            setattr(owner, name, site[new])
-
-
-def _watch(change: int) -> None:
-    """Count regions at work; while there are any, ops are swapped for wrappers."""
-    global _users
-    with _lock:
-        before, _users = _users, _users + change
-        if not before:
-            key = len(_modules()), len(OPS), len(FUNCTIONS), id(vars(Tensor)["exp"])
-            _placed[:] = _sites(*key)
-            _swap(_placed, 2, 3)
-        elif not _users:
-            _swap(_placed, 3, 2)
+    return showing
 
 
 # -- what happens to results --------------------------------------------------------------------------
@@ -213,12 +123,12 @@ class _Mode:
     def __enter__(self) -> None:
         self.counts.clear()
         self.outer = _thread.mode
-        _watch(1)
+        add_wrapper(_showing)
         _thread.mode = self
 
     def __exit__(self, *error: object) -> None:
         _thread.mode = self.outer
-        _watch(-1)
+        remove_wrapper(_showing)
 
     def number(self, op: _Op) -> int:
         """How often the op was applied before."""
