@@ -60,7 +60,9 @@ def register(cls: type[Any], kind: Kind) -> None:
 def kind_of(nest: Any) -> Any:
     """What KINDS knows a container by; for leaves, what it doesn't know."""
     kind = type(nest)
-    named = issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple) and hasattr(kind, "_make")
+    if kind in KINDS or not issubclass(kind, tuple):
+        return kind
+    named = isinstance(getattr(kind, "_fields", None), tuple) and hasattr(kind, "_make")
     return namedtuple if named else kind
 
 
@@ -119,6 +121,8 @@ class Structure:
     def _built(self, leaves: Iterator[Any]) -> Any:
         if self.type is None:
             return next(leaves)
+        if self.type is tuple and self.num_nodes == self.num_leaves + 1:  # a tuple of leaves, as most are
+            return tuple(itertools.islice(leaves, self.num_leaves))
         return KINDS[self.type].build([c._built(leaves) for c in self._children], self.context)
 
     def flatten_up_to(self, nest: Any) -> list[Any]:
@@ -193,8 +197,23 @@ def _taken_apart(nest: Any, leaves: list[Any], is_leaf: IsLeaf) -> Structure:
     if (is_leaf is not None and is_leaf(nest)) or kind not in KINDS:
         leaves.append(nest)
         return LEAF
+    if kind is tuple:
+        return _tuple_apart(nest, leaves, is_leaf)
     children, context = KINDS[kind].parts(nest)
     return Structure(kind, context, [_taken_apart(c, leaves, is_leaf) for c in children])
+
+
+_TUPLES: dict[int, Structure] = {}  # of leaves, by their number
+
+
+def _tuple_apart(nest: tuple[Any, ...], leaves: list[Any], is_leaf: IsLeaf) -> Structure:
+    children = [_taken_apart(c, leaves, is_leaf) for c in nest]
+    if len(children) > 8 or children.count(LEAF) < len(children):
+        return Structure(tuple, None, children)
+    found = _TUPLES.get(len(children))
+    if found is None:
+        found = _TUPLES[len(children)] = Structure(tuple, None, children)
+    return found
 
 
 def leaves_of(nest: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:

@@ -116,9 +116,10 @@ class _Call:
         """The function's result on leaves with the batch as dim 0, lifted; taken down again."""
         with Batch(size, self.randomness) as level:
             lifted = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
-            for value, dim in zip(lifted, dims, strict=True):
-                if dim:
-                    value._place = dim
+            if any(dims):
+                for value, dim in zip(lifted, dims, strict=True):
+                    if dim:
+                        value._place = dim
             args, kwargs = unflatten(lifted, structure)
             return self.lowered(self.func(*args, **kwargs), level)
 
