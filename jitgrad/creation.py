@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .autograd.grad_mode import state
+from .autograd.transforming import scopes
 
 __all__ = ["announce", "observers", "stamping"]
 
@@ -20,7 +21,7 @@ def announce(tensor: Any) -> None:
     scope = state.scope
     if scope is not None:
         tensor._scope = scope
-        if len(observers) == 1:
+        if len(observers) == len(scopes):
             return
     for observer in tuple(observers):
         observer(tensor)

@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jitgrad as torch
+from jitgrad import creation
 from jitgrad.autograd.grad_mode import state
 from jitgrad.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from jitgrad.func.tree import flatten, spread, unflatten
@@ -176,3 +179,29 @@ def test_vmap_moves_any_dim_anywhere(size, other, out, data):
     samples = [x.select(dim, k) for k in range(size)]
     expected = torch.stack([s * 2 + s.sum() for s in samples], out)
     assert found.tolist() == expected.tolist()
+
+
+def test_scopes_of_threads_do_not_meet():
+    """Threads that differentiate at once know their own tensors from each other's."""
+    barrier, shared = Barrier(2), torch.zeros(3)
+
+    def work(write_shared):
+        def f(x):
+            barrier.wait()
+            buffer = torch.zeros(3)
+            barrier.wait()
+            buffer.copy_(x)
+            if write_shared:
+                shared.copy_(x)
+            return (buffer * x).sum()
+
+        try:
+            return grad(f)(torch.ones(3)).tolist()
+        except RuntimeError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        fine, refused = pool.map(work, (False, True))
+    assert fine == [2.0, 2.0, 2.0]
+    assert "mutate a captured Tensor" in refused
+    assert not creation.observers

@@ -48,16 +48,14 @@ class Scope:
         else:
             self.before, state.pushing = state.pushing, True
         self.open, self.parent, state.scope = True, state.scope, self
-        if not scopes:
-            observers.append(stamping)
+        observers.append(stamping)
         scopes.append(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
         self.open, state.scope = False, self.parent
         scopes.remove(self)
-        if not scopes:
-            observers.remove(stamping)
+        observers.remove(stamping)
         if self.level is None:
             thread.disabled = self.before
         else:
