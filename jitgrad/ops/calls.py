@@ -118,6 +118,7 @@ def _title(op: type[Elementwise], name: str) -> str:
 def _shown(call: Call) -> tuple[list[str], list[str]]:
     """PyTorch's names of the tensors, and of the numbers, that a node shows."""
     op, numbers = call.op, {a.name for a in call.arguments if a.kind != "array"}
+    numbers |= set(op.inputs[1:]) if op.numbers_only else set()
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
     if op.grad_name in _WRAPPING:
         numbers -= set(op.inputs)

@@ -192,3 +192,12 @@ def test_same(line):
     for name, g in our_gradients.items():
         tolerance = 1e-5 if g.dtype == np.float32 else 1e-10
         np.testing.assert_allclose(g, their_gradients[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("g", [0.0, 1.0])
+def test_xlogy_at_zero(g):
+    def run(lib):
+        x, y = (lib.tensor(v, requires_grad=True) for v in ([0.0, 0.0, 1.0, 2.0], [0.0, 2.0, 0.0, 3.0]))
+        return [t.tolist() for t in lib.autograd.grad(lib.xlogy(x, y), (x, y), lib.full((4,), g))]
+
+    np.testing.assert_allclose(run(jitgrad), run(torch), rtol=1e-6)
