@@ -205,3 +205,18 @@ def test_scopes_of_threads_do_not_meet():
     assert fine == [2.0, 2.0, 2.0]
     assert "mutate a captured Tensor" in refused
     assert not creation.observers
+
+
+def test_results_do_not_hold_the_graph_of_arguments():
+    class Mark:
+        pass
+
+    x = torch.ones(3, requires_grad=True) * 2
+    mark = x.grad_fn.metadata["mark"] = Mark()
+    gone = weakref.ref(mark)
+    kept = []
+    with torch.no_grad():
+        grad(lambda y: (kept.append(torch.zeros(3)), y.sum())[1])(x)
+    del x, mark
+    assert gone() is None
+    assert kept[0].tolist() == [0.0, 0.0, 0.0]

@@ -54,6 +54,7 @@ class Scope:
 
     def __exit__(self, *error: Any) -> None:
         self.open, state.scope = False, self.parent
+        self.own, self.sources = (), {}  # what was made inside may live on, and this with it
         scopes.remove(self)
         observers.remove(stamping)
         if self.level is None:
