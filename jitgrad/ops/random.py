@@ -258,9 +258,9 @@ class Multinomial(Structured):
             race = x / exponential_(uninitialised_like("multinomial", x), generator=generator)
             return race.argmax(-1, keepdim=True) if num_samples == 1 else race.topk(num_samples, -1)[1]
         rows = contiguous(x)._data.reshape(-1, x._layout.shape[-1])
-        result = new(dtypes.int64, (*x._layout.shape[:-1], num_samples))
+        result = new(dtypes.int64, (*x._layout.shape[:-1], num_samples), x.device)
         with generator.lock:
-            launch(kernels.multinomial, rows, result._data.reshape(len(rows), num_samples), generator.state)
+            launch(kernels.multinomial, rows, result._data.reshape(rows.shape[0], num_samples), generator.state)
         return result
 
 
