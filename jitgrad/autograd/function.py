@@ -157,8 +157,8 @@ class BackwardCFunction(Node, FunctionCtx):
         """A saved tensor in its place in the graph."""
         if isinstance(origin, tuple):
             node = origin[0]()
-            return saved if node is None else saved._attached((node, origin[1]))
-        return saved if origin < 0 else saved._attached((self, origin))
+            return saved if node is None else saved._attached(edge_to(node, origin[1]))
+        return saved if origin < 0 else saved._attached(edge_to(self, origin))
 
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is what this call returned."""
