@@ -1,5 +1,7 @@
 """Forward mode, from the same declarations as backward."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,23 @@ def test_tangents_are_off_inside_a_function():
     Square.apply(torch.ones(3))
     assert seen == [False]
     assert fwAD._is_fwd_grad_enabled()
+
+
+def test_what_was_written_to_under_a_level_is_the_same_tensor_again_afterwards():
+    weight, rows = torch.nn.Parameter(torch.zeros(3)), torch.zeros(2, 3)
+    row, tangent = rows[0], weakref.ref(moved := torch.ones(3))
+    for _ in range(2):
+        with fwAD.dual_level():
+            x = fwAD.make_dual(torch.ones(3), moved)
+            with torch.no_grad():
+                weight.copy_(x * 2)
+            row.add_(x)
+            assert fwAD.unpack_dual(rows).tangent[0].tolist() == [1, 1, 1]
+            loss = (weight * weight).sum()
+    assert type(weight) is torch.nn.Parameter and type(rows) is type(row) is torch.Tensor
+    loss.backward()
+    assert weight.grad.tolist() == [4, 4, 4] and rows[0].tolist() == [2, 2, 2]
+    row.mul_(weight)
+    assert rows.grad_fn.name() == "torch::autograd::CopySlices" and row._base is rows
+    del x, moved
+    assert tangent() is None

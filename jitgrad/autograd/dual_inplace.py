@@ -7,6 +7,7 @@ get a batch of its own in the same way.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from ..ops.arguments import check_result_cast
@@ -126,8 +127,9 @@ def _part(base: Any, view: Any, whole: Any) -> Any:
 
 
 def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
-    """Turn a tensor into a dual one, the same object as before; returns its tangent."""
+    """Turn a tensor into a dual one, the same object as before, until the level ends; returns its tangent."""
     plain = _twin(tensor)
+    level.became.append(weakref.ref(tensor))
     tensor.__dict__.clear()
     tensor.__class__ = Dual
     lifted: Any = tensor

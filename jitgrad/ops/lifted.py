@@ -31,6 +31,7 @@ class Level:
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
         self.layouts: dict[Layout, Layout] = {}  # of what lies below: of what this level puts round it
+        self.became: list[weakref.ref[Any]] = []  # tensors that writes in place have lifted where they are
 
     def layout(self, below: Layout) -> Layout:
         """The layout of a tensor that wraps one of layout ``below``.
@@ -54,6 +55,17 @@ class Level:
     def __exit__(self, *error: Any) -> None:
         self.open = False
         grad_state.levels = tuple(level for level in grad_state.levels if level is not self)
+        for reference in self.became:
+            self._turn_back(reference())
+
+    def _turn_back(self, x: Any) -> None:
+        """Let a tensor that outlives the level be again what it was, the same object, with what was written to it."""
+        if not (isinstance(x, Lifted) and x._level is self):
+            return
+        below = x.below()
+        x.__class__, x.__dict__ = type(below), below.__dict__  # shared: views may know ``below`` as their base
+        if x._leaf_edge is not None:
+            x._leaf_edge._variable = weakref.ref(x)
 
 
 class Lifted(Tensor):
