@@ -11,11 +11,11 @@ from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor, method
 from . import engine
 from .batched import Batch, batched, physical
-from .edge import Edge, edge_to, node_of
+from .edge import Edge, edge_to
 from .grad_mode import state
 from .gradients import gradients as gradients_of
 from .graph import GradientEdge
-from .node import Node, edge_of, reachable
+from .node import Node, edge_of
 from .transforming import transforming
 
 __all__ = ["backward", "first_gradient", "grad"]
@@ -41,6 +41,11 @@ def _inputs(value: Any, name: str) -> list[Any]:
     return found
 
 
+def _check_count(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
+    if len(outputs) != len(grads):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+
+
 def _stand_in(out: Any, gradient: Any = None) -> Any:
     """A tensor without values at an edge; what is no edge stays as it is."""
     if not isinstance(out, GradientEdge):
@@ -52,8 +57,6 @@ def _stand_in(out: Any, gradient: Any = None) -> Any:
 
 def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Tensor]]:
     """Edges and gradients to start from, checked."""
-    if len(outputs) != len(grads):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     edges, gradients = [], []
     for k, (out, gradient) in enumerate(zip(outputs, grads, strict=True)):
         if not isinstance(out, Tensor):
@@ -116,7 +119,8 @@ def backward(
     outputs = _listed(tensors)
     grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     targets = None if inputs is None else _inputs(inputs, "backward")
-    edges, gradients = _roots([*map(_stand_in, outputs, grads)] if len(outputs) == len(grads) else outputs, grads)
+    _check_count(outputs, grads)
+    edges, gradients = _roots([*map(_stand_in, outputs, grads)], grads)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=3)
@@ -173,6 +177,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     find = _batched if is_grads_batched else _found
     grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)
+    _check_count(outs, grads)
     found = find(outs, ins, grads, keep, create_graph, bool(allow_unused or materialize_grads))
     if materialize_grads:
         found = _materialized(found, ins, create_graph)
@@ -184,10 +189,10 @@ def _found(
 ) -> tuple[Tensor | None, ...]:
     """The gradients that one run finds; None for what was not used is an error unless ``unused``."""
     wanted = [_input_edge(t) for t in ins]
-    outs = [*map(_stand_in, outs, grads)] if len(outs) == len(grads) else outs
+    outs = [*map(_stand_in, outs, grads)]
     edges, gradients = _roots(outs, grads)
     if state.levels and outermost((*outs, *ins, *gradients)) is not None:
-        found = gradients_of(outs, ins, gradients, create_graph)
+        found = gradients_of(outs, ins, gradients, create_graph, keep)
     else:
         found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)
     missing = [k for k, f in enumerate(found) if f is None]
@@ -212,28 +217,36 @@ def _batched(
     outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
 ) -> tuple[Any, ...]:
     """One run for all rows of the gradients, batched as vmap does."""
-    for k, (out, g) in enumerate(zip(outs, grads, strict=False)):
-        if isinstance(g, Tensor) and tuple(g.shape[1:]) != tuple(out.shape):
+    with Batch(_rows(outs, grads), "gradients") as level:
+        found = _found(outs, ins, [batched(level, g) for g in grads], keep, create_graph, unused)
+        return tuple(f if f is None else physical(f, level) for f in found)
+
+
+def _rows(outs: Sequence[Any], grads: Sequence[Any]) -> int:
+    """How many gradients there are in each of ``grads``, checked."""
+    for k, (out, g) in enumerate(zip(outs, grads, strict=True)):
+        if not isinstance(g, Tensor):
+            first_gradient(stand_in := _stand_in(out), g, k, edge_of(stand_in))
+            raise ValueError(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+                "dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
+            )
+        layout = out.layout if isinstance(out, GradientEdge) else out._layout
+        if layout is not None and tuple(g.shape[1:]) != layout.shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
                 f"output, but a mismatch was detected: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a "
-                f"shape of {out.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                f"shape of {layout.size}. If you only want some tensors in `grad_output` to be considered batched, "
                 "consider using vmap."
             )
-    with Batch(next(g.shape[0] for g in grads if g is not None), "gradients") as level:
-        lifted = [g if g is None else batched(level, g) for g in grads]
-        found = _found(outs, ins, lifted, True, create_graph, unused)
-        stacked = tuple(f if f is None else physical(f, level) for f in found)
-    if not keep:
-        _release(outs)
-    return stacked
-
-
-def _release(outs: Sequence[Tensor]) -> None:
-    """Free what the nodes behind ``outs`` saved, as a run that does not retain the graph does."""
-    for node in reachable(node_of(o._edge) for o in outs if o._edge is not None):
-        node.release()
+    sizes = [g.shape[0] for g in grads]
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
+        )
+    return int(sizes[0])
 
 
 @method

@@ -16,12 +16,14 @@ __all__ = ["bottoms", "carrier", "fresh", "gradients", "requires_grad"]
 
 
 def gradients(
-    outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any], create_graph: bool = False
+    outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any], create_graph: bool = False, keep_graph: bool = True
 ) -> list[Tensor | None]:
     """The gradients of ``outs``, weighted by ``grads``, with respect to ``ins``; None where none arrives.
 
-    What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. Graphs are kept.
+    What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is lifted in
+    ``outs`` or ``ins`` is kept in any case: more than one run may need it.
     """
+    keep = keep_graph or outermost((*outs, *ins)) is not None
 
     def run(outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
         lifted = outermost((*outs, *ins))
@@ -34,7 +36,7 @@ def gradients(
         if not edges or not wanted:
             return [None] * len(ins)
         rules = bool(state.levels) and outermost(seeds) is not None
-        found = iter(engine.run(edges, seeds, True, create_graph, wanted, accumulate=False, rules=rules))
+        found = iter(engine.run(edges, seeds, keep, create_graph, wanted, accumulate=False, rules=rules))
         return [None if t is None else next(found) for t in targets]
 
     return run(outs, ins, grads)

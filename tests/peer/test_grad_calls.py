@@ -367,6 +367,40 @@ def batched_of_two(m, x):
 
 
 @program
+def batched_of_an_edge(m, x):
+    x.requires_grad_()
+    edge, rows = m.autograd.graph.get_gradient_edge(x.exp()), m.arange(24.0, dtype=m.float64).view(2, 3, 4)
+    return m.autograd.grad(edge, x, rows, is_grads_batched=True)
+
+
+@program
+def batched_frees_what_ran_and_no_more(m, x):
+    x.requires_grad_()
+    z = m.ones(3, 4, dtype=m.float64, requires_grad=True)
+    side = z.exp()
+    y = x.exp() * side
+    m.autograd.grad(y, x, m.ones(2, 3, 4, dtype=m.float64), is_grads_batched=True)
+    side.sum().backward()
+    return z.grad, outcome(lambda *_: y.sum().backward(), m, 0)
+
+
+@program
+def batched_refuses(m, x):
+    x.requires_grad_()
+    y = x.exp()
+    rows = m.ones(2, 3, 4, dtype=m.float64)
+    given = [([y], [None]), ([y.sum()], [None]), ([y], [1.0]), ([y, y], [rows]), ([y, y], [rows, rows[:1]]),
+             ([y, y.sum()], [rows, None])]  # fmt: skip
+    grad = m.autograd.grad
+    return [outcome(lambda *_, o=outs, g=g: grad(o, x, g, is_grads_batched=True), m, 0) for outs, g in given]
+
+
+@program
+def counts_come_first(m, x):
+    return outcome(lambda *_: m.autograd.grad([x, x], x, [m.ones_like(x)]), m, 0)
+
+
+@program
 def unreachable(m, x):
     x.requires_grad_()
     y = x * 2
