@@ -220,3 +220,17 @@ def test_results_do_not_hold_the_graph_of_arguments():
     del x, mark
     assert gone() is None
     assert kept[0].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_variables_made_inside_an_inner_function_end_with_the_outer_one():
+    x = torch.ones(3)
+
+    def inner(y):
+        return y * x * torch.ones(3, requires_grad=True)
+
+    def outer(z):
+        out, _ = torch.func.vjp(inner, z)
+        return out.sum(), out
+
+    found, (value, out) = torch.func.grad_and_value(outer, has_aux=True)(x)
+    assert found.tolist() == [1, 1, 1] and not any(t.requires_grad for t in (found, value, out))

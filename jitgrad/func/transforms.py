@@ -91,8 +91,11 @@ class Variables:
         return False
 
     def made(self, leaf: Tensor | None) -> bool:
-        """Whether a leaf was made while the function ran."""
-        return leaf is not None and leaf._scope is self.scope
+        """Whether a leaf was made while the function ran, perhaps by a function differentiated in there."""
+        scope = None if leaf is None else leaf._scope
+        while scope is not None and scope is not self.scope:
+            scope = scope.parent
+        return scope is not None
 
     def released(self, results: Sequence[Any], recorded: bool | None = None) -> list[Any]:
         """Results as the caller may have them: without history where that leads to these variables only."""
