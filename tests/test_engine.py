@@ -393,6 +393,32 @@ def test_an_error_deep_inside_reaches_the_caller():
     assert x.grad.tolist() == [2.0]
 
 
+def test_an_error_deep_inside_holds_no_graph_once_caught():
+    class Deep(Exception):
+        pass
+
+    def nested(left):
+        y = leaf(1.0) * 2
+
+        def hook(g):
+            if not left:
+                raise Deep
+            with torch.enable_grad():
+                nested(left - 1)
+
+        y.register_hook(hook)
+        y.backward()
+
+    gc.disable()  # by reference count
+    try:
+        nested(60)
+    except Deep as error:
+        gone = weakref.ref(error)
+    finally:
+        gc.enable()
+    assert gone() is None
+
+
 def test_callbacks_at_the_end_of_backward():
     from jitgrad.autograd import engine
 

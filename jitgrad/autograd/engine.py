@@ -11,7 +11,6 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from operator import attrgetter
 from typing import Any
 
@@ -83,21 +82,23 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
 
 def _run_on_new_thread(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
     """Run with the modes of this thread on another, whose stack is empty, and wait for it."""
-    modes, packing, done = dict(vars(grad_state)), [*saving.hooks], Future[None]()
+    modes, packing, raised = dict(vars(grad_state)), [*saving.hooks], list[BaseException]()
 
     def work() -> None:
         vars(grad_state).update(modes)
         set_hooks(packing)
         try:
             _run_here(task, roots, gradients)
-            done.set_result(None)
         except BaseException as error:
-            done.set_exception(error)
+            raised.append(error)
         finally:
             set_hooks([])
 
-    threading.Thread(target=work).start()
-    done.result()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised.pop()  # kept here, the error would hold its frames, and so the graph, and they it
 
 
 def current_task() -> Task | None:
