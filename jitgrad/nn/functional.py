@@ -154,7 +154,7 @@ def batch_norm(
 
 
 def _check_several(shape: Any) -> None:
-    if len(shape) > 1 and math.prod(shape) == shape[1]:
+    if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,19 @@ __all__ = ["batch_norm", "instance_norm"]
 
 
 class _Notes:
-    """What forward found: arrays of means, variances and inverse standard deviations, one value a channel."""
+    """What forward found: arrays of means, variances and inverse standard deviations, one value a channel.
 
-    __slots__ = ("mean", "rstd", "var")
+    ``found`` is called once, as soon as they are there: when the node is made, a checkpoint may stop.
+    """
+
+    __slots__ = ("found", "mean", "rstd", "var")
 
     mean: Any
     var: Any
     rstd: Any
+
+    def __init__(self, found: Callable[[_Notes], None] | None = None):
+        self.found = found
 
 
 def _blocks(x: Tensor) -> tuple[int, ...]:
@@ -112,6 +118,9 @@ class NativeBatchNorm(Structured):
             arrays = values_of(x, blocks), notes.mean, notes.rstd, _value(weight, x, 1), _value(bias, x, 0)
             kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
             launch(kernel, *arrays, data.reshape(blocks))
+            if notes.found is not None:
+                notes.found(notes)
+                notes.found = None
         return wrap(data, layout)
 
     def grad_x(g, x, weight, mean, var, eps):
@@ -158,6 +167,11 @@ def _backward(
 # -- with running averages ----------------------------------------------------------------------------
 
 
+def _check_channels(x: Tensor) -> None:
+    if x.ndim < 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+
+
 def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
     if not training:
         for name in ("running_mean", "running_var"):
@@ -165,8 +179,7 @@ def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
     if (parameters["running_mean"] is None) != (parameters["running_var"] is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if x.ndim < 2:
-        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    _check_channels(x)
     for name, p in parameters.items():
         if p is not None and p.numel() != x.shape[1]:
             raise RuntimeError(f"{name} should contain {x.shape[1]} elements not {p.numel()}")
@@ -186,16 +199,31 @@ def batch_norm(
     """
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check(input, training, **names)
-    given = (None, None) if training else (running_mean, running_var)
     if grad_state.levels:
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    notes = _Notes()
-    out = NativeBatchNorm.apply(input, weight, bias, *given, eps, notes)
-    if training and hasattr(notes, "mean"):
+    for name in ("running_mean", "running_var"):
+        if grad_state.enabled and (p := names[name]) is not None and p._requires_grad:
+            raise RuntimeError(
+                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input "
+                "cannot have requires_grad True."
+            )
+    if not training:
+        return NativeBatchNorm.apply(input, weight, bias, _kept(running_mean), _kept(running_var), eps, _Notes())
+
+    def move(notes: _Notes) -> None:
         count = input._layout.numel // input._layout.shape[1]
         _move(running_mean, notes.mean, momentum, 1.0)
         _move(running_var, notes.var, momentum, count / (count - 1) if count > 1 else math.nan)
-    return out
+
+    return NativeBatchNorm.apply(input, weight, bias, None, None, eps, _Notes(move))
+
+
+def _kept(running: Any) -> Tensor:
+    """A running average as backward is to find it: training may move it in between."""
+    if not grad_state.enabled:
+        return running
+    with no_grad():
+        return running.clone()
 
 
 def _move(running: Tensor | None, fresh: Any, momentum: float, factor: float) -> None:
@@ -247,12 +275,13 @@ def instance_norm(
     """Batch norm in which each channel of each sample counts as a channel; running values are samples' averages."""
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    _check_channels(input)
     n, channels, *places = input.shape
     many: Any = [p if p is None else p.repeat(n) for p in (weight, bias, running_mean, running_var)]
     rows = input.reshape(1, n * channels, *places)
     out = batch_norm(rows, many[0], many[1], many[2], many[3], use_input_stats, momentum, eps)
     for running, moved in ((running_mean, many[2]), (running_var, many[3])):
-        if running is not None and use_input_stats:
+        if running is not None and use_input_stats and n:
             running.copy_(moved.view(n, channels).mean(0))
     return out.view(input.shape)
 

@@ -37,13 +37,16 @@ def values_of(x: Tensor, shape: Sequence[int]) -> Any:
     return contiguous(plain(x))._data.reshape(shape)
 
 
+_NOT_FLOAT = "expect parameter to have scalar type of Float"
+
+
 def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
     """RuntimeError, in PyTorch's words, for parameters of another dtype than the input's."""
     dtype, found = x._layout.dtype, [p._layout.dtype for p in parameters if p is not None]
     if found and found[0] is not dtype:
-        plain_input = "expect parameter to have scalar type of Float"
+        alike = all(other is float32 for other in found)
         raise RuntimeError(
-            f"mixed dtype (CPU): {plain_input if dtype is float32 else 'all inputs must share same datatype.'}"
+            f"mixed dtype (CPU): {'all inputs must share same datatype.' if alike else _NOT_FLOAT}"
         )
     for other in found:
         if other is not dtype:
@@ -152,18 +155,30 @@ class NativeLayerNorm(Structured):
         return _backward(wants, g, x, weight, x.shape[-count:], _last(x, count), eps, notes)
 
 
-def _check_layer(x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None) -> None:
+def _shape_of(op: str, given: Any) -> tuple[int, ...]:
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(
+            f"{op}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(given).__name__}"
+        )
+    return tuple(given)
+
+
+def _check_shapes(shape: tuple[int, ...], **parameters: Tensor | None) -> None:
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    for name, p in (("weight", weight), ("bias", bias)):
+    for name, p in parameters.items():
         if p is not None and tuple(p.shape) != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(p.shape)} and "
                 f"normalized_shape = {list(shape)}"
             )
+
+
+def _check_layer(x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None) -> None:
+    _check_shapes(shape, weight=weight, bias=bias)
     if tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
@@ -183,12 +198,7 @@ def layer_norm(
     These dims, and weight and bias, are of ``normalized_shape``. RuntimeError for shapes and dtypes that don't
     fit, NotImplementedError for integers.
     """
-    if not isinstance(normalized_shape, (tuple, list)):
-        raise TypeError(
-            "layer_norm(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
-            f"{type(normalized_shape).__name__}"
-        )
-    shape = tuple(normalized_shape)
+    shape = _shape_of("layer_norm", normalized_shape)
     _check_layer(input, shape, weight, bias)
     if grad_state.levels:
         return _scaled(_normal(input, _dims(len(shape)), eps)[0], weight, bias)
@@ -208,9 +218,12 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dims, which are of ``normalized_shape``.
 
-    ``eps`` is by default that of the dtype.
+    ``eps`` is by default that of the dtype. RuntimeError, ValueError for shapes that don't fit.
     """
-    shape = tuple(normalized_shape)
+    shape = _shape_of("rms_norm", normalized_shape)
+    _check_shapes(shape, weight=weight)
+    if input.ndim < len(shape):
+        raise ValueError(f"Input tensor must have at least {len(shape)} dimensions, but got {input.ndim}")
     if tuple(input.shape[-len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(map(str, shape))}], but "
@@ -234,7 +247,7 @@ def _groups(x: Tensor, groups: int) -> tuple[int, int, int]:
 
 
 def _parted(x: Tensor, groups: int) -> Tensor:
-    return x.reshape(x.shape[0], groups, -1)
+    return x.reshape(_groups(x, groups))
 
 
 def _a_channel(p: Tensor | None, x: Tensor) -> Tensor | None:
@@ -278,7 +291,9 @@ class NativeGroupNorm(Structured):
 def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
-    if groups <= 0 or x.shape[1] % groups:
+    if groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
+    if x.shape[1] % groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(x.shape)} and num_groups={groups}"

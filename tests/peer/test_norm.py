@@ -1,5 +1,6 @@
 """Normalisation and the lesser kinds of dropout against PyTorch: values, gradients, running averages, errors."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -266,6 +267,13 @@ WRONG = [
     lambda lib, F: lib.nn.InstanceNorm1d(3)(x(lib, 1, 1, 4, 3)), lambda lib, F: F.instance_norm(x(lib, 4, 3, 1)),
     lambda lib, F: lib.nn.InstanceNorm1d(4, affine=True)(x(lib, 1, 3, 4)),
     lambda lib, F: F.instance_norm(x(lib, 2, 3, 4), use_input_stats=False),
+    lambda lib, F: F.rms_norm(x(lib, 4, 3), []), lambda lib, F: F.rms_norm(x(lib, 4, 3), 3),
+    lambda lib, F: F.rms_norm(x(lib, 4, 3), [3], x(lib, 4)), lambda lib, F: F.rms_norm(x(lib, 3), [4, 3]),
+    lambda lib, F: F.group_norm(x(lib, 4, 3), -1),
+    lambda lib, F: F.layer_norm(x(lib, 4, 3, dtype="float64"), [3], x(lib, 3, dtype="int64")),
+    lambda lib, F: F.layer_norm(x(lib, 4, 3, dtype="float64"), [3], x(lib, 3, dtype="float32")),
+    lambda lib, F: F.batch_norm(x(lib, 4, 3), lib.ones(3, requires_grad=True), lib.ones(3)),
+    lambda lib, F: F.instance_norm(x(lib, 3), lib.ones(3), lib.ones(3), use_input_stats=False),
     lambda lib, F: lib.alpha_dropout(x(lib, 2), 2.0, True), lambda lib, F: lib.feature_dropout(x(lib, 2), 0.5, True),
     lambda lib, F: F.alpha_dropout(x(lib, 2, dtype="int64"), 0.5, True),
 ]  # fmt: skip
@@ -281,9 +289,39 @@ def test_errors(call):
     assert found[0] == found[1]
 
 
+def test_training_between_forward_and_backward():
+    layer, values = jitgrad.nn.BatchNorm1d(2, dtype=jitgrad.float64), tensor(jitgrad, numbers(4, 2))
+    layer(values)
+    weights, known = tensor(jitgrad, numbers(4, 2, seed=1)), copy.deepcopy(layer.state_dict())
+    wanted = jitgrad.autograd.grad(
+        ((values - known["running_mean"]) / (known["running_var"] + layer.eps).sqrt() * weights).sum(), values
+    )
+    for create_graph in (False, True):
+        out = layer.eval()(values)
+        layer.train()(values * 3)  # moves what the result above was computed by
+        close(jitgrad.autograd.grad((out * weights).sum(), values, create_graph=create_graph), wanted)
+        layer.load_state_dict(known)
+
+
+def test_a_checkpoint_may_end_with_batch_norm():
+    found = []
+    for lib in LIBRARIES:
+        layer = lib.nn.BatchNorm1d(2, dtype=lib.float64)
+        out = lib.utils.checkpoint.checkpoint(layer, tensor(lib, numbers(4, 2)), use_reentrant=False)
+        out.square().sum().backward()
+        found.append([layer.running_mean, layer.running_var, layer.num_batches_tracked])
+    close(*found)
+
+
 def test_nothing_to_normalise():
     for lib in LIBRARIES:
         F = lib.nn.functional
+        for groups in (1, 3):
+            nothing, weight = lib.ones(0, 3, 5, requires_grad=True), lib.ones(3, requires_grad=True)
+            out = F.group_norm(nothing, groups, weight)
+            (slope,) = lib.autograd.grad(out.sum(), weight, create_graph=True)
+            assert tuple(out.shape) == (0, 3, 5) and slope.tolist() == [0, 0, 0]
+        assert tuple(F.batch_norm(lib.ones(4, 0), None, None, training=True).shape) == (4, 0)
         empty = lib.ones(0, 3, requires_grad=True)
         for out in (F.layer_norm(empty, [3]), F.layer_norm(lib.ones(4, 0), [0]), F.batch_norm(empty, None, None,
                     training=True)):  # fmt: skip
