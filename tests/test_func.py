@@ -234,3 +234,35 @@ def test_variables_made_inside_an_inner_function_end_with_the_outer_one():
 
     found, (value, out) = torch.func.grad_and_value(outer, has_aux=True)(x)
     assert found.tolist() == [1, 1, 1] and not any(t.requires_grad for t in (found, value, out))
+
+
+def test_variables_of_functions_that_have_returned_give_results_no_history():
+    _, pull = torch.func.vjp(torch.sin, torch.zeros(2))
+    found = torch.func.jacrev(lambda v: pull(v)[0])(torch.ones(2))
+    assert found.tolist() == [[1, 0], [0, 1]] and not found.requires_grad
+
+    w = torch.ones(2, requires_grad=True)
+    _, pull = torch.func.vjp(lambda x: x * w, torch.zeros(2))
+    assert torch.func.jacrev(lambda v: pull(v)[0])(torch.ones(2)).requires_grad
+
+
+def test_variables_that_nobody_holds_any_more_give_results_no_history():
+    x = torch.ones(3)
+    found, value = torch.func.grad_and_value(lambda y: (y * torch.ones(3, requires_grad=True).exp()).sum())(x)
+    assert not (found.requires_grad or value.requires_grad)
+
+
+def test_hooks_on_variables_hold_no_graph():
+    seen = []
+
+    def f(x):
+        x.register_hook(lambda g: None)
+        seen.append(weakref.ref(x))
+        return (x * x).sum()
+
+    gc.disable()  # by reference count
+    try:
+        assert grad(f)(torch.ones(3)).tolist() == [2, 2, 2]
+        assert seen[0]() is None
+    finally:
+        gc.enable()

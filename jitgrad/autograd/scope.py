@@ -35,7 +35,7 @@ class Scope:
     def __init__(self, level: Level | None = None):
         self.level, self.open, self.parent = level, False, None
         self.number = next(Level._numbers) if level is None else level.number
-        self.own: Any = ()  # nodes of the variables that are differentiated
+        self.own: Any = ()  # ids of the variables that are differentiated
         self.sources: Any = {}  # nodes of variables that have a history, and what made the arguments they stand for
         self.before: Any = None  # this thread's setting that the block changes
         self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
@@ -54,7 +54,7 @@ class Scope:
 
     def __exit__(self, *error: Any) -> None:
         self.open, state.scope = False, self.parent
-        self.own, self.sources = (), {}  # what was made inside may live on, and this with it
+        self.sources = {}  # what was made inside may live on, and this with it
         scopes.remove(self)
         observers.remove(stamping)
         if self.level is None:

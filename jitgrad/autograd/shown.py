@@ -62,7 +62,7 @@ def _open_numbers() -> list[int]:
 def _history(x: Any) -> tuple[bool, str | None]:
     """(whether a leaf requires grad, the name of what made it) outside of the functions being differentiated."""
     edge = edge_of(x) if x._requires_grad else None
-    inner: set[Any] = set()
+    inner: set[int] = set()
     outer: dict[Any, Any] = {}
     scope = state.scope
     while scope is not None:
@@ -72,6 +72,6 @@ def _history(x: Any) -> tuple[bool, str | None]:
     node = None if edge is None else node_of(edge)
     while node in outer:
         node = outer[node]
-    if node is None or all(not isinstance(n, AccumulateGrad) or n in inner for n in reachable([node])):
+    if node is None or all(not isinstance(n, AccumulateGrad) or id(n.variable) in inner for n in reachable([node])):
         return False, None
     return (True, None) if isinstance(node, AccumulateGrad) else (False, type(node).__name__)

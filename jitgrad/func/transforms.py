@@ -48,7 +48,7 @@ class Variables:
         plain = [*map(carrier, self.leaves)] if state.levels else self.leaves
         for x in plain:
             x._scope = self.scope
-        self.own = self.scope.own = {edge_of(x) for x in plain if x._edge is None}
+        self.scope.own = {id(x) for x in plain if x._edge is None}
         nodes = [node_of(x._edge) for x in plain if x._edge is not None]
         self.scope.sources = {n: node_of(n.edges[0]) for n in nodes}  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ class Variables:
         while stack:
             node = stack.pop()
             if isinstance(node, AccumulateGrad):
-                if node not in self.own and not self.made(node.variable):
+                if not self.ends(node.variable):
                     return True
                 continue
             for edge in node.edges:
@@ -90,10 +90,14 @@ class Variables:
         closed |= seen
         return False
 
-    def made(self, leaf: Tensor | None) -> bool:
-        """Whether a leaf was made while the function ran, perhaps by a function differentiated in there."""
-        scope = None if leaf is None else leaf._scope
-        while scope is not None and scope is not self.scope:
+    def ends(self, leaf: Tensor | None) -> bool:
+        """Whether nobody asks for a leaf's gradient once the function has returned."""
+        if leaf is None:
+            return True
+        scope = leaf._scope
+        if scope is not None and not scope.open and id(leaf) in scope.own:  # a variable of this function or another
+            return True
+        while scope is not None and scope is not self.scope:  # made while this one ran, perhaps by one inside
             scope = scope.parent
         return scope is not None
 
