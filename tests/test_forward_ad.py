@@ -1,5 +1,6 @@
 """Forward mode, from the same declarations as backward."""
 
+import copy
 import weakref
 
 import numpy as np
@@ -183,3 +184,11 @@ def test_what_was_written_to_under_a_level_is_the_same_tensor_again_afterwards()
     assert rows.grad_fn.name() == "torch::autograd::CopySlices" and row._base is rows
     del x, moved
     assert tangent() is None
+
+
+def test_deep_copies_of_dual_tensors_are_plain_ones():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.ones(2), torch.ones(2))
+        twin = copy.deepcopy(x)
+        assert type(twin) is torch.Tensor and twin.tolist() == [1, 1]
+        assert fwAD.unpack_dual(twin).tangent is None
