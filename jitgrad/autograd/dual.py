@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.lifted import Level, Lifted, outermost, relate
+from ..ops.lifted import Level, Lifted, become, outermost, relate
 from ..ops.registry import FUNCTIONS
 from ..ops.structured import reapply
 from ..ops.view import ReshapeAlias, Reshaped, reshape
@@ -68,6 +68,11 @@ class Dual(Lifted):
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""
         return self._plain.detach() if self._level.open else super().detach()
+
+    def detach_(self) -> Any:
+        """Take this tensor out of the graph, and its tangent away."""
+        super().detach_()
+        return become(self, self._plain) if self._level.open else self
 
     def beside(self, made: Tensor) -> Any:
         """A new tensor as it is: it has no tangent."""
@@ -177,9 +182,14 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
 
 def _joined(level: Level, outs: Any, tangents: Any) -> Any:
     if not isinstance(outs, tuple):
-        return dual(level, outs, tangents)
-    pairs = [dual(level, o, t) for o, t in zip(outs, tangents or [None] * len(outs), strict=True)]
+        return _paired(level, outs, tangents)
+    pairs = [_paired(level, o, t) for o, t in zip(outs, tangents or [None] * len(outs), strict=True)]
     return type(outs)(*pairs) if hasattr(outs, "_fields") else type(outs)(pairs)
+
+
+def _paired(level: Level, out: Any, tangent: Any) -> Any:
+    """A result with its tangent; whole numbers and truth values have none."""
+    return dual(level, out, tangent) if out is None or out.dtype.category >= 2 else out
 
 
 def split(x: Any, level: Level) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..layout import Layout
 from ..tensor import Tensor
 
-__all__ = ["Level", "Lifted", "make_part", "outermost", "relate"]
+__all__ = ["Level", "Lifted", "become", "make_part", "outermost", "relate"]
 
 
 class Level:
@@ -130,6 +130,14 @@ def outermost(values: Iterable[Any]) -> Any:
             if found is None or value._level.number > found._level.number:
                 found = value
     return found
+
+
+def become(x: Any, other: Any) -> Any:
+    """Make a lifted tensor, the same object as before, what another tensor is."""
+    x.__dict__.clear()
+    x.__class__ = type(other)
+    x.__dict__.update(other.__dict__)
+    return x
 
 
 def relate(x: Any, outs: Any) -> None:

@@ -17,7 +17,7 @@ from ..tensor import Tensor, wrap
 from .arguments import check_inplace_target
 from .arithmetic import underived
 from .copy import copy_into
-from .lifted import Lifted
+from .lifted import Lifted, become
 from .part import as_strided
 from .registry import FUNCTIONS, public
 from .sizes import size_argument
@@ -39,7 +39,7 @@ def _in_place_type(kind: Any) -> type[Node]:
     return type(_IN_PLACE[kind.__name__], (kind,), {"__doc__": kind.__doc__})
 
 
-def _become(x: Tensor, view: Tensor) -> Tensor:
+def _take_view(x: Tensor, view: Tensor) -> Tensor:
     """Give ``x`` the layout of a view of it, and the view's history."""
     edge, view._base = view._edge, None  # no view any more that a new history would reach
     x._data, x._layout = view._data, view._layout
@@ -55,24 +55,16 @@ def _become(x: Tensor, view: Tensor) -> Tensor:
     return x
 
 
-def _lift(x: Any, view: Any) -> Any:
-    """Make a lifted tensor, the same object as before, what a view of it is."""
-    x.__dict__.clear()
-    x.__class__ = type(view)
-    x.__dict__.update(view.__dict__)
-    return x
-
-
 def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if scopes:
             check_capture(self, name[:-1])
         if isinstance(self, Lifted):
-            return _lift(self, function(self, *args, **kwargs))
+            return become(self, function(self, *args, **kwargs))
         check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
         if name == "t_" and self._layout.ndim > 2:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
-        return _become(self, function(self, *args, **kwargs))
+        return _take_view(self, function(self, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc

@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad
 
-from .beside import Raised, outcome, same
+from .beside import Raised, leaves, outcome, same
 
 torch = pytest.importorskip("torch")
 
@@ -221,3 +221,25 @@ def test_errors(name):
     theirs = outcome(ERRORS[name], torch, VALUES)
     assert isinstance(theirs, Raised)
     assert outcome(ERRORS[name], jitgrad, VALUES) == theirs
+
+
+def whole_numbers(m, z):
+    return z.bool(), z.long(), z.int(), z > 0, z.bool().double() * z
+
+
+def detached_in_place(m, z):
+    y = z * 2
+    same = y.detach_()
+    return y, same, z * 1
+
+
+@pytest.mark.parametrize("function", [whole_numbers, detached_in_place])
+def test_no_tangents(function):
+    def run(m, x):
+        fw, moved = m.autograd.forward_ad, x * 2 + 1
+        with fw.dual_level():
+            found = [fw.unpack_dual(f) for f in function(m, fw.make_dual(x, moved))]
+            tangents = [t for _, t in found]
+        return leaves((tangents, m.func.jvp(lambda z: function(m, z), (x,), (moved,))))
+
+    same(run(jitgrad, jitgrad.tensor(VALUES.tolist(), dtype=jitgrad.float64)), run(torch, torch.tensor(VALUES)))
