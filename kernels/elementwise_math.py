@@ -145,7 +145,7 @@ class Xlogy(Elementwise):
         return where(isnan(y), y, where(x == 0, 0, x * log(y)))
 
     def grad_x(g, x, y):
-        return where(((x == 0) & (y <= 0)) | ((g == 0) & (y == 0)), 0, g * log(y))
+        return where(((x == 0) & (y <= 0)) | ((g == 0) & (y == y)), 0, g * log(y))
 
     def grad_y(g, x, y):
         return g * (x / y)

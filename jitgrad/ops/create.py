@@ -22,7 +22,7 @@ from ..tensor import Tensor, wrap
 from .copy import preserved
 from .out import into_out
 from .registry import public
-from .sizes import check_no_negative, is_int, size_argument
+from .sizes import check_dims, check_no_negative, is_int, size_argument
 from .strided import empty_laid
 
 __all__ = ["as_dtype", "check_fits", "convert_number", "fill_array", "finished", "new"]
@@ -236,6 +236,9 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
+    check_dims(size)
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     chosen = as_dtype("empty_strided", dtype) or dtypes.get_default_dtype()
     made = intern(chosen.numpy, size, stride, resolve(device))
     return finished("empty_strided", wrap(empty_laid(made), made), requires_grad)

@@ -184,10 +184,12 @@ class SqueezeDims(View):
 
 
 @public
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Drop dims of size 1: all, or those of ``dim`` (an int or several) whose size is 1."""
+def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
     if dim is None:
         return Squeeze.apply(input)
+    if more:
+        return SqueezeDims.apply(input, (dim, *more))
     return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
 
 

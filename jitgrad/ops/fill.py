@@ -261,8 +261,9 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     while part._layout.ndim > 1:
         part = part.diagonal()
     part.fill_(fill_value)
-    if wrap and self._layout.ndim == 2 and rows > columns + 1:
-        self[columns + 1 :].fill_diagonal_(fill_value, wrap=True)
+    if wrap and self._layout.ndim == 2:
+        for top in range(columns + 1, rows, columns + 1):
+            self[top:].diagonal().fill_(fill_value)
     return self
 
 

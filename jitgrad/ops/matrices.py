@@ -54,27 +54,27 @@ def _cross_lot(lot: Lot) -> Tensor:
 
 
 class Cross(Structured):
-    """Cross products of the vectors along the last dim, which has three elements; the two are of one shape."""
+    """Cross products of the vectors along ``dim``, counted from the end; the two are of one shape, there 3."""
 
     linear = ("x", "y")
     batch = _cross_lot
-    name, grad_name, function, method = "cross_last", "LinalgCrossBackward0", False, False
-    samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1)))
+    name, grad_name, function, method = "cross_along", "LinalgCrossBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
 
-    def forward(x, y):
+    def forward(x, y, dim):
         x, y = plain(x), plain(y)
-        return _turned(x, 1) * _turned(y, 2) - _turned(x, 2) * _turned(y, 1)
+        return _turned(x, 1, dim) * _turned(y, 2, dim) - _turned(x, 2, dim) * _turned(y, 1, dim)
 
-    def grad_x(g, y):
-        return Cross.apply(y.conj(), g)
+    def grad_x(g, y, dim):
+        return Cross.apply(y.conj(), g, dim)
 
-    def grad_y(g, x):
-        return Cross.apply(g, x.conj())
+    def grad_y(g, x, dim):
+        return Cross.apply(g, x.conj(), dim)
 
 
-def _turned(x: Tensor, k: int) -> Tensor:
-    """The elements of the last dim, beginning with the ``k``-th."""
-    return FUNCTIONS["cat"]([x[..., k:], x[..., :k]], -1)
+def _turned(x: Tensor, k: int, dim: int) -> Tensor:
+    """The elements of ``dim``, beginning with the ``k``-th."""
+    return FUNCTIONS["cat"]([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
 
 
 def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
@@ -84,15 +84,18 @@ def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """
     if input._layout.ndim != other._layout.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     d = normalize_dim(dim, input._layout.ndim)
     a, b = input._layout.shape[d], other._layout.shape[d]
     if a != 3 or b != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
     if input.dtype is not other.dtype:
         raise RuntimeError(f"expected scalar type {TITLES[input.dtype.name]} but found {TITLES[other.dtype.name]}")
+    if input._layout.dtype.category == 0:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
     shape = broadcast_shapes(input._layout.shape, other._layout.shape)
-    x, y = input.expand(shape).movedim(d, -1), other.expand(shape).movedim(d, -1)
-    return Cross.apply(x, y).movedim(-1, d)
+    return Cross.apply(input.expand(shape), other.expand(shape), d - len(shape))
 
 
 @public

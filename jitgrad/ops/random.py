@@ -26,17 +26,11 @@ from .randomness import all_samples, check_draw, drawn, drawn_for, for_each, lik
 from .registry import FUNCTIONS, public
 from .sampling import cases
 from .sampling import draw as sample
-from .sizes import size_argument
+from .sizes import check_dims, size_argument
 from .structured import Structured
 from .written import Written
 
 __all__ = ["multinomial", "normal", "randint", "randperm"]
-
-
-def _check_size(shape: tuple[int, ...]) -> None:
-    for n in shape:
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
 
 
 def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
@@ -63,7 +57,7 @@ def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
         if grad_state.levels:
             check_draw(out=out)
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
-        _check_size(shape)
+        check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         made = _made(fill(drawn_for(new(chosen, shape, device)), generator=generator))
         return finished(name, made, requires_grad, out)
@@ -111,7 +105,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     if grad_state.levels:
         check_draw(out=out)
     shape = size_argument("randint", (size,))
-    _check_size(shape)
+    check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
     result = random_(drawn_for(new(chosen, shape, device)), low, high, generator=generator)
     return finished("randint", _made(result), requires_grad, out)
@@ -131,7 +125,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     """The numbers 0 .. n - 1 in random order; int64 by default."""
     if grad_state.levels:
         check_draw(out=out)
-    _check_size((int(n),))
+    check_dims((int(n),))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]

@@ -17,7 +17,7 @@ from .batching import Lot, over_dims
 from .copy import cast, contiguous, copy_into
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
-from .sizes import is_int, size_argument
+from .sizes import check_dims, is_int, size_argument
 from .structured import Structured
 
 __all__ = ["Flip", "Repeat", "Roll"]
@@ -213,9 +213,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         )
-    if any(k < 0 for k in times):
-        full = [n * k for n, k in zip((1,) * (len(times) - len(shape)) + shape, times, strict=True)]
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(full)}: {full}")
+    check_dims([n * k for n, k in zip((1,) * (len(times) - len(shape)) + shape, times, strict=True)])
     return Repeat.apply(self, times)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tensor import Tensor
 
-__all__ = ["as_ints", "check_no_negative", "infer_size", "is_int", "size_argument"]
+__all__ = ["as_ints", "check_dims", "check_no_negative", "infer_size", "is_int", "size_argument"]
 
 
 def is_int(value: Any) -> bool:
@@ -48,6 +48,13 @@ def check_no_negative(op: str, shape: Sequence[int]) -> None:
     """A new tensor's sizes must not be negative."""
     if any(n < 0 for n in shape):
         raise RuntimeError(f"{op}: Dimension size must be non-negative.")
+
+
+def check_dims(shape: Sequence[int]) -> None:
+    """The same in the words of what makes a tensor of any sizes."""
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
 
 
 def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:

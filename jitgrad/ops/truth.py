@@ -48,9 +48,9 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 @public
 @numpy_names
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    """How many elements over ``dim`` (all dims by default) are not zero, as int64."""
-    return FUNCTIONS["sum"](plain(input) != 0, dim)
+def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
+    return FUNCTIONS["sum"](plain(input) != 0, (dim, *more) if more else dim)
 
 
 @public

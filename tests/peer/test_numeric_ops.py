@@ -6,6 +6,7 @@ gradients of all leaves, or else the class and the words of the error, and of wa
 
 # ruff: noqa: E501  (errors are quoted in full)
 
+import math
 import re
 import warnings
 
@@ -197,7 +198,7 @@ def test_same(line):
 @pytest.mark.parametrize("g", [0.0, 1.0])
 def test_xlogy_at_zero(g):
     def run(lib):
-        x, y = (lib.tensor(v, requires_grad=True) for v in ([0.0, 0.0, 1.0, 2.0], [0.0, 2.0, 0.0, 3.0]))
-        return [t.tolist() for t in lib.autograd.grad(lib.xlogy(x, y), (x, y), lib.full((4,), g))]
+        x, y = (lib.tensor(v, requires_grad=True) for v in ([0.0, 0.0, 1.0, 2.0, 1.0, 1.0], [0.0, 2.0, 0.0, 3.0, -1.0, math.inf]))
+        return [t.tolist() for t in lib.autograd.grad(lib.xlogy(x, y), (x, y), lib.full((6,), g))]
 
     np.testing.assert_allclose(run(jitgrad), run(torch), rtol=1e-6)
