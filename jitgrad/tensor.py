@@ -164,8 +164,10 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
-        silent = self._view_kind in _SILENT and not is_inference(self)
-        return self._requires_grad or (silent and self._base._requires_grad)
+        if self._requires_grad or self._view_kind not in _SILENT:
+            return self._requires_grad
+        base = self._base  # a sample of a batch has none, though what it wraps is a view
+        return base is not None and base._requires_grad and not is_inference(self)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

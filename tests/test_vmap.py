@@ -276,3 +276,9 @@ def test_writes_in_place_keep_what_gradients_need(name, args):
     found = vmap(grad(lambda a: getattr(a.clone(), f"{name}_")(*args).square().sum()))(x)
     expected = vmap(grad(lambda a: getattr(a, name)(*args).square().sum()))(x)
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_samples_of_views_made_under_no_grad_say_that_they_require_no_grad():
+    with torch.no_grad():
+        x = torch.ones(3, 2)[:2]
+    assert torch.func.vmap(lambda a: a if a.requires_grad else a * 2)(x).tolist() == [[2, 2], [2, 2]]
