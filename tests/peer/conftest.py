@@ -3,3 +3,7 @@
 from importlib.util import find_spec
 
 collect_ignore_glob = [] if find_spec("torch") else ["test_*.py"]
+if find_spec("torch"):
+    import torch
+
+    torch.set_warn_always(True)  # else what PyTorch warns of once depends on the tests before
