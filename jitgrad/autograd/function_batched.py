@@ -138,6 +138,11 @@ class _Ctx:
         return tuple([batched(self.level, t) if flag else t for t, flag in pairs])
 
     @property
+    def saved_for_forward(self) -> Any:
+        """What jvp is shown in the place of what was saved for backward, if anything is."""
+        return self.outer.saved_for_forward
+
+    @property
     def needs_input_grad(self) -> tuple[bool, ...]:
         """Which inputs require grad."""
         return self.outer.needs_input_grad[3:]
@@ -169,6 +174,8 @@ def _generated(base: Any, cls: Any) -> Any:
 
 def _generate(base: Any, cls: Any) -> Any:
     class Generated(base):
+        generate_vmap_rule = True  # of a vmap round this one
+
         @staticmethod
         def forward(size: int, randomness: str, in_dims: Any, *inputs: Any) -> Any:
             with Batch(size, randomness) as level:

@@ -71,6 +71,11 @@ of_cube("vjp", lambda F, f, s, x: F.vjp(f, x)[1](x))
 of_cube("jacrev", lambda F, f, s, x: F.jacrev(f)(x))
 of_cube("jacfwd", lambda F, f, s, x: F.jacfwd(f)(x))
 of_cube("hessian", lambda F, f, s, x: F.hessian(lambda x: f(x).sum())(x))
+of_cube("vmap of vmap", lambda F, f, s, x: F.vmap(F.vmap(f))(x.reshape(3, 1)))
+of_cube("vmap of vmap of grad", lambda F, f, s, x: F.vmap(F.vmap(F.grad(f)))(x.reshape(3, 1)))
+of_cube("vmap of hessian", lambda F, f, s, x: F.vmap(F.hessian(lambda x: f(x).sum()))(x.reshape(3, 1)))
+of_cube("vmap of vmap of jvp", lambda F, f, s, x: F.vmap(F.vmap(lambda x: F.jvp(f, (x,), (s,))))(x.reshape(3, 1)))
+of_cube("grad of vmap of vmap", lambda F, f, s, x: F.grad(lambda x: F.vmap(F.vmap(f))(x).sum())(x.reshape(3, 1)))
 
 
 @case("backward from outside")
@@ -268,3 +273,29 @@ def run(function, library):
 @pytest.mark.parametrize("name", CASES)
 def test_same_as_torch(name):
     assert run(CASES[name], jitgrad) == run(CASES[name], torch)
+
+
+def test_what_is_differentiable_once_says_so_behind_vjp():
+    def run(lib):
+        class Cube(lib.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x**3
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(inputs[0])
+
+            @staticmethod
+            @lib.autograd.function.once_differentiable
+            def backward(ctx, g):
+                return 3 * ctx.saved_tensors[0] ** 2 * g
+
+        x = lib.tensor(2.0, requires_grad=True)
+        _, vjp = lib.func.vjp(Cube.apply, x)
+        (gx,) = vjp(lib.tensor(1.0, requires_grad=True))
+        gx.backward()
+
+    for lib in (jitgrad, torch):
+        with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+            run(lib)
