@@ -421,10 +421,17 @@ def _ended(outputs: Any) -> tuple[Any, ...]:
     node = Error()
     node.sequence_number = next_sequence_number()
     outs = outputs if isinstance(outputs, tuple) else (outputs,)
-    node.edges = tuple([AccumulateGrad(o) if isinstance(o, Tensor) else None for o in outs])
+    node.edges = tuple([_leaf_of(o) if isinstance(o, Tensor) else None for o in outs])
     if len(outs) > 1:
         node.n_outputs, node.special = len(outs), True
     return tuple([o._attached(edge_to(node, k)) if isinstance(o, Tensor) else o for k, o in enumerate(outs)])
+
+
+def _leaf_of(out: Tensor) -> AccumulateGrad:
+    """A leaf that is never reached; the node holds it, for a history that ends in dropped leaves is taken for none."""
+    node = AccumulateGrad(out)
+    node._kept = out
+    return node
 
 
 # -- older forms ---------------------------------------------------------------------------------------

@@ -330,8 +330,8 @@ def framework(mode, torch, numpy):
     if mode == "jitgrad":
         names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
         StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
-        StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
-                      _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
+        torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
+                                 _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
         StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
         config = StandInModule("torch._dynamo.config", patch=decorator)
         torch._dynamo = StandInModule("torch._dynamo", config=config, allow_in_graph=decorator, disable=decorator)
