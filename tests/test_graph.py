@@ -163,6 +163,22 @@ def test_hooks_on_several_gradients():
     assert seen == [[[2.0], [1.0], None], [[1.0], [1.0], [1.0]]] and len(first) == 2
 
 
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_hooks_on_several_gradients_count_each_run_for_itself(mode):
+    a, b, seen = leaf(1.0), leaf(1.0), []
+    y = a * 5
+
+    def within(g):
+        with torch.enable_grad():
+            (a * 7).backward()
+
+    y.register_hook(within)
+    graph.register_multi_grad_hook((a, b), lambda found: seen.append(found), mode=mode)
+    (y + b * 3).backward()
+    told = [[g and g.tolist() for g in found] for found in seen] if mode == "all" else [g.tolist() for g in seen]
+    assert told == ([[[7.0], None], [[5.0], [3.0]]] if mode == "all" else [[3.0], [7.0]])
+
+
 def test_saved_tensors_are_not_made_by_hand():
     with pytest.raises(RuntimeError, match="Trying to create a SavedTensor object from Python is forbidden"):
         torch.autograd.SavedTensor()

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..layout import Layout
 from ..storage import count_write
@@ -139,30 +140,25 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if any(e is None for e in edges):
         raise AssertionError("Expected gradient function to be set")
     nodes, lock = [node_of(e) for e in edges if e is not None], threading.Lock()
-    last: dict[str, Any] = {"task": None}
-
-    def first_call(task: Any) -> bool:
-        if last["task"] == task.number:
-            return False
-        last.update(task=task.number, found=[None] * len(tensors), count=0)
-        last["expected"] = sum(map(task.will_run, nodes)) if mode == "all" else 1
-        return True
+    runs: WeakKeyDictionary[Any, tuple[list[Any], int]] = WeakKeyDictionary()  # what came, how many are missing
 
     def collect(index: int, grad: Tensor | None) -> None:
+        task: Any = engine.current_task()
         with lock:
-            first_call(engine.current_task())
-            last["found"][index] = grad
-            last["count"] += 1
-            complete = last["count"] == last["expected"]
-            found = list(last["found"])
-            if complete:
-                last["found"] = None
-        if complete:
+            if task not in runs:
+                runs[task] = [None] * len(tensors), sum(map(task.will_run, nodes))
+            found, missing = runs.pop(task)
+            found[index] = grad
+            if missing > 1:
+                runs[task] = found, missing - 1
+        if missing == 1:
             fn(found)
 
     def tell(grad: Tensor | None) -> None:
+        task = engine.current_task()
         with lock:
-            first = first_call(engine.current_task())
+            first = task not in runs
+            runs[task] = [], 0
         if first:
             fn(grad)
 
