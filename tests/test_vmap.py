@@ -270,6 +270,11 @@ def test_compositions_that_read_no_values():
     assert x.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
 
 
+def test_products_of_samples_are_of_one_dtype():
+    with pytest.raises(RuntimeError, match="expected both vectors to have same dtype, but found Double and Float"):
+        vmap(lambda a: torch.dot(a, torch.ones(2)))(torch.ones(3, 2, dtype=torch.float64))
+
+
 @pytest.mark.parametrize(("name", "args"), [("cumprod", (0,)), ("float_power", (2,)), ("polygamma", (1,))])
 def test_writes_in_place_keep_what_gradients_need(name, args):
     x = torch.tensor([[1.0, 2.0], [3.0, 0.5]], dtype=torch.float64)

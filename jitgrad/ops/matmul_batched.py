@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import TITLES
 from ..tensor import Tensor
 from .batching import Lot, Rule, align
 from .registry import FUNCTIONS
@@ -28,6 +29,9 @@ def _product(lot: Lot, op: str, first: str, second: str) -> Tensor:
     x, y = lot[first], lot[second]
     if op == "dot":
         _check_sizes(lot, first, second)
+        if x.dtype is not y.dtype:
+            found = " and ".join(TITLES[t.dtype.name] for t in (x, y))
+            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return (x * y).sum(-1)
     if op != "mv":
         return FUNCTIONS["matmul"](x, y)

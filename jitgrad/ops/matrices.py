@@ -95,7 +95,8 @@ def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     if input._layout.dtype.category == 0:
         raise NotImplementedError("\"cross\" not implemented for 'Bool'")
     shape = broadcast_shapes(input._layout.shape, other._layout.shape)
-    return Cross.apply(input.expand(shape), other.expand(shape), d - len(shape))
+    x, y = [t if t._layout.shape == shape else t.expand(shape) for t in (input, other)]
+    return Cross.apply(x, y, d - len(shape))
 
 
 @public

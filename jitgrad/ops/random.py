@@ -191,7 +191,9 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         check_draw(mean, std, out=out)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        made = new(chosen, size_argument("normal", (size,)), device)
+        shape = size_argument("normal", (size,))
+        check_dims(shape)
+        made = new(chosen, shape, device)
         return finished("normal", normal_(drawn_for(made), mean, std, generator=generator), requires_grad, out)
     if isinstance(std, Tensor):
         every = all_samples(std)

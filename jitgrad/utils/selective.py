@@ -54,6 +54,8 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
 class _Op:
     """One of the functions by which ops are applied."""
 

@@ -701,6 +701,7 @@ torch.empty_strided((2, 3), (1, 4)).stride(), torch.empty_strided((2,), (3,), dt
 torch.empty_strided((2, 3), (1,))
 torch.empty_strided((2, -3), (3, 1))
 r.new_empty_strided((2, 3), (3, -1))
+torch.normal(0.0, 1.0, (2, -1))
 x.new(2, 3).shape, i.new([1, 2]), i.new().shape, x.new(torch.Size([2])).shape
 """)
 
