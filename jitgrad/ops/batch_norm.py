@@ -18,7 +18,7 @@ from ..kernels.reduction import divide, sum_columns
 from ..layout import intern
 from ..storage import count_write
 from ..tensor import Tensor, wrap
-from .norm import check_mixed, values_of
+from .norm import a_channel, beside_channels, check_mixed, scaled, slope, values_of
 from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
@@ -75,22 +75,13 @@ def _value(p: Tensor | None, x: Tensor, value: float) -> Any:
     return values_of(FUNCTIONS["full"]((channels,), value, dtype=x._layout.dtype) if p is None else p, (channels,))
 
 
-def _spread(p: Tensor, x: Tensor) -> Tensor:
-    """A value a channel, in a shape that broadcasts."""
-    return p.reshape(-1, *[1] * (x.ndim - 2))
-
-
-def _dims(x: Tensor) -> tuple[int, ...]:
-    return tuple([d for d in range(x.ndim) if d != 1])
-
-
 def _normal(x: Tensor, mean: Any, var: Any, eps: float) -> tuple[Tensor, Tensor]:
     """(x - mean) * rstd, and rstd, in differentiable ops."""
     if mean is None:
-        centered = x - x.mean(_dims(x), True)
-        var = centered.square().mean(_dims(x), True)
+        centered = x - x.mean(beside_channels(x), True)
+        var = centered.square().mean(beside_channels(x), True)
     else:
-        centered, var = x - _spread(mean, x), _spread(var, x)
+        centered, var = x - a_channel(mean, x), a_channel(var, x)
     rstd = (var + eps).rsqrt()
     return centered * rstd, rstd
 
@@ -125,16 +116,16 @@ class NativeBatchNorm(Structured):
 
     def grad_x(g, x, weight, mean, var, eps):
         normal, rstd = _normal(x, mean, var, eps)
-        g = g if weight is None else g * _spread(weight, x)
+        g = g if weight is None else g * a_channel(weight, x)
         if mean is not None:
             return g * rstd
-        return (g - g.mean(_dims(x), True) - normal * (g * normal).mean(_dims(x), True)) * rstd
+        return slope(g, normal, rstd, beside_channels(x))
 
     def grad_weight(g, x, mean, var, eps):
-        return (g * _normal(x, mean, var, eps)[0]).sum(_dims(x))
+        return (g * _normal(x, mean, var, eps)[0]).sum(beside_channels(x))
 
     def grad_bias(g):
-        return g.sum(_dims(g))
+        return g.sum(beside_channels(g))
 
     def kernels(wants, g, x, weight, mean, var, eps, notes):
         return _backward(wants, g, x, weight, mean, var, eps, notes) if x._layout.numel else {}
@@ -255,14 +246,13 @@ def _composed(
     normal = _normal(x, mean, var, eps)[0]
     if training and running_mean is not None:
         with no_grad():
-            var, mean = FUNCTIONS["var_mean"](x.detach(), _dims(x))
+            var, mean = FUNCTIONS["var_mean"](x.detach(), beside_channels(x))
             try:
                 running_mean.mul_(1 - momentum).add_(mean * momentum)
                 running_var.mul_(1 - momentum).add_(var * momentum)
             except RuntimeError:  # one sample's place for the values of all
                 raise RuntimeError(_BATCHED) from None
-    normal = normal if weight is None else normal * _spread(weight, x)
-    return normal if bias is None else normal + _spread(bias, x)
+    return scaled(normal, a_channel(weight, x), a_channel(bias, x))
 
 
 public(batch_norm, method_too=False)

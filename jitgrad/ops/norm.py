@@ -20,7 +20,10 @@ from .registry import FUNCTIONS, public
 from .sampling import draw
 from .structured import Structured
 
-__all__ = ["check_mixed", "group_norm", "layer_norm", "rms_norm", "values_of"]
+__all__ = [
+    "a_channel", "beside_channels", "check_mixed", "group_norm", "layer_norm", "rms_norm", "scaled", "slope",
+    "values_of",
+]  # fmt: skip
 
 
 class Notes:
@@ -109,7 +112,7 @@ def _normal(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     return centered * rstd, rstd
 
 
-def _slope(g: Tensor, normal: Tensor, rstd: Tensor, dims: tuple[int, ...]) -> Tensor:
+def slope(g: Tensor, normal: Tensor, rstd: Tensor, dims: tuple[int, ...]) -> Tensor:
     """The gradient of ``_normal``."""
     return (g - g.mean(dims, True) - normal * (g * normal).mean(dims, True)) * rstd
 
@@ -143,7 +146,7 @@ class NativeLayerNorm(Structured):
 
     def grad_x(g, x, weight, count, eps):
         normal, rstd = _normal(x, _dims(count), eps)
-        return _slope(g if weight is None else g * weight, normal, rstd, _dims(count))
+        return slope(g if weight is None else g * weight, normal, rstd, _dims(count))
 
     def grad_weight(g, x, count, eps):
         return (g * _normal(x, _dims(count), eps)[0]).sum_to_size(x.shape[-count:])
@@ -201,14 +204,15 @@ def layer_norm(
     shape = _shape_of("layer_norm", normalized_shape)
     _check_layer(input, shape, weight, bias)
     if grad_state.levels:
-        return _scaled(_normal(input, _dims(len(shape)), eps)[0], weight, bias)
+        return scaled(_normal(input, _dims(len(shape)), eps)[0], weight, bias)
     return NativeLayerNorm.apply(input, weight, bias, len(shape), eps, Notes())
 
 
 public(layer_norm, method_too=False)
 
 
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x * weight + bias, each left out if it is None."""
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
 
@@ -232,7 +236,7 @@ def rms_norm(
     if input._layout.dtype.category < 2:
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{TITLES[input.dtype.name]}'")
     eps = float(np.finfo(input._layout.dtype.to_real().numpy).eps) if eps is None else eps
-    return _scaled(input * (input.square().mean(_dims(len(shape)), True) + eps).rsqrt(), weight, None)
+    return scaled(input * (input.square().mean(_dims(len(shape)), True) + eps).rsqrt(), weight, None)
 
 
 public(rms_norm, method_too=False)
@@ -250,13 +254,14 @@ def _parted(x: Tensor, groups: int) -> Tensor:
     return x.reshape(_groups(x, groups))
 
 
-def _a_channel(p: Tensor | None, x: Tensor) -> Tensor | None:
-    """A value a channel, in a shape that broadcasts."""
+def a_channel(p: Any, x: Tensor) -> Any:
+    """A value a channel, in a shape that broadcasts; None for none."""
     return p if p is None else p.reshape(-1, *[1] * (x.ndim - 2))
 
 
-def _over_channels(x: Tensor) -> Tensor:
-    return x.sum([d for d in range(x.ndim) if d != 1])
+def beside_channels(x: Tensor) -> tuple[int, ...]:
+    """All dims but that of the channels."""
+    return tuple([d for d in range(x.ndim) if d != 1])
 
 
 def _group_samples() -> Iterator[Any]:
@@ -275,14 +280,14 @@ class NativeGroupNorm(Structured):
 
     def grad_x(g, x, weight, groups, eps):
         normal, rstd = _normal(_parted(x, groups), (2,), eps)
-        g = g if weight is None else g * _a_channel(weight, x)
-        return _slope(_parted(g, groups), normal, rstd, (2,)).reshape(x.shape)
+        g = g if weight is None else g * a_channel(weight, x)
+        return slope(_parted(g, groups), normal, rstd, (2,)).reshape(x.shape)
 
     def grad_weight(g, x, groups, eps):
-        return _over_channels(g * _normal(_parted(x, groups), (2,), eps)[0].reshape(x.shape))
+        return (g * _normal(_parted(x, groups), (2,), eps)[0].reshape(x.shape)).sum(beside_channels(x))
 
     def grad_bias(g):
-        return _over_channels(g)
+        return g.sum(beside_channels(g))
 
     def kernels(wants, g, x, weight, groups, eps, notes):
         return _backward(wants, g, x, weight, (x.shape[1],), _groups(x, groups), eps, notes)
@@ -320,7 +325,7 @@ def group_norm(
     _check_group(input, num_groups, weight, bias)
     if grad_state.levels:
         normal = _normal(_parted(input, num_groups), (2,), eps)[0].reshape(input.shape)
-        return _scaled(normal, _a_channel(weight, input), _a_channel(bias, input))
+        return scaled(normal, a_channel(weight, input), a_channel(bias, input))
     return NativeGroupNorm.apply(input, weight, bias, num_groups, eps, Notes())
 
 
