@@ -70,8 +70,9 @@ class Dual(Lifted):
         return self._plain.detach() if self._level.open else super().detach()
 
     def detach_(self) -> Any:
-        """Take this tensor out of the graph, and its tangent away."""
-        super().detach_()
+        """Take the tangent away; outside of transforms, whose levels are each their own, the history, too."""
+        if self._level is state.forward or self._base is not None or not self._level.open:
+            super().detach_()
         return become(self, self._plain) if self._level.open else self
 
     def beside(self, made: Tensor) -> Any:

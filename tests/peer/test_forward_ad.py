@@ -243,3 +243,11 @@ def test_no_tangents(function):
         return leaves((tangents, m.func.jvp(lambda z: function(m, z), (x,), (moved,))))
 
     same(run(jitgrad, jitgrad.tensor(VALUES.tolist(), dtype=jitgrad.float64)), run(torch, torch.tensor(VALUES)))
+
+
+def test_detaching_in_place_is_of_one_level():
+    def run(m, x):
+        moved = lambda b: m.func.jvp(lambda z: (z * b).detach_(), (b,), (b,))[0].sum() + b.sum()
+        return m.func.grad(moved)(x)
+
+    same(outcome(run, jitgrad, VALUES.tolist()), outcome(run, torch, VALUES.tolist()))
