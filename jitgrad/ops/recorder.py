@@ -21,10 +21,13 @@ __all__ = ["OTHER", "Recipe", "StructuredNode", "kind"]
 
 # What an argument is to the recorder.
 OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
+_PLAIN = frozenset([int, type(None), bool, float, str])
 
 
 def kind(value: Any) -> int:
     """Classify an argument: plain value, tensor, tensor that requires grad, list of either."""
+    if type(value) in _PLAIN:  # first, as most are, and each op asks it of all its arguments
+        return OTHER
     if isinstance(value, Tensor):
         return WANTED if value._requires_grad else TENSOR
     if not isinstance(value, (list, tuple)) or not value or type(value[0]) is int:

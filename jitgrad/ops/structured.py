@@ -123,7 +123,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             name_op(error, op.name)
             raise
         if differentiable and grad_state.enabled:
-            kinds = tuple([kind(a) for a in args])
+            kinds = tuple(map(kind, args))
             recipe: Any = recipes.get(kinds)
             if recipe is None:
                 wanted = any(kinds[k] in _WANTED for k in inputs)
@@ -169,7 +169,7 @@ def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any
 
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make the node of an op applied to ``args``, and ``out`` its output."""
-    kinds = tuple([kind(a) for a in args])
+    kinds = tuple(map(kind, args))
     recipe = op.recipes.get(kinds)
     if not recipe:
         recipe = op.recipes[kinds] = Recipe(op, kinds)
