@@ -266,3 +266,16 @@ def test_hooks_on_variables_hold_no_graph():
         assert seen[0]() is None
     finally:
         gc.enable()
+
+
+def test_transforms_leave_nothing_to_the_collector():
+    x = torch.ones(3)
+    gc.disable()
+    try:
+        for call in (grad(lambda y: (y * y).sum()), jacrev(torch.sin), jacfwd(torch.sin), vmap(grad(torch.sin))):
+            call(x)
+            gc.collect()
+            call(x)
+            assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -23,23 +23,20 @@ def gradients(
     What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is lifted in
     ``outs`` or ``ins`` is kept in any case: more than one run may need it.
     """
-    keep = keep_graph or outermost((*outs, *ins)) is not None
-
-    def run(outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        lifted = outermost((*outs, *ins))
-        if lifted is not None:
-            return lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
-        roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
-        edges, seeds = [e for e, _ in roots if e is not None], [g for e, g in roots if e is not None]
-        targets = [edge_of(i) for i in ins]
-        wanted = [t for t in targets if t is not None]
-        if not edges or not wanted:
-            return [None] * len(ins)
-        rules = bool(state.levels) and outermost(seeds) is not None
-        found = iter(engine.run(edges, seeds, keep, create_graph, wanted, accumulate=False, rules=rules))
-        return [None if t is None else next(found) for t in targets]
-
-    return run(outs, ins, grads)
+    lifted = outermost((*outs, *ins))
+    if lifted is not None:
+        run = lambda *below: gradients(*below, create_graph=create_graph)
+        found: list[Tensor | None] = lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
+        return found
+    roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
+    edges, seeds = [e for e, _ in roots if e is not None], [g for e, g in roots if e is not None]
+    targets = [edge_of(i) for i in ins]
+    wanted = [t for t in targets if t is not None]
+    if not edges or not wanted:
+        return [None] * len(ins)
+    rules = bool(state.levels) and outermost(seeds) is not None
+    each = iter(engine.run(edges, seeds, keep_graph, create_graph, wanted, accumulate=False, rules=rules))
+    return [None if t is None else next(each) for t in targets]
 
 
 def fresh(x: Any) -> Any:
