@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from . import engine
 from .grad_mode import state
 from .node import edge_of
 
-__all__ = ["bottoms", "carrier", "fresh", "gradients", "requires_grad"]
+__all__ = ["bottoms", "fresh", "gradients", "requires_grad"]
 
 
 def gradients(
@@ -25,7 +26,7 @@ def gradients(
     """
     lifted = outermost((*outs, *ins))
     if lifted is not None:
-        run = lambda *below: gradients(*below, create_graph=create_graph)
+        run = functools.partial(gradients, create_graph=create_graph)
         found: list[Tensor | None] = lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
         return found
     roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
@@ -48,13 +49,6 @@ def fresh(x: Any) -> Any:
     result = x.detach()
     result._requires_grad = True
     return result
-
-
-def carrier(x: Any) -> Any:
-    """The plain tensor that carries the graph of a lifted one: the value, not the tangents."""
-    while isinstance(x, Lifted) and x._level.open:
-        x = x.below()
-    return x
 
 
 def bottoms(x: Any) -> list[Tensor]:
