@@ -17,11 +17,11 @@ from ..autograd.dual import dual, split
 from ..autograd.edge import node_of
 from ..autograd.forward_ad import NESTED, check_float, check_tangent
 from ..autograd.grad_mode import state
-from ..autograd.gradients import bottoms, carrier, fresh, gradients, requires_grad
+from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
 from ..autograd.inference import differentiable
 from ..autograd.node import AccumulateGrad, edge_of
 from ..autograd.scope import Scope
-from ..ops.lifted import Level, Lifted
+from ..ops.lifted import Level, Lifted, carrier
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .tree import Structure, flatten, map_leaves, unflatten

@@ -19,7 +19,7 @@ from ..autograd.grad_mode import state as grad_state
 from ..layout import Layout
 from ..tensor import Tensor
 
-__all__ = ["Level", "Lifted", "become", "make_part", "outermost", "relate"]
+__all__ = ["Level", "Lifted", "become", "carrier", "make_part", "outermost", "relate"]
 
 
 class Level:
@@ -132,6 +132,13 @@ def outermost(values: Iterable[Any]) -> Any:
     return found
 
 
+def carrier(x: Any) -> Any:
+    """The plain tensor that carries values, of all samples, and graph of a lifted one, not the tangents."""
+    while isinstance(x, Lifted) and x._level.open:
+        x = x.below()
+    return x
+
+
 def become(x: Any, other: Any) -> Any:
     """Make a lifted tensor, the same object as before, what another tensor is."""
     x.__dict__.clear()
@@ -162,6 +169,5 @@ def make_part(root: Any, view: Any) -> None:
 
 def _memory(x: Any) -> Any:
     """The plain tensor whose memory ``x`` shows."""
-    while isinstance(x, Lifted) and x._level.open:
-        x = x.below()
+    x = carrier(x)
     return x if x._base is None else x._base

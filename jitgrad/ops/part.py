@@ -18,7 +18,7 @@ from ..tensor import Tensor, wrap
 from .batching import Lot, aligned, is_batch, over_dims
 from .copy import contiguous, copy_into
 from .create import fill_array
-from .lifted import Lifted
+from .lifted import carrier
 from .registry import FUNCTIONS, public
 from .sampling import cases, draw
 from .strided import dense_layout, extent, offset_in, restrided
@@ -254,12 +254,6 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return AsStrided.apply(input, size, stride, start - own)
 
 
-def _bottom(x: Any) -> Tensor:
-    while isinstance(x, Lifted) and x._level.open:
-        x = x.below()
-    return x
-
-
 def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Tensor:
     """``as_strided`` of one of many samples, within the memory of that sample; offsets are the first sample's."""
     if len(size) != len(stride):
@@ -267,7 +261,7 @@ def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], s
             "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
             f"Got size {list(size)} and stride {list(stride)}"
         )
-    own = _bottom(x).storage_offset()
+    own = carrier(x).storage_offset()
     start = own if storage_offset is None else storage_offset
     room, need = extent(x._layout.shape, x._layout.strides), extent(size, stride)
     if need and (not room or start < own or start + need > own + room):

@@ -14,7 +14,7 @@ from typing import Any
 from ..autograd.grad_mode import state as grad_state
 from ..tensor import Tensor
 from .batching import Lot, aligned
-from .lifted import Lifted
+from .lifted import carrier
 
 __all__ = [
     "all_samples", "check_draw", "check_fill", "check_parameters", "drawn", "drawn_for", "for_each", "like_each",
@@ -113,10 +113,8 @@ def widened(x: Tensor) -> Any:
 
 def all_samples(x: Any) -> Tensor:
     """The plain tensor with all samples of a batch; a plain one itself."""
-    x = x.detach()
-    while isinstance(x, Lifted) and x._level.open:
-        x = x.below()
-    return x
+    found: Tensor = carrier(x.detach())
+    return found
 
 
 def drawn(lot: Lot) -> Any:
