@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -190,6 +191,10 @@ def batch_norm(
     """
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check(input, training, **names)
+    if not isinstance(momentum, numbers.Real):
+        raise TypeError(
+            f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
+        )
     if grad_state.levels:
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
     for name in ("running_mean", "running_var"):

@@ -273,6 +273,7 @@ WRONG = [
     lambda lib, F: F.layer_norm(x(lib, 4, 3, dtype="float64"), [3], x(lib, 3, dtype="int64")),
     lambda lib, F: F.layer_norm(x(lib, 4, 3, dtype="float64"), [3], x(lib, 3, dtype="float32")),
     lambda lib, F: F.batch_norm(x(lib, 4, 3), lib.ones(3, requires_grad=True), lib.ones(3)),
+    lambda lib, F: F.batch_norm(x(lib, 4, 3), lib.zeros(3), lib.ones(3), training=True, momentum=None),
     lambda lib, F: F.instance_norm(x(lib, 3), lib.ones(3), lib.ones(3), use_input_stats=False),
     lambda lib, F: lib.alpha_dropout(x(lib, 2), 2.0, True), lambda lib, F: lib.feature_dropout(x(lib, 2), 0.5, True),
     lambda lib, F: F.alpha_dropout(x(lib, 2, dtype="int64"), 0.5, True),
