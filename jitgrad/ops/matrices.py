@@ -58,7 +58,7 @@ class Cross(Structured):
 
     linear = ("x", "y")
     batch = _cross_lot
-    name, grad_name, function, method = "cross_along", "LinalgCrossBackward0", False, False
+    name, grad_name, function, method = "linalg_cross", "LinalgCrossBackward0", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
 
     def forward(x, y, dim):

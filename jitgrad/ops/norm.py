@@ -139,7 +139,7 @@ def _layer_samples() -> Iterator[Any]:
 class NativeLayerNorm(Structured):
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last ``count`` dims."""
 
-    name, function, method, samples = "_layer_norm", False, False, staticmethod(_layer_samples)
+    name, function, method, samples = "native_layer_norm", False, False, staticmethod(_layer_samples)
 
     def forward(x, weight, bias, count, eps=1e-5, notes=None):
         return _forward(x, weight, bias, _last(x, count), eps, Notes() if notes is None else notes)
@@ -273,7 +273,7 @@ def _group_samples() -> Iterator[Any]:
 class NativeGroupNorm(Structured):
     """(x - mean) / sqrt(variance + eps) over each of ``groups`` groups of channels, * weight + bias of each channel."""
 
-    name, function, method, samples = "_group_norm", False, False, staticmethod(_group_samples)
+    name, function, method, samples = "native_group_norm", False, False, staticmethod(_group_samples)
 
     def forward(x, weight, bias, groups, eps=1e-5, notes=None):
         return _forward(x, weight, bias, _groups(x, groups), eps, Notes() if notes is None else notes)
