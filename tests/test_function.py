@@ -492,3 +492,32 @@ def test_so_they_do_where_the_function_wrote_to_a_part(place):
     whole.sum().backward()
     factor.grad.add_(1)
     assert kept.tolist() == [5.0, 5.0]
+
+
+# -- edges ------------------------------------------------------------------------------------------
+
+
+class ExpSin(Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = x.exp()
+        ctx.save_for_backward(out, x)
+        return out, x.sin()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        out, x = ctx.saved_tensors
+        return g * out + h * x.cos()
+
+
+@pytest.mark.parametrize("apply", [Exp.apply, lambda x: ExpSin.apply(x)[0]], ids=["one", "several"])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_first_output_that_a_function_saved_leads_back_to_its_call(apply, hooked):
+    x = torch.tensor([0.3, 0.7], requires_grad=True)
+    y = apply(x)
+    if hooked:
+        y.register_hook(lambda g: None)
+    found = y
+    for _ in range(3):
+        (found,) = grad(found.sum(), x, create_graph=True)
+        assert torch.allclose(found, x.exp())

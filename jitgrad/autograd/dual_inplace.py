@@ -11,7 +11,7 @@ import weakref
 from typing import Any
 
 from ..ops.arguments import check_result_cast
-from ..ops.lifted import Level, Lifted, make_part
+from ..ops.lifted import Level, Lifted, become, make_part
 from ..ops.registry import FUNCTIONS
 from ..tensor import Tensor
 from .batched import Batched, batched, batches_of, lies, over_batches, physical
@@ -196,17 +196,10 @@ def widen(x: Any, level: Any) -> None:
     views = [v for v in {id(v): v for v in (*_views_of(level, base), x)}.values() if v is not base]
     for view in views:
         if not lies(view, level):
-            _replace(view, _part(before, view, whole))
-    _replace(base, whole)
+            become(view, _part(before, view, whole))
+    become(base, whole)
     for view in views:
         make_part(base, view)
-
-
-def _replace(tensor: Any, other: Any) -> None:
-    """Make a tensor, the same object as before, what another is."""
-    tensor.__dict__.clear()
-    tensor.__class__ = type(other)
-    tensor.__dict__.update(other.__dict__)
 
 
 Dual.as_it_was, Dual.overwrite = staticmethod(as_it_was), staticmethod(overwrite)  # type: ignore[method-assign]

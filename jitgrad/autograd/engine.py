@@ -64,7 +64,7 @@ def run(
 
 
 def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
-    before, outer, packing = grad_state.enabled, _thread.task, [*saving.hooks]
+    before, outer, packing = grad_state.enabled, _thread.task, saving.hooks
     grad_state.enabled = task.create and not grad_state.inference
     _thread.task = task
     _thread.depth += 1
@@ -74,7 +74,7 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
             callback()
     finally:
         grad_state.enabled = before
-        if saving.hooks != packing:
+        if saving.hooks is not packing:
             set_hooks(packing)  # what a hook or a node has entered or left without need ends here
         _thread.task = outer
         _thread.depth -= 1
@@ -82,7 +82,7 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
 
 def _run_on_new_thread(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
     """Run with the modes of this thread on another, whose stack is empty, and wait for it."""
-    modes, packing, raised = dict(vars(grad_state)), [*saving.hooks], list[BaseException]()
+    modes, packing, raised = dict(vars(grad_state)), saving.hooks, list[BaseException]()
 
     def work() -> None:
         vars(grad_state).update(modes)
@@ -360,7 +360,7 @@ class Task:
             if not fresh:
                 self.lent.add(edge)
             self.waiting[edge] = grad
-        elif _fits(there, grad) and edge not in self.lent and not self.rules:
+        elif edge not in self.lent and not self.rules and _fits(there, grad):
             add_into(there, grad)
         else:
             self.waiting[edge] = self.sum(edge, there, grad, fresh)
@@ -371,7 +371,7 @@ class Task:
 
     def sum(self, edge: Edge, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
         self.lent.discard(edge)
-        if fresh and _fits(grad, there) and not self.rules:
+        if fresh and not self.rules and _fits(grad, there):
             add_into(grad, there)
             return grad
         return add_new(there, grad)

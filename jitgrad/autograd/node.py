@@ -11,7 +11,7 @@ import itertools
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..hooks import RemovableHandle, add_hook
@@ -201,15 +201,15 @@ class Node:
         return saved
 
 
-def reachable(roots: Iterable[Node]) -> Iterator[Node]:
-    """Every node that gradients from ``roots`` reach, those included, once."""
+def reachable(roots: Iterable[Node], closed: Container[Node] = ()) -> Iterator[Node]:
+    """Every node that gradients from ``roots`` reach, those included, once, but ``closed`` ones and what these hide."""
     stack = list(roots)
     seen = set(stack)
     while stack:
         node = stack.pop()
         yield node
         for edge in node.edges:
-            if edge is not None and (target := node_of(edge)) not in seen:
+            if edge is not None and (target := node_of(edge)) not in seen and target not in closed:
                 seen.add(target)
                 stack.append(target)
 

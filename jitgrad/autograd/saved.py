@@ -67,7 +67,7 @@ def pop_hooks() -> None:
 
 
 def set_hooks(hooks: list[Hooks]) -> None:
-    """Have these hooks in force in this thread, the last one inside of the others."""
+    """Have these hooks in force in this thread, the last one inside of the others; the list itself never changes."""
     global _users
     with _lock:
         before, _users = _users, _users + len(hooks) - len(thread.hooks)

@@ -19,7 +19,7 @@ from ..autograd.forward_ad import NESTED, check_float, check_tangent
 from ..autograd.grad_mode import state
 from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
 from ..autograd.inference import differentiable
-from ..autograd.node import AccumulateGrad, edge_of
+from ..autograd.node import AccumulateGrad, edge_of, reachable
 from ..autograd.scope import Scope
 from ..ops.lifted import Level, Lifted, carrier
 from ..ops.registry import FUNCTIONS
@@ -75,19 +75,13 @@ class Variables:
         ``closed`` holds nodes that are known not to, and takes up those that are found.
         """
         closed = set() if closed is None else closed
-        stack = [node_of(e) for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None]
-        seen = set(stack)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, AccumulateGrad):
-                if not self.ends(node.variable):
-                    return True
-                continue
-            for edge in node.edges:
-                if edge is not None and (target := node_of(edge)) not in seen and target not in closed:
-                    seen.add(target)
-                    stack.append(target)
-        closed |= seen
+        starts = {node_of(e) for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None}
+        found = []
+        for node in reachable(starts - closed, closed):
+            if isinstance(node, AccumulateGrad) and not self.ends(node.variable):
+                return True
+            found.append(node)
+        closed.update(found)
         return False
 
     def ends(self, leaf: Tensor | None) -> bool:

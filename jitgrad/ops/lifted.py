@@ -140,7 +140,7 @@ def carrier(x: Any) -> Any:
 
 
 def become(x: Any, other: Any) -> Any:
-    """Make a lifted tensor, the same object as before, what another tensor is."""
+    """Make a tensor, the same object as before, what another is."""
     x.__dict__.clear()
     x.__class__ = type(other)
     x.__dict__.update(other.__dict__)
