@@ -5,25 +5,27 @@
 
 from math import e, inf, nan, pi
 
-from . import autograd, cuda, debug, dtypes, func, nn, ops, optim, profiler, random, testing, utils
-from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .autograd.inference import inference_mode, is_inference_mode_enabled
-from .dtypes import (
-    bool_, complex64, complex128, dtype, float32, float64, get_default_dtype, int8, int16, int32, int64,
-    promote_types, uint8,
+from jitgrad import autograd, cuda, func, nn, ops, optim, profiler, random, testing, utils
+from jitgrad.core import dtypes
+from jitgrad import debug
+from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
+from jitgrad.core.dtypes import (
+    bool_, complex128, complex64, dtype, float32, float64, get_default_dtype, int16, int32, int64, int8, promote_types,
+    uint8,
 )  # fmt: skip
-from .func import vmap
-from .formatting import get_printoptions, printoptions, set_printoptions
-from .kernels.declaration import Elementwise
-from .kernels.threads import get_num_threads
-from .layout import Size
-from .ops.kernel_pair import kernel_pair
-from .ops.registry import FUNCTIONS
-from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .serialization import load, save
-from .settings import finfo, iinfo, set_default_dtype, set_num_threads
-from .tensor import Tensor
+from jitgrad.func import vmap
+from jitgrad.core.formatting import get_printoptions, printoptions, set_printoptions
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.threads import get_num_threads
+from jitgrad.core.layout import Size
+from jitgrad.extend.kernel_pair import kernel_pair
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from jitgrad.serialization import load, save
+from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
+from jitgrad.core.tensor import Tensor
 
 __version__ = "0.1.0"
 

@@ -12,19 +12,19 @@ from . import optim as optim
 from . import profiler as profiler
 from . import testing as testing
 from . import utils as utils
-from .autograd.grad_mode import enable_grad as enable_grad
-from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
-from .autograd.grad_mode import no_grad as no_grad
-from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
-from .autograd.inference import inference_mode as inference_mode
-from .autograd.inference import is_inference_mode_enabled as is_inference_mode_enabled
-from .dtypes import dtype as dtype
+from .core.dtypes import dtype as dtype
+from .core.grad_mode import enable_grad as enable_grad
+from .core.grad_mode import is_grad_enabled as is_grad_enabled
+from .core.grad_mode import no_grad as no_grad
+from .core.grad_mode import set_grad_enabled as set_grad_enabled
+from .core.inference import inference_mode as inference_mode
+from .core.inference import is_inference_mode_enabled as is_inference_mode_enabled
+from .core.layout import Size as Size
+from .core.tensor import Tensor as Tensor
+from .extend.kernel_pair import kernel_pair as kernel_pair
 from .func import vmap as vmap
-from .kernels.declaration import Elementwise as Elementwise
-from .layout import Size as Size
-from .ops.kernel_pair import kernel_pair as kernel_pair
+from .kernels.elementwise.declaration import Elementwise as Elementwise
 from .random import Generator as Generator
-from .tensor import Tensor as Tensor
 
 __version__: str
 

@@ -7,14 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from .kernels import compiler
+from jitgrad.kernels import compiler
 
 __all__ = ["main"]
 
 
 def demo(args: argparse.Namespace) -> int:
     """Train a classifier of handwritten digits."""
-    from .demo import run
+    from jitgrad.commands.demo import run
 
     run(args.epochs, args.seed)
     return 0
@@ -22,7 +22,7 @@ def demo(args: argparse.Namespace) -> int:
 
 def info(args: argparse.Namespace) -> int:
     """Print versions, processor, threads, BLAS, kernel cache, CUDA."""
-    from .info import report
+    from jitgrad.commands.info import report
 
     lines = report()
     width = max(map(len, lines))
@@ -33,7 +33,7 @@ def info(args: argparse.Namespace) -> int:
 
 def cache(args: argparse.Namespace) -> int:
     """Show the kernel cache, or clear it."""
-    from .info import cache_size
+    from jitgrad.commands.info import cache_size
 
     folder = Path(args.path) if args.path else compiler.cache_directory().parent
     kernels, size = cache_size(folder)
@@ -58,8 +58,7 @@ def _clear(folder: Path, kernels: int, size: int) -> int:
 def warmup(args: argparse.Namespace) -> int:
     """Compile the common kernels into the cache."""
     import jitgrad
-
-    from .warmup import warmup as compile_all
+    from jitgrad.commands.warmup import warmup as compile_all
 
     count = compile_all([getattr(jitgrad, name) for name in args.dtype or ["float32"]])
     print(f"{count} kernels compiled; {compiler.cache_directory()} has them for every process from now on.")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import device as devices
-from .kernels import cuda as kernels
-from .kernels.device_array import DeviceArray
-from .layout import Layout
-from .ops.transfer import ToDevice, Transfer
-from .storage import register_allocator, register_arrays
+from jitgrad.core import device as devices
+from jitgrad.core.layout import Layout
+from jitgrad.core.storage import register_allocator, register_arrays
+from jitgrad.kernels.cuda import provider as kernels
+from jitgrad.kernels.device_array import DeviceArray
+from jitgrad.ops.creation.device_copy import ToDevice, Transfer
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
@@ -41,8 +41,8 @@ def init() -> None:
     """Make CUDA ready; AssertionError where there is none. Nobody needs to call it."""
     if not kernels.is_available():
         raise AssertionError(_NO_CUDA)
-    for loops in ("cuda_loops", "cuda_matmul", "cuda_steps"):  # not before they are needed
-        importlib.import_module(f"jitgrad.kernels.{loops}")
+    for loops in ("loops", "matmul", "optimizer"):  # not before they are needed
+        importlib.import_module(f"jitgrad.kernels.cuda.{loops}")
 
 
 def is_initialized() -> bool:

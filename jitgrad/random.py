@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .device import device as device_type
-from .device import resolve
-from .kernels import random as kernels
-from .kernels.launch import launch
-from .layout import layout_of
-from .tensor import Tensor, wrap
+from jitgrad.core.device import device as device_type
+from jitgrad.core.device import resolve
+from jitgrad.core.layout import layout_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import random as kernels
 
 __all__ = [
     "Generator",

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 import jitgrad
-
-from . import dtypes
-from .device import device
-from .layout import Size
-from .tensor import Tensor
+from jitgrad.core import dtypes
+from jitgrad.core.device import device
+from jitgrad.core.layout import Size
+from jitgrad.core.tensor import Tensor
 
 __all__ = ["load", "save"]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from . import threads
-from .compiler import CONTRACT, REASSOCIATE, cache_directory, compile_text
-from .device_array import DeviceArray, check_one_device, run_on_device
-from .emit import words_text
-from .source import LoopSource
+from jitgrad.kernels import threads
+from jitgrad.kernels.codegen.emit_cpu import words_text
+from jitgrad.kernels.codegen.source import LoopSource
+from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compile_text
+from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 
 __all__ = ["Kernel", "launch", "library", "loop", "observers"]
 

@@ -1,8 +1,8 @@
 """Every elementwise op of the table, from its declaration: a new op appears here by itself."""
 
 import jitgrad
-from jitgrad.kernels.declaration import TABLE
-from jitgrad.ops.registry import OPS
+from jitgrad.dispatch.registry import OPS
+from jitgrad.kernels.elementwise.declaration import TABLE
 from jitgrad.testing import elementwise_sample
 
 from .rounds import AgainstTorch, optional, take_turns

@@ -1,17 +1,19 @@
 """The recorder: nodes, the engine, grad modes, functions."""
 
-from . import forward_ad, tensor_hooks, views  # the last two give Tensor hooks and in-place history
-from . import function, functional, graph
-from .anomaly import detect_anomaly, set_detect_anomaly
-from .backward import backward, grad
-from .gradcheck import gradcheck, gradgradcheck
-from .function import Function
-from .grad_mode import (
+from jitgrad.autograd import forward_ad
+from jitgrad.engine import hooks, view_history  # they give Tensor hooks and the history of writes in place
+from jitgrad.transforms import printing  # gives Tensor its text
+from jitgrad.autograd import function, functional, graph
+from jitgrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from jitgrad.autograd.backward import backward, grad
+from jitgrad.autograd.gradcheck import gradcheck, gradgradcheck
+from jitgrad.autograd.function import Function
+from jitgrad.core.grad_mode import (
     enable_grad, is_multithreading_enabled, no_grad, set_grad_enabled, set_multithreading_enabled,
 )  # fmt: skip
-from .saved import SavedTensor
-from .variable import Variable
-from .inference import inference_mode
+from jitgrad.core.saved_tensors import SavedTensor
+from jitgrad.autograd.variable import Variable
+from jitgrad.core.inference import inference_mode
 
 __all__ = [
     "Function", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
@@ -23,6 +25,6 @@ __all__ = [
 
 def _profiler_enabled() -> bool:
     """Return True while a profiler takes notes."""
-    from ..profiler.recording import is_on
+    from jitgrad.profiler.recording import is_on
 
     return is_on()

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from . import engine, node
-from .grad_mode import no_grad
-from .node import Node
+from jitgrad.core import node
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.node import Node
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.engine import engine
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 

@@ -6,17 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ops.lifted import outermost
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor, method
-from . import engine
-from .batched import Batch, batched, physical
-from .edge import Edge, edge_to
-from .grad_mode import state
-from .gradients import gradients as gradients_of
-from .graph import GradientEdge
-from .node import Node, edge_of
-from .transforming import transforming
+from jitgrad.autograd.graph import GradientEdge
+from jitgrad.core.grad_mode import state
+from jitgrad.core.node import Edge, Node, edge_of, edge_to
+from jitgrad.core.tensor import Tensor, method
+from jitgrad.core.transform_guards import transforming
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.engine import engine
+from jitgrad.transforms.batched import Batch, batched, physical
+from jitgrad.transforms.gradients import gradients as gradients_of
 
 __all__ = ["backward", "first_gradient", "grad"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..ops.lifted import Level
-from ..ops.view import Alias
-from ..tensor import Tensor
-from . import dual_inplace  # noqa: F401  (gives Dual its writes)
-from .batched import batches_of
-from .dual import dual, split
-from .grad_mode import Mode, state
+from jitgrad.core.grad_mode import Mode, state
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import Level
+from jitgrad.ops.shape.view import Alias
+from jitgrad.transforms import dual_inplace  # noqa: F401  (gives Dual its writes)
+from jitgrad.transforms.batched import batches_of
+from jitgrad.transforms.dual import dual, split
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

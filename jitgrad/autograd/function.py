@@ -14,15 +14,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from .edge import edge_to
-from .function_lifted import inner_class, transformed
-from .grad_mode import no_grad
-from .grad_mode import state as grad_state
-from .node import FREED, AccumulateGrad, Node, next_sequence_number
-from .outputs import alone, connect, shaped
-from .saved import SavedTensor
+from jitgrad.autograd.function_outputs import alone, connect, shaped
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.node import FREED, AccumulateGrad, Node, edge_to, next_sequence_number
+from jitgrad.core.saved_tensors import SavedTensor
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.transforms.function_transforms import inner_class, transformed
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from . import forward_ad
-from .backward import grad
-from .batched import Batch, batched, physical, vectorized
-from .dual import dual
-from .grad_mode import enable_grad, state
-from .transforming import API, refuse_inside
+from jitgrad.autograd import forward_ad
+from jitgrad.autograd.backward import grad
+from jitgrad.core.grad_mode import enable_grad, state
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.transform_guards import API, refuse_inside
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.transforms.batched import Batch, batched, physical, vectorized
+from jitgrad.transforms.dual import dual
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..dtypes import promote_types
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from . import jacobians, promises
-from .backward import grad
-from .jacobians import Function, GradcheckError, as_tuple, differentiable
+from jitgrad.autograd import gradcheck_jacobians as jacobians
+from jitgrad.autograd import gradcheck_properties as promises
+from jitgrad.autograd.backward import grad
+from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, differentiable
+from jitgrad.core.dtypes import promote_types
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from ..layout import Layout
-from ..storage import count_write
-from ..tensor import Tensor
-from . import engine
-from .edge import node_of, number_of
-from .inference import is_inference
-from .mutation import allow_mutation_on_saved_tensors
-from .node import Node, edge_of
-from .saved import pop_hooks, push_hooks, thread
+from jitgrad.autograd.saved_mutation import allow_mutation_on_saved_tensors
+from jitgrad.core.inference import is_inference
+from jitgrad.core.layout import Layout
+from jitgrad.core.node import Node, edge_of, node_of, number_of
+from jitgrad.core.saved_tensors import pop_hooks, push_hooks, thread
+from jitgrad.core.storage import count_write
+from jitgrad.core.tensor import Tensor
+from jitgrad.engine import engine
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..profiler.events import EventList, FunctionEventAvg
-from ..profiler.recording import Options, Window
-from ..profiler.session import record_function
-from ..profiler.trace import write_trace
+from jitgrad.profiler.events import EventList, FunctionEventAvg
+from jitgrad.profiler.recording import Options, Window
+from jitgrad.profiler.session import record_function
+from jitgrad.profiler.trace import write_trace
 
 __all__ = ["emit_itt", "emit_nvtx", "profile", "record_function"]
 

@@ -1,5 +1,5 @@
 """What profilers found, under the older name of the module: ``jitgrad.autograd.profiler_util.EventList``."""
 
-from ..profiler.events import DeviceType, EventList, FunctionEvent, FunctionEventAvg, Interval
+from jitgrad.profiler.events import DeviceType, EventList, FunctionEvent, FunctionEventAvg, Interval
 
 __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]

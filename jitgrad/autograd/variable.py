@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from . import engine
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.engine import engine
 
 __all__ = ["Variable"]
 

@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.batched import lies, physical
-from ..autograd.dual_inplace import widen
-from ..autograd.grad_mode import state
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from .transforms import jvp, picked, vjp, with_arguments
-from .tree import flatten, map_leaves, unflatten
-from .vmap import vmap
+from jitgrad.core.grad_mode import state
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.func.transforms import jvp, picked, vjp, with_arguments
+from jitgrad.func.tree import flatten, map_leaves, unflatten
+from jitgrad.func.vmap import vmap
+from jitgrad.transforms.batched import lies, physical
+from jitgrad.transforms.dual_inplace import widen
 
 __all__ = ["hessian", "jacfwd", "jacrev", "unit_vectors"]
 

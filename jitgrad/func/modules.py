@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["functional_call", "stack_module_state"]
 

@@ -11,20 +11,19 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.backward import first_gradient
-from ..autograd.batched import Batch, over_batches
-from ..autograd.dual import dual, split
-from ..autograd.edge import node_of
-from ..autograd.forward_ad import NESTED, check_float, check_tangent
-from ..autograd.grad_mode import state
-from ..autograd.gradients import bottoms, fresh, gradients, requires_grad
-from ..autograd.inference import differentiable
-from ..autograd.node import AccumulateGrad, edge_of, reachable
-from ..autograd.scope import Scope
-from ..ops.lifted import Level, Lifted, carrier
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
-from .tree import Structure, flatten, map_leaves, unflatten
+from jitgrad.autograd.backward import first_gradient
+from jitgrad.autograd.forward_ad import NESTED, check_float, check_tangent
+from jitgrad.core.grad_mode import state
+from jitgrad.core.inference import differentiable
+from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import Level, Lifted, carrier
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.func.tree import Structure, flatten, map_leaves, unflatten
+from jitgrad.transforms.batched import Batch, over_batches
+from jitgrad.transforms.dual import dual, split
+from jitgrad.transforms.gradients import bottoms, fresh, gradients, requires_grad
+from jitgrad.transforms.scope import Scope
 
 __all__ = ["Variables", "grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
 

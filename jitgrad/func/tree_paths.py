@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .tree import KINDS, IsLeaf, flatten, kind_of
+from jitgrad.func.tree import KINDS, IsLeaf, flatten, kind_of
 
 __all__ = [
     "GetAttrKey", "MappingKey", "SequenceKey", "key_get", "keystr", "tree_flatten_with_path", "tree_leaves_with_path",

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.batched import Batch, batched, lies, physical
-from ..layout import normalize_dim
-from ..ops.registry import FUNCTIONS
-from ..random import default_generator
-from ..tensor import Tensor
-from .tree import LEAF, Structure, flatten, spread, unflatten
+from jitgrad.core.layout import normalize_dim
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.func.tree import LEAF, Structure, flatten, spread, unflatten
+from jitgrad.random import default_generator
+from jitgrad.transforms.batched import Batch, batched, lies, physical
 
 __all__ = ["vmap"]
 

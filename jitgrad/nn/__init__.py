@@ -1,25 +1,25 @@
 """Layers, losses and what they are made of, under PyTorch's names."""
 
-from . import functional, init, utils
-from .activation import (
-    CELU, ELU, GELU, SELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish,
-    ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+from jitgrad.nn import functional, init, utils
+from jitgrad.nn.activation import (
+    CELU, ELU, GELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
+    ReLU6, SELU, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 )  # fmt: skip
-from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-from .flatten import Flatten, Unflatten
-from .linear import Identity, Linear
-from .loss import (
+from jitgrad.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from jitgrad.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from jitgrad.nn.flatten import Flatten, Unflatten
+from jitgrad.nn.linear import Identity, Linear
+from jitgrad.nn.loss import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
 )  # fmt: skip
-from .module import Module
-from .norm import (
+from jitgrad.nn.module import Module
+from jitgrad.nn.norm import (
     BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm,
     RMSNorm,
 )  # fmt: skip
-from .parameter import Buffer, Parameter
-from .sparse import Embedding
-from . import modules  # the longer names
+from jitgrad.nn.parameter import Buffer, Parameter
+from jitgrad.nn.sparse import Embedding
+from jitgrad.nn import modules  # the longer names
 
 __all__ = [
     "AlphaDropout", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Buffer", "CELU",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tensor import Tensor
-from . import functional as F
-from .module import Module
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn.module import Module
 
 __all__ = [
     "CELU",

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.function import Function
-from ..autograd.grad_mode import is_grad_enabled
-from ..tensor import Tensor
+from jitgrad.autograd.function import Function
+from jitgrad.core.grad_mode import is_grad_enabled
+from jitgrad.core.tensor import Tensor
 
 __all__ = ["BackwardWatch", "watch_one_node"]
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
-from ..hooks import typename
-from ..tensor import Tensor
-from .module import Module
-from .parameter import Parameter
+from jitgrad.core.tensor import Tensor, typename
+from jitgrad.nn.module import Module
+from jitgrad.nn.parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..tensor import Tensor
-from . import functional as F
-from .module import Module
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn.module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 

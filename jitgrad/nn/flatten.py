@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..tensor import Tensor
-from .module import Module
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 

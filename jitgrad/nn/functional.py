@@ -6,7 +6,20 @@ import math
 import warnings
 from typing import Any
 
-from ..ops.activation import (
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.linalg.products import linear
+from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
+from jitgrad.ops.nn.batch_norm import instance_norm as _instance_norm
+from jitgrad.ops.nn.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
+from jitgrad.ops.nn.dropout import dropout as _drop
+from jitgrad.ops.nn.dropout import dropout_ as _drop_in_place
+from jitgrad.ops.nn.embedding import Embedding, one_hot
+from jitgrad.ops.nn.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
+from jitgrad.ops.nn.nll_loss import cross_entropy, nll_loss
+from jitgrad.ops.nn.norm import group_norm as _group_norm
+from jitgrad.ops.nn.norm import layer_norm, rms_norm
+from jitgrad.ops.pointwise.activation import (
     celu,
     elu,
     gelu,
@@ -27,19 +40,6 @@ from ..ops.activation import (
     tanhshrink,
     threshold,
 )  # fmt: skip
-from ..ops.batch_norm import batch_norm as _batch_norm
-from ..ops.batch_norm import instance_norm as _instance_norm
-from ..ops.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
-from ..ops.dropout import dropout as _drop
-from ..ops.dropout import dropout_ as _drop_in_place
-from ..ops.embedding import Embedding, one_hot
-from ..ops.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
-from ..ops.nll import cross_entropy, nll_loss
-from ..ops.norm import group_norm as _group_norm
-from ..ops.norm import layer_norm, rms_norm
-from ..ops.products import linear
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
 
 __all__ = [
     "alpha_dropout", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cross_entropy",

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..hooks import RemovableHandle, add_hook
+from jitgrad.core.handles import RemovableHandle, add_hook
 
 __all__ = [
     "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",

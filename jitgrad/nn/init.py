@@ -7,9 +7,8 @@ import warnings
 from typing import Any
 
 import jitgrad
-
-from ..autograd.grad_mode import no_grad
-from ..tensor import Tensor
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.tensor import Tensor
 
 __all__ = [
     "calculate_gain",

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import jitgrad
-
-from ..tensor import Tensor
-from . import functional as F
-from . import init
-from .module import Module
-from .parameter import Parameter
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn import init
+from jitgrad.nn.module import Module
+from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Identity", "Linear"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.loss import reduction_name
-from ..tensor import Tensor
-from . import functional as F
-from .module import Module
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn.module import Module
+from jitgrad.ops.nn.loss import reduction_name
 
 __all__ = [
     "BCELoss",

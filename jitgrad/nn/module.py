@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from .calling import Caller
-from .registration import HOOKS
-from .saving import Saver
+from jitgrad.nn.module_attributes import HOOKS
+from jitgrad.nn.module_call import Caller
+from jitgrad.nn.state_dict import Saver
 
 __all__ = ["Module"]
 

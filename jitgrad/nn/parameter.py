@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
-
-from ..tensor import Tensor
+from jitgrad.core.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
-
-from ..autograd.grad_mode import no_grad
-from ..tensor import Tensor
-from . import functional as F
-from . import init
-from .module import Module
-from .parameter import Parameter
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn import init
+from jitgrad.nn.module import Module
+from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Embedding"]
 

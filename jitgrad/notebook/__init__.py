@@ -1,7 +1,7 @@
 """Pictures of recorded graphs, and tables of modules, for notebooks and files."""
 
-from ..drawing import Picture
-from .graph import draw
-from .table import Summary, summary
+from jitgrad.debug.picture import Picture
+from jitgrad.notebook.graph import draw
+from jitgrad.notebook.table import Summary, summary
 
 __all__ = ["Picture", "Summary", "draw", "summary"]

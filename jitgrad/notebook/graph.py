@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..autograd.edge import node_of, number_of
-from ..autograd.node import AccumulateGrad, Node, edge_of
-from ..drawing import Arrow, Box, Picture
-from ..formatting import PrintOptions, format_array
-from ..layout import Layout
-from ..tensor import Tensor
+from jitgrad.core.formatting import PrintOptions, format_array
+from jitgrad.core.layout import Layout
+from jitgrad.core.node import AccumulateGrad, Node, edge_of, node_of, number_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.debug.picture import Arrow, Box, Picture
 
 __all__ = ["draw"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from typing import Any, NamedTuple
 
-from ..autograd.grad_mode import no_grad
-from ..tensor import Tensor
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.tensor import Tensor
 
 __all__ = ["Row", "Summary", "summary"]
 

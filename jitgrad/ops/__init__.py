@@ -1,7 +1,18 @@
 """Differentiable ops, one family a file."""
-from . import (
-    publish, arithmetic, choice, complex, activation, create, from_data, convert, exchange, view, expand,
-    part, split, fill, join, rearrange, gather, take, mask, indexing, view_inplace, part_scatter, kinds,
-    random_fill, random, reduction, extrema, moments, truth, softmax, matmul, products, matrices, einsum, loss,
-    binary_loss, nll, embedding, dropout, norm, batch_norm, scan, sort, in_place, aten,
-)  # fmt: skip
+from jitgrad.dispatch import elementwise_publish
+from jitgrad.ops.pointwise import arithmetic, where_clamp, complex, activation
+from jitgrad.ops.creation import constants, from_data, conversion, pickle_dlpack
+from jitgrad.ops.shape import copy, view, expand, slicing, split
+from jitgrad.ops.creation import fill
+from jitgrad.ops.shape import join, rearrange
+from jitgrad.ops.indexing import gather, take, mask, getitem
+from jitgrad.ops.shape import inplace_views
+from jitgrad.ops.indexing import slice_scatter
+from jitgrad.ops.creation import type_info
+from jitgrad.ops.random import fill as random_fill, sampling
+from jitgrad.ops.reduction import sums, extrema, variance_norm, any_all, softmax
+from jitgrad.ops.linalg import matmul, products, trace_cross, einsum
+from jitgrad.ops.nn import loss, binary_loss, nll_loss, embedding, dropout, norm, batch_norm
+from jitgrad.ops.reduction import scan, sort
+from jitgrad.ops.pointwise import inplace_forms
+from jitgrad.ops import aten

@@ -10,8 +10,8 @@ import functools
 import re
 from typing import Any
 
-from ..tensor import Tensor
-from .registry import FUNCTIONS, OPS
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS, OPS
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
 

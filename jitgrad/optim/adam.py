@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
-
-from ..ops.optimizer import update
-from ..tensor import Tensor
-from .optimizer import Optimizer, as_number, check_at_least_zero, new_counter
+from jitgrad.core.tensor import Tensor
+from jitgrad.optim.fused_step import update
+from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, new_counter
 
 __all__ = ["Adam", "AdamW"]
 

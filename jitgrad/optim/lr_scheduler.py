@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .optimizer import Optimizer
+from jitgrad.optim.optimizer import Optimizer
 
 __all__ = [
     "ConstantLR",

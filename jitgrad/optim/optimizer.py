@@ -10,11 +10,10 @@ from copy import deepcopy
 from typing import Any
 
 import jitgrad
-
-from ..autograd.grad_mode import enable_grad
-from ..dtypes import float32, float64, get_default_dtype
-from ..hooks import RemovableHandle, add_hook, typename
-from ..tensor import Tensor
+from jitgrad.core.dtypes import float32, float64, get_default_dtype
+from jitgrad.core.grad_mode import enable_grad
+from jitgrad.core.handles import RemovableHandle, add_hook
+from jitgrad.core.tensor import Tensor, typename
 
 __all__ = ["Optimizer", "required"]
 

@@ -6,8 +6,8 @@ import enum
 import math
 from typing import Any
 
-from .recording import BACKWARD, FUNCTION, USER, Record
-from .table import build_table, time_text
+from jitgrad.profiler.recording import BACKWARD, FUNCTION, USER, Record
+from jitgrad.profiler.table import build_table, time_text
 
 __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
@@ -288,6 +288,6 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events as JSON that chrome://tracing and Perfetto show."""
-        from .trace import write_trace
+        from jitgrad.profiler.trace import write_trace
 
         write_trace(path, self, {})

@@ -1,7 +1,7 @@
 """Who takes the notes: while a profiler is on, ops are swapped for wrappers that time them.
 
 Nothing of this is there while no profiler is on, so ops cost what they always cost. Wrapped are ops, wherever
-they are called from (``ops/wrapping.py``), and the steps of optimisers; kernels and nodes are watched through
+they are called from (``dispatch/op_wrappers.py``), and the steps of optimisers; kernels and nodes are watched through
 the observers that ``launch`` and the engine have.
 """
 
@@ -11,14 +11,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd import engine
-from ..autograd.edge import node_of
-from ..kernels.launch import observers as kernel_observers
-from ..ops.wrapping import OpFunction, add_wrapper, remove_wrapper, subclasses
-from ..optim import Optimizer
-from ..tensor import Tensor
-from . import recording
-from .recording import BACKWARD, FUNCTION, KERNEL, USER, begin, end
+from jitgrad.core.node import node_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper, subclasses
+from jitgrad.engine import engine
+from jitgrad.kernels.launch import observers as kernel_observers
+from jitgrad.optim import Optimizer
+from jitgrad.profiler import recording
+from jitgrad.profiler.recording import BACKWARD, FUNCTION, KERNEL, USER, begin, end
 
 __all__: list[str] = []
 
@@ -32,7 +32,7 @@ _OPERATORS = {"__getitem__": "index", "__setitem__": "index_put_", "__matmul__":
 def _name(function: Any) -> str:
     """The name of an op's function in traces, empty for what is no op."""
     name = _OPERATORS.get(function.__name__, function.__name__)
-    if not function.__module__.startswith("jitgrad.ops.") or name in _QUESTIONS:
+    if not function.__module__.startswith(("jitgrad.ops.", "jitgrad.dispatch.")) or name in _QUESTIONS:
         return ""
     return "" if name.startswith(("_", "<", "is_")) else name
 

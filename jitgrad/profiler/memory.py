@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import creation
-from ..tensor import Tensor
-from . import recording
+from jitgrad.core import tensor_observers as creation
+from jitgrad.core.tensor import Tensor
+from jitgrad.profiler import recording
 
 __all__: list[str] = []
 

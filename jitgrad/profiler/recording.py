@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.device_array import DeviceArray
-from ..tensor import Tensor
+from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.device_array import DeviceArray
 
 __all__ = ["BACKWARD", "FUNCTION", "KERNEL", "USER", "Options", "Record", "Window", "begin", "charge", "end", "is_on"]
 

@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import recording
-from .events import EventList
-from .recording import USER, Options, Window
-from .trace import write_trace
+from jitgrad.profiler import recording
+from jitgrad.profiler.events import EventList
+from jitgrad.profiler.recording import USER, Options, Window
+from jitgrad.profiler.trace import write_trace
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities"]
 

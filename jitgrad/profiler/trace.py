@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .recording import KERNEL, USER
+from jitgrad.profiler.recording import KERNEL, USER
 
 __all__ = ["tensorboard_trace_handler", "write_trace"]
 

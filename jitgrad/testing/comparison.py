@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import promote_types
-from ..ops.registry import FUNCTIONS
-from ..tensor import Tensor
+from jitgrad.core.dtypes import promote_types
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["assert_allclose", "assert_close"]
 

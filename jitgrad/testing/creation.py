@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .. import dtypes
-from ..ops.registry import FUNCTIONS
-from ..settings import finfo, iinfo
-from ..tensor import Tensor
+from jitgrad.core import dtypes
+from jitgrad.core.settings import finfo, iinfo
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["make_tensor"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..ops.elementwise import ElementwiseOp
-from ..ops.registry import FUNCTIONS, OPS
-from ..tensor import Tensor
+from jitgrad.core import dtypes
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.elementwise import ElementwiseOp
+from jitgrad.dispatch.registry import FUNCTIONS, OPS
 
 __all__ = ["elementwise_sample", "op_samples"]
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from ..func.tree import KINDS as SUPPORTED_NODES
-from ..func.tree import LEAF, IsLeaf, Kind, Structure, flatten, kind_of, leaves_of, map_leaves, register, spread
-from ..func.tree_paths import (
+from jitgrad.func.tree import KINDS as SUPPORTED_NODES
+from jitgrad.func.tree import LEAF, IsLeaf, Kind, Structure, flatten, kind_of, leaves_of, map_leaves, register, spread
+from jitgrad.func.tree_paths import (
     GetAttrKey,
     MappingKey,
     SequenceKey,
@@ -18,7 +18,7 @@ from ..func.tree_paths import (
     tree_flatten_with_path,
     tree_leaves_with_path,
     tree_map_with_path,
-)
+)  # fmt: skip
 
 __all__ = [
     "SUPPORTED_NODES", "GetAttrKey", "MappingKey", "PyTreeSpec", "SequenceKey", "TreeSpec", "arg_tree_leaves",

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..autograd import Function, backward
-from ..autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
-from ..autograd.recompute import CheckpointError, GraphExecGroup, Region, within_full_backward
-from ..profiler.session import profile
-from ..random import fork_rng, get_rng_state, set_rng_state
-from ..tensor import Tensor
-from .selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+from jitgrad.autograd import Function, backward
+from jitgrad.autograd.checkpoint_regions import CheckpointError, GraphExecGroup, Region, within_full_backward
+from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad
+from jitgrad.core.tensor import Tensor
+from jitgrad.profiler.session import profile
+from jitgrad.random import fork_rng, get_rng_state, set_rng_state
+from jitgrad.utils.selective import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
 __all__ = [
     "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "GraphExecGroup", "SelectiveCheckpointContext",

@@ -1,5 +1,5 @@
 """PyTorch's place for the handles that registering a hook returns."""
 
-from ..hooks import RemovableHandle
+from jitgrad.core.handles import RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -14,13 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.grad_mode import is_grad_enabled
-from ..autograd.grad_mode import state as grad_state
-from ..func.tree import leaves_of, map_leaves
-from ..ops.aten import OpOverload, OpOverloadPacket, overload
-from ..ops.structured import View, bind_arguments, record
-from ..ops.wrapping import OpFunction, add_wrapper, remove_wrapper
-from ..tensor import Tensor
+from jitgrad.core.grad_mode import is_grad_enabled
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper
+from jitgrad.dispatch.structured import View, bind_arguments, record
+from jitgrad.func.tree import leaves_of, map_leaves
+from jitgrad.ops.aten import OpOverload, OpOverloadPacket, overload
 
 __all__ = ["CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
 
@@ -65,7 +65,8 @@ class _Op:
         self.function, self.shown = function, overload(op.operation, op.in_place)
         # What ``record`` needs to make a node round a kept result; None for ops that are computed anew in any case.
         whole = not op.in_place and isinstance(op.operation, type) and not issubclass(op.operation, View)
-        self.declared = op.operation if whole and not op.operation.__module__.endswith(".random") else None
+        drawn = whole and op.operation.__module__.startswith("jitgrad.ops.random.")
+        self.declared = op.operation if whole and not drawn else None
 
 
 def _showing(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] | None:

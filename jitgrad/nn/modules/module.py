@@ -1,7 +1,7 @@
 """Module, and the hooks of all modules."""
 
-from .. import global_hooks
-from ..global_hooks import (
+from jitgrad.nn import global_hooks
+from jitgrad.nn.global_hooks import (
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -11,7 +11,7 @@ from ..global_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )  # fmt: skip
-from ..module import Module
+from jitgrad.nn.module import Module
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",

@@ -7,8 +7,8 @@ from typing import Any
 
 import jitgrad
 
-from ...autograd.grad_mode import no_grad
-from ...tensor import Tensor
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm_",

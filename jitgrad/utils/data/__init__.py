@@ -1,8 +1,8 @@
 """Data sets, and loaders that give them out in batches."""
 
-from .dataloader import DataLoader, default_collate
-from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
-from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from jitgrad.utils.data.dataloader import DataLoader, default_collate
+from jitgrad.utils.data.dataset import ConcatDataset, Dataset, IterableDataset, random_split, Subset, TensorDataset
+from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = [
     "BatchSampler",

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 import jitgrad
-
-from ...tensor import Tensor
-from .dataset import IterableDataset, Subset, TensorDataset
-from .sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
+from jitgrad.core.tensor import Tensor
+from jitgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset
+from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
 
 __all__ = ["DataLoader", "default_collate"]
 

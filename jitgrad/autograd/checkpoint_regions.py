@@ -1,0 +1,203 @@
+"""Regions whose saved tensors are not kept but computed anew in backward: what checkpointing is made of.
+
+While a region runs, each tensor that a node saves is dropped, and the node keeps a numbered ``_Slot``
+in its place. The first slot that backward opens runs the region again, up to the last tensor that is
+missed, and catches what its nodes save, in the same order. Each tensor goes out once, to the node that
+asks, so that backward holds no more than one region's tensors at a time, and these ever fewer.
+
+What was caught belongs to one run of the engine: another one (``retain_graph=True``) computes anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.autograd.graph import saved_tensors_hooks
+from jitgrad.core.grad_mode import enable_grad
+from jitgrad.core.node import Node, next_sequence_number, witness, witnesses
+from jitgrad.core.tensor import Tensor
+from jitgrad.engine import engine
+
+__all__ = ["CheckpointError", "GraphExecGroup", "Region", "within_full_backward"]
+
+_TIP = (
+    "\n\nTip: To see a more detailed error message, either pass `debug=True` to\n"
+    "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
+    "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
+    "enable checkpoint‑debug mode globally.\n"
+)
+
+
+class CheckpointError(RuntimeError):
+    """Recomputing a region gave something else than its forward."""
+
+
+class _Stop(Exception):
+    """All that was missed has been caught: the region need not run to its end."""
+
+
+class _Slot:
+    """Stands for a saved tensor: the ``index``-th of its region."""
+
+    __slots__ = ("__weakref__", "index")
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+class _Run:
+    """What one run of the engine has computed anew: tensors by their numbers, until they are handed out."""
+
+    def __init__(self) -> None:
+        self.tensors: weakref.WeakKeyDictionary[_Slot, Tensor] = weakref.WeakKeyDictionary()
+        self.facts: dict[int, Any] = {}
+        self.count = 0
+        self.done = False
+
+
+class _Inputs(Node):
+    """Saves a region's inputs as nodes save tensors: watched for writes, shown to hooks on saved tensors."""
+
+    def __init__(self, tensors: tuple[Tensor, ...]):
+        self.saved = tensors
+        self.versions = tuple([t._counter[0] for t in tensors])
+        self.sequence_number = next_sequence_number()
+        if witnesses:
+            witness(self)
+
+
+class Region:
+    """One call of a function whose saved tensors are computed anew.
+
+    rerun: called with the inputs. early_stop: stop once nothing is missed. facts: what must be the same of a tensor
+    saved in forward and computed anew.
+    """
+
+    def __init__(
+        self, inputs: tuple[Any, ...], rerun: Callable[..., Any], early_stop: bool, facts: Callable[[Tensor], Any],
+        explain: Callable[[CheckpointError], None] | None = None,
+    ):  # fmt: skip
+        self.rerun, self.early_stop, self.facts, self.explain = rerun, early_stop, facts, explain
+        self.others = [None if isinstance(a, Tensor) else a for a in inputs]
+        self.places = [k for k, a in enumerate(inputs) if isinstance(a, Tensor)]
+        self.inputs = _Inputs(tuple([inputs[k] for k in self.places]))
+        self.slots: list[weakref.ref[_Slot]] = []
+        self.known: list[Any] = []  # the facts of what forward saved
+        self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
+        self.complete = False  # whether forward has ended
+        self.partial = False  # whether it was recomputed before it had ended
+
+    def recorded(self) -> saved_tensors_hooks:
+        """The block in which forward runs."""
+        return saved_tensors_hooks(self._drop, self._open)
+
+    def _drop(self, tensor: Tensor) -> _Slot:
+        slot = _Slot(len(self.slots))
+        self.slots.append(weakref.ref(slot))
+        self.known.append(self.facts(tensor))
+        return slot
+
+    def _open(self, slot: _Slot) -> Tensor:
+        """The tensor that a slot stands for."""
+        try:
+            task = _group[-1] if _group else engine.current_task() or _Run()
+            run = self.runs.setdefault(task, _Run())
+            if not run.done:
+                self._recompute(run)
+            if slot not in run.tensors:
+                raise CheckpointError(_opened_twice())
+            return run.tensors.pop(slot)
+        except CheckpointError as error:
+            if self.explain is not None:
+                self.explain(error)
+            raise
+
+    def _recompute(self, run: _Run) -> None:
+        inputs = list(self.others)
+        for place, tensor in zip(self.places, self.inputs.unpack(), strict=True):
+            inputs[place] = tensor
+        catch = saved_tensors_hooks(lambda tensor: self._catch(run, tensor), lambda tensor: tensor)
+        with contextlib.suppress(_Stop), catch, enable_grad():
+            self.rerun(*inputs)
+        run.done = True
+        if not self.partial:
+            self._compare(run)
+
+    def _catch(self, run: _Run, tensor: Tensor) -> Tensor:
+        """A node of the second run saves a tensor: it is what a node of the first run misses."""
+        tensor = tensor.detach() if tensor.requires_grad else tensor
+        index, run.count = run.count, run.count + 1
+        if index >= len(self.slots):
+            if not self.complete:  # backward within forward: the rest is not known yet
+                self.partial = True
+                return tensor
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                f"forward pass.\n{_TIP}"
+            )
+        slot = self.slots[index]()
+        if slot is not None:
+            run.tensors[slot] = tensor
+            run.facts[index] = self.facts(tensor)
+        if self.early_stop and run.count == len(self.slots):
+            raise _Stop
+        return tensor
+
+    def _compare(self, run: _Run) -> None:
+        """Both runs must have saved the same."""
+        if run.count != len(self.slots):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.slots)}\nNumber of tensors saved "
+                f"during recomputation: {run.count}.\n{_TIP}"
+            )
+        differing = "".join(
+            f"tensor at position {k}:\nsaved metadata: {self.known[k]}\nrecomputed metadata: {facts}\n"
+            for k, facts in run.facts.items()
+            if facts != self.known[k]
+        )
+        if differing:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                f"during the forward pass.\n{differing}.\n{_TIP}"
+            )
+
+
+def _opened_twice() -> str:
+    overlap = (
+        "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
+        "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context. "
+    )
+    return (
+        "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+        f"{overlap if _group else ''}If you are calling ctx.saved_tensors in backward, make sure to do so only once. "
+        "Otherwise please open an issue with details on your use case."
+    )
+
+
+_group: list[Any] = []
+
+
+class GraphExecGroup:
+    """A block in which regions are computed anew once, however many runs of the engine need parts of them.
+
+    No two of these runs may need the same saved tensor. RuntimeError if nested.
+    """
+
+    def __enter__(self) -> GraphExecGroup:
+        if _group:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {_group[-1]}")
+        _group.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _group.clear()
+
+
+def within_full_backward() -> bool:
+    """Whether what runs is ``backward()`` without ``inputs``, whose gradients all go to the leaves."""
+    task = engine.current_task()
+    return task is None or task.wanted is None

@@ -1,0 +1,292 @@
+"""What a Function's forward returned becomes part of the graph, and what its backward returned is made to fit.
+
+Forward runs unrecorded, so its results know nothing of the call. Each is one of: computed anew, an
+input written to in place, an input handed back (which becomes a view of itself, for a tensor has one
+history), a view of an input, or no tensor at all.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+from jitgrad.core.layout import Layout
+from jitgrad.core.node import Node, edge_of, edge_to, next_sequence_number, node_of, number_of, witness, witnesses
+from jitgrad.core.storage import count_write, counter_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.checks import check_inplace_target
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.structured import view_of
+
+__all__ = ["alone", "connect", "shaped"]
+
+_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
+_NO_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+_SEVERAL = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+    "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input is "
+    "not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting it "
+    "into two Functions: one doing the inplace that returns a single Tensor and a second one that does the other "
+    "operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+_SAVED_INPUT = (
+    "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+    "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup "
+    "ctx inside the forward function itself."
+)
+_NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+
+
+def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separate: bool) -> Any:
+    """Return forward's output with ``ctx`` as the history of what is differentiable in it, if ``recorded``.
+
+    ``separate``: ctx was filled by setup_context, which can't tell an input from an output that is the same.
+    """
+    tensors = [a for a in inputs if isinstance(a, Tensor)]
+    if recorded:
+        _start(ctx, tensors)
+        if _is_plain(ctx, tensors, output):
+            output._edge, output._requires_grad = ctx, True
+            ctx._outputs = ((output._layout, True),)
+            _finish(ctx, {})
+            return output
+    outs = output if isinstance(output, tuple) else (output,)
+    fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
+    dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
+    for tensor in dirty.values():
+        count_write(tensor)
+    call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), separate)
+    results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
+    if not dirty.keys() <= {id(out) for out in outs}:
+        raise RuntimeError(_NOT_RETURNED)
+    _forbid_writes(results, {id(t) for t in tensors} & dirty.keys(), call.differentiable)
+    if recorded:
+        ctx._outputs = tuple(call.known)
+        _finish(ctx, dirty)
+    ctx.non_differentiable = ctx.dirty_tensors = None
+    return tuple(results) if isinstance(output, tuple) else results[0]
+
+
+def _is_plain(ctx: Any, tensors: list[Tensor], output: Any) -> bool:
+    """Whether forward returned one new tensor, with nothing to be said about it: the common case."""
+    if type(output) is not Tensor or output._base is not None or output._layout.dtype.category < 2:
+        return False
+    return not (ctx.dirty_tensors or ctx.non_differentiable or any(output is t for t in tensors))
+
+
+def _marked(tensors: Any, words: str) -> dict[int, Tensor]:
+    """What the user marked, by identity."""
+    for k, tensor in enumerate(tensors or ()):
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(words.format(k, type(tensor).__name__))
+    return {id(t): t for t in tensors or ()}
+
+
+def _start(ctx: Any, tensors: list[Tensor]) -> None:
+    """Make ctx a node: edges to the inputs, and what their gradients must look like."""
+    ctx.edges = tuple([edge_of(t) for t in tensors])
+    ctx._inputs = tuple([t._layout if e is not None else None for t, e in zip(tensors, ctx.edges, strict=True)])
+    ctx.sequence_number = next_sequence_number()
+
+
+class _Call:
+    """One call of a Function, whose outputs are taken into the graph one after another."""
+
+    def __init__(self, ctx: Any, tensors: list[Tensor], dirty: dict[int, Tensor], fixed: dict[int, Tensor],
+                 recorded: bool, count: int, separate: bool):  # fmt: skip
+        self.ctx, self.dirty, self.fixed, self.recorded, self.count = ctx, dirty, fixed, recorded, count
+        self.inputs = {id(t): k for k, t in enumerate(tensors)}
+        self.saved = {id(t) for t in ctx.to_save or ()} if separate and isinstance(ctx.to_save, tuple) else set()
+        self.known: list[Any] = [None] * count
+        self.differentiable = 0
+        if recorded and count != 1:
+            ctx.n_outputs, ctx.special = count, True
+
+    def output(self, out: Tensor, number: int) -> Tensor:
+        """An output with its history."""
+        fixed = id(out) in self.fixed or out._layout.dtype.category < 2
+        if fixed:
+            self.ctx._fixed += (number,)
+        differentiable = self.recorded and not fixed
+        self.known[number] = (out._layout, differentiable)
+        self.differentiable += differentiable
+        if not differentiable:
+            return self.outside(out)
+        if id(out) in self.dirty:
+            self.written(out, number)
+            return out
+        if id(out) in self.inputs:
+            if id(out) in self.saved:
+                raise RuntimeError(_SAVED_INPUT)
+            out = view_of(out, out._data, out._layout, "custom")
+        out._edge, out._requires_grad = edge_to(self.ctx, number), True
+        return out
+
+    def outside(self, out: Tensor) -> Tensor:
+        """An output that this call gives no history."""
+        is_input = id(out) in self.inputs
+        if not out.requires_grad:
+            return view_of(out, out._data, out._layout, "custom") if is_input and id(out) not in self.dirty else out
+        if is_input:
+            return out.detach()
+        return out.detach_() if out._base is None else out
+
+    def written(self, out: Tensor, number: int) -> None:
+        """An input that forward wrote to: the call becomes its history."""
+        if out._edge is None and out.requires_grad:
+            raise RuntimeError(_LEAF)
+        if id(out) not in self.inputs:
+            warnings.warn(_NO_INPUT, UserWarning, stacklevel=5)
+        if out._base is None:
+            out._rebase(edge_to(self.ctx, number))
+            return
+        if self.count > 1:
+            raise RuntimeError(_SEVERAL)
+        check_inplace_target(out, True, repeats=True)
+        place = self.inputs.get(id(out))
+        out._rebase(edge_to(self.ctx if place == 0 else _Reordered(self.ctx, place), number))
+
+
+class _Reordered(Node):
+    """A call as the history of a part of something: what was overwritten comes first among its inputs."""
+
+    def __init__(self, node: Node, place: int | None):
+        self.node, self.place = node, place
+        self.edges = self._moved(node.edges)
+        self.sequence_number = node.sequence_number
+
+    def _moved(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        if self.place is None:  # forward wrote into what was not its input
+            return (None, *values)
+        return (values[self.place], *values[: self.place], *values[self.place + 1 :])
+
+    def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The call's own, in the other order."""
+        found = self._moved(self.node.vjp(*grads))
+        self.fresh = self.node.fresh
+        return found
+
+    def release(self) -> None:
+        """Free what the call saved."""
+        self.node.release()
+
+
+def _forbid_writes(results: Sequence[Any], written: set[int], differentiable: int) -> None:
+    """Views that came out of a Function can't be written to: that would bypass its backward."""
+    for out in results:
+        if isinstance(out, Tensor) and out._base is not None and id(out) not in written:
+            out._view_kind = "multi" if differentiable > 1 else "custom"
+
+
+def _finish(ctx: Any, dirty: dict[int, Tensor]) -> None:
+    """Keep what is to be saved; then the node is complete."""
+    if ctx.to_save is not None:
+        _save(ctx, ctx.to_save, dirty)
+        del ctx.to_save  # an output would hold its own history
+    if witnesses:
+        witness(ctx)
+
+
+def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
+    """Keep tensors; those whose history this node is without it."""
+    if not isinstance(given, tuple):
+        raise RuntimeError(
+            f"autograd internal error: to_save attribute is expected to be a tuple but is {type(given).__name__}"
+        )
+    saved: list[Tensor] = []
+    origins: list[Any] = []
+    for k, tensor in enumerate(given):
+        if tensor is None:
+            origins.append(None)
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {k} is of type {type(tensor).__name__}"
+            )
+        edge = tensor._edge
+        if edge is not None and node_of(edge) is ctx:
+            origins.append(number_of(edge))
+        elif edge is not None and id(tensor) in dirty:  # a view: its history leads here by way of its base's
+            origins.append((weakref.ref(node_of(edge)), number_of(edge)))
+        else:
+            origins.append(-1)
+        saved.append(tensor if origins[-1] == -1 else _alias(tensor))
+    ctx.saved, ctx._origins = tuple(saved), tuple(origins)
+    ctx.versions = tuple([t._counter[0] for t in saved])
+
+
+def _alias(out: Tensor) -> Tensor:
+    """An output as its own node may hold it: the memory, without the edge."""
+    result = wrap(out._data, out._layout)
+    result._counter = counter_of(out)
+    return result
+
+
+# -- gradients ----------------------------------------------------------------------------------------
+
+
+def shaped(gradient: Tensor, like: Layout, name: str, index: int) -> Tensor:
+    """A gradient in shape, dtype and device of its input; RuntimeError where that can't be."""
+    layout = gradient._layout
+    if layout is like:
+        return gradient
+    if layout.shape != like.shape:
+        if not _broadcast_from(like.shape, layout.shape):
+            raise RuntimeError(
+                f"Function {name} returned an invalid gradient at index {index} - got {list(layout.shape)} but "
+                f"expected shape compatible with {list(like.shape)}"
+            )
+        gradient = FUNCTIONS["sum_to_size"](gradient, like.shape)
+    if layout.dtype is not like.dtype:
+        if layout.dtype.is_complex and not like.dtype.is_complex:
+            raise RuntimeError(
+                f"Function {name} returned an invalid gradient at index {index} - got {layout.dtype} but the input is "
+                f"{like.dtype}; return its real part"
+            )
+        gradient = gradient.to(like.dtype)
+    if layout.device != like.device:
+        if layout.shape:
+            raise RuntimeError(
+                f"Function {name} returned an invalid gradient at index {index} - expected device {like.device} but "
+                f"got {layout.device}"
+            )
+        gradient = gradient.to(like.device)
+    return gradient
+
+
+def _broadcast_from(shape: Sequence[int], wide: Sequence[int]) -> bool:
+    """Whether a tensor of ``shape`` can be expanded to ``wide``."""
+    missing = len(wide) - len(shape)
+    return missing >= 0 and all(s in (1, w) for s, w in zip(shape, wide[missing:], strict=True))
+
+
+def _count(values: tuple[Any, ...]) -> int:
+    """How many references there are to the first value, seen from within a loop."""
+    for value in values:
+        return getrefcount(value)
+    return 0
+
+
+_ALONE = _count((object(),))
+
+
+def alone(gradients: tuple[Any, ...]) -> bool:
+    """Whether nobody else holds any of these gradients or their memory, which may then become ``.grad``."""
+    for g in gradients:
+        if g is None:
+            continue
+        data = g._data if type(g) is Tensor else None
+        if data is None or getattr(data, "base", None) is not None:
+            return False
+        if getrefcount(g) > _ALONE or getrefcount(data) > _ALONE:
+            return False
+    return True

@@ -1,0 +1,169 @@
+"""What gradients keep to besides their values: zero in, zero out; nothing in, nothing out; the same in batches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.autograd.backward import grad
+from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, checked, differentiable
+from jitgrad.core.node import Node, edge_of, next_sequence_number
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.transforms.batched import Batch, batched, physical
+
+__all__ = [
+    "check_batched_grad", "check_batched_tangents", "check_multiplied_by_grad_output", "check_undefined_grad",
+    "check_undefined_tangents",
+]  # fmt: skip
+
+
+def check_multiplied_by_grad_output(outputs: Sequence[Tensor], inputs: tuple[Any, ...]) -> None:
+    """Zeros for the outputs give zeros for the inputs, in their dtype and shape."""
+    wanted = [x for _, x in checked(inputs)]
+    zeros = [FUNCTIONS["zeros_like"](o) for o in outputs]
+    for g, x in zip(grad(outputs, wanted, zeros, allow_unused=True) if outputs else (), wanted, strict=False):
+        if g is None:
+            continue
+        if not bool((g == 0).all()):
+            raise GradcheckError("backward not multiplied by grad_output")
+        for what, title in (("dtype", "type"), ("device", "device"), ("shape", "size")):
+            if getattr(g, what) != getattr(x, what):
+                raise GradcheckError(f"grad is incorrect {title}")
+
+
+# -- undefined gradients ------------------------------------------------------------------------------
+
+
+class UndefinedGrad(Node):
+    """Passes a tensor on, and no gradient back."""
+
+    def vjp(self, *grads: Any) -> tuple[Any, ...]:
+        """Return None, whatever comes."""
+        return (None,)
+
+
+def _without_gradient(output: Tensor) -> Tensor:
+    node = UndefinedGrad()
+    node.edges, node.sequence_number = (edge_of(output),), next_sequence_number()
+    return output._attached(node)
+
+
+def check_undefined_grad(func: Function, inputs: tuple[Any, ...]) -> None:
+    """Outputs that no gradient reaches, all of them or one at a time, count as zeros."""
+    wanted = [x for _, x in checked(inputs)]
+    _expect_nothing([_without_gradient(o) for o in differentiable(func(*inputs))], wanted)
+    count = len(differentiable(func(*inputs)))
+    for without in range(count) if count > 1 else ():
+        outputs = differentiable(func(*inputs))
+        _expect_nothing([_without_gradient(o) if n == without else o for n, o in enumerate(outputs)], wanted)
+
+
+def _expect_nothing(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
+    if not outputs:
+        return
+    zeros = [FUNCTIONS["zeros_like"](o) for o in outputs]
+    try:
+        found = grad(outputs, wanted, zeros, allow_unused=True)
+    except RuntimeError as error:
+        warnings.warn(
+            "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it "
+            "may break existing callers of this function. If this is true for you, you can call this function with "
+            '"check_undefined_grad=False" to disable the feature', UserWarning, stacklevel=2,
+        )  # fmt: skip
+        raise GradcheckError(
+            "Expected backward function to handle undefined output grads. A gradient is None where nothing depends on "
+            "the output: treat it as zeros, or pass check_undefined_grad=False"
+        ) from error
+    if any(g is not None and bool((g != 0).any()) for g in found):
+        raise GradcheckError(
+            "Expected all input grads to be undefined or zero when all output grads are undefined or zero. Pass "
+            "check_undefined_grad=False to skip this check"
+        )
+
+
+def check_undefined_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
+    """An input without a tangent counts as one whose tangent is zero."""
+    for k, x in checked(inputs):
+        with dual_level():
+            others = [
+                make_dual(y.detach(), FUNCTIONS["ones_like"](y)) if isinstance(y, Tensor) and y.requires_grad else y
+                for y in inputs
+            ]
+            pairs = []
+            for given in (make_dual(x.detach(), FUNCTIONS["zeros_like"](x)), x.detach()):
+                outputs = as_tuple(func(*others[:k], given, *others[k + 1 :]))
+                pairs.append([unpack_dual(o).tangent for o in outputs if o.dtype.category >= 2])
+            for number, (zero, missing) in enumerate(zip(*pairs, strict=True)):
+                if zero is None or missing is None or bool(FUNCTIONS["allclose"](zero, missing)):
+                    continue
+                raise GradcheckError(
+                    f"Mismatch in tangent values for output with index: {number} when input: {x} has an undefined "
+                    f"tangent value.  Got: {missing} but expected: {zero}"
+                )
+
+
+# -- batches ------------------------------------------------------------------------------------------
+
+_BATCHED = (
+    "gradcheck or gradgradcheck failed while testing batched gradient computation. Backward runs under vmap there: "
+    "one of its operations does not support that, or treats the batch as part of a sample. Pass "
+    "check_batched_grad=False to skip this check."
+)
+_BATCHED_FORWARD = (
+    "gradcheck failed while testing batched gradient computation with forward-mode AD. Pass "
+    "check_batched_forward_grad=False to skip this check."
+)
+
+
+def check_batched_grad(inputs: tuple[Any, ...], output: Tensor, number: int) -> None:
+    """Backward from two gradients at once, by vmap, gives what backward from each gives."""
+    wanted = [x for _, x in checked(inputs)]
+    seeds = [FUNCTIONS["randn_like"](output.detach()) for _ in range(2)]
+
+    def rows(seed: Tensor, batched: bool) -> list[Tensor]:
+        found = grad(output, wanted, seed, retain_graph=True, allow_unused=True, is_grads_batched=batched)
+        size = (2,) if batched else ()
+        return [
+            FUNCTIONS["zeros"]((*size, *x.shape), dtype=x.dtype, device=x.device) if g is None else g
+            for g, x in zip(found, wanted, strict=True)
+        ]
+
+    expected = [FUNCTIONS["stack"](list(each)) for each in zip(*[rows(s, False) for s in seeds], strict=True)]
+    try:
+        found = rows(FUNCTIONS["stack"](seeds), True)
+    except RuntimeError as error:
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+    _expect_same(found, expected, number, _BATCHED)
+
+
+def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
+    """Forward mode with two tangents at once, by vmap, gives what each of them gives."""
+    for k, x in checked(inputs):
+
+        def push(tangent: Tensor, k: int = k, x: Tensor = x) -> tuple[Tensor, ...]:
+            with dual_level():
+                given = [y.detach() if isinstance(y, Tensor) else y for y in inputs]
+                given[k] = make_dual(x.detach(), tangent)
+                pairs = [unpack_dual(o) for o in as_tuple(func(*given)) if o is not None]
+                return tuple([FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs])
+
+        tangents = [FUNCTIONS["randn_like"](x.detach()) for _ in range(2)]
+        expected = [FUNCTIONS["stack"](list(each)) for each in zip(*[push(t) for t in tangents], strict=True)]
+        try:
+            with Batch(2, "gradients") as level:
+                found = tuple([physical(o, level) for o in push(batched(level, FUNCTIONS["stack"](tangents)))])
+        except RuntimeError as error:
+            raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}") from error
+        _expect_same(found, expected, None, _BATCHED_FORWARD)
+
+
+def _expect_same(found: Sequence[Tensor], expected: Sequence[Tensor], number: int | None, words: str) -> None:
+    for k, (got, want) in enumerate(zip(found, expected, strict=True)):
+        if not bool(FUNCTIONS["allclose"](got, want)):
+            raise GradcheckError(
+                f"For output {k if number is None else number} and input {k}:\n\n{words}\n\nGot:\n{got}\n\n"
+                f"Expected:\n{want}"
+            )

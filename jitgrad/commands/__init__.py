@@ -1,0 +1,1 @@
+"""What `python -m jitgrad` can do, one command a file."""

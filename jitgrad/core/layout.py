@@ -1,0 +1,193 @@
+"""Shapes and strides: what there is to know of a tensor besides its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+
+__all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "is_dense", "layout_of"]
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple of ints, printed as ``torch.Size([2, 3])``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def __getitem__(self, index: Any) -> Any:
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple(self) + tuple(other))
+
+
+class Layout:
+    """dtype, shape, strides (in elements) and device of an array. Interned: compare with ``is``."""
+
+    __slots__ = ("contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "shape", "size", "strides")
+
+    def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
+        self.numpy_dtype, self.shape, self.strides, self.device = numpy_dtype, shape, strides, device
+        self.dtype = dtypes.from_numpy_dtype(numpy_dtype)
+        self.size, self.ndim = Size(shape), len(shape)
+        self.numel = self.size.numel()
+        self.contiguous = self.numel == 0 or all(
+            s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
+        )
+
+    def __repr__(self) -> str:
+        return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
+
+
+# Layouts and what is planned from them are caches: emptied when full, so that loops over many
+# shapes stay bounded.
+CAPACITY = 1 << 14
+
+
+class _Cache(dict[Any, Any]):
+    """A dictionary that empties itself when full."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= CAPACITY:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+def cache() -> dict[Any, Any]:
+    """Return a new bounded dictionary for what follows from layouts, dtypes and settings."""
+    made = _Cache()
+    _caches.append(made)
+    return made
+
+
+_caches: list[_Cache] = []
+
+
+def forget_plans() -> None:
+    """Empty every cache of plans: a setting that they depend on has changed."""
+    for made in _caches:
+        made.clear()
+
+
+_interned: dict[Any, Layout] = {}
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def intern(
+    numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: Any = "cpu"
+) -> Layout:
+    """Return the one Layout object with these properties; row-major unless ``strides`` is given."""
+    key = (numpy_dtype, shape, strides, device)
+    found = _interned.get(key)
+    if found is None:
+        if len(_interned) >= CAPACITY:
+            _interned.clear()
+        full = strides if strides is not None else contiguous_strides(shape)
+        if strides is not None and full == contiguous_strides(shape):
+            found = intern(numpy_dtype, shape, None, device)
+        else:
+            found = Layout(numpy_dtype, shape, full, device)
+        _interned[key] = found
+    return found
+
+
+def layout_of(array: Any, device: Any = "cpu") -> Layout:
+    """Return the Layout of a NumPy or device array."""
+    if getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous():
+        return intern(array.dtype, array.shape, None, device)
+    item = array.dtype.itemsize
+    return intern(array.dtype, array.shape, tuple(s // item for s in array.strides), device)
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
+    expected = 1
+    for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
+        if n != 1 and stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Size:
+    """The shape that tensors of ``shapes`` broadcast to; RuntimeError where they do not fit."""
+    ndim = max((len(s) for s in shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for d, n in zip(range(ndim - 1, -1, -1), reversed(shape)):  # as PyTorch: the last misfit is named
+            if n != 1 and result[d] != n:
+                if result[d] != 1:
+                    raise RuntimeError(
+                        f"The size of tensor a ({result[d]}) must match the size of tensor b ({n}) "
+                        f"at non-singleton dimension {d}"
+                    )
+                result[d] = n
+    return Size(result)
+
+
+def broadcast_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides that read a tensor of ``layout`` as if it had ``shape``: 0 where it repeats."""
+    lead = len(shape) - layout.ndim
+    return (0,) * lead + tuple(
+        0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)
+    )  # fmt: skip
+
+
+def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """Join neighbouring dimensions that every array walks through evenly; drop those of size 1.
+
+    Returns (shape, strides per array), both with at least one dimension.
+    """
+    dims = [d for d, n in enumerate(shape) if n != 1]
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d in dims:
+        if sizes and all(st[-1] == s[d] * shape[d] for st, s in zip(steps, strides, strict=True)):
+            sizes[-1] *= shape[d]
+            for st, s in zip(steps, strides, strict=True):
+                st[-1] = s[d]
+        else:
+            sizes.append(shape[d])
+            for st, s in zip(steps, strides, strict=True):
+                st.append(s[d])
+    return sizes or [1], [st or [0] for st in steps]
+
+
+def normalize_dim(dim: int, ndim: int) -> int:
+    """Return ``dim`` counted from the front; IndexError with PyTorch's wording when out of range."""
+    bound = max(ndim, 1)
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+        )
+    return dim % bound
+
+
+def normalize_dims(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return sorted, distinct dims counted from the front; None and () mean all of them."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(ndim))
+    dims = [normalize_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return tuple(sorted(dims)) if ndim else ()

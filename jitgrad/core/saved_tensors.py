@@ -1,0 +1,247 @@
+"""What nodes saved: hooks that pack it, and how users look at it.
+
+Hooks that are in force when a node is made turn each tensor that it saves into something else, from
+which backward gets it back. A node with anything packed gets a subclass of its class, of the same name,
+whose ``saved`` unpacks: nodes without hooks, and all code that reads what was saved, know nothing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified, witnesses
+from jitgrad.core.tensor import Tensor
+
+__all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "set_hooks", "show_saved"]
+
+Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+
+_WRITTEN = (
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+    "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to "
+    "perform in-place operations on the input to a pack hook."
+)
+_FREED = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+    "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+    "the graph a second time or if you need to access saved variables after calling backward."
+)
+_TWICE = (
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+    "allowed at a time."
+)
+
+
+# -- the hooks in force, per thread -------------------------------------------------------------------
+
+
+class _Thread(threading.local):
+    disabled: str | None = None  # the message that refuses hooks
+
+    def __init__(self) -> None:
+        self.hooks: list[Hooks] = []
+
+
+thread = _Thread()
+_lock = threading.Lock()
+_users = 0  # pairs of hooks in force in all threads: while there are any, new nodes are shown to us
+
+
+def push_hooks(hooks: Hooks) -> None:
+    """Pack what nodes of this thread save from now on."""
+    if thread.disabled is not None:
+        raise RuntimeError(thread.disabled)
+    set_hooks([*thread.hooks, hooks])
+
+
+def pop_hooks() -> None:
+    """End what the last ``push_hooks`` began."""
+    if not thread.hooks:
+        raise RuntimeError("saved_tensors_hooks was left more often than entered")
+    set_hooks(thread.hooks[:-1])
+
+
+def set_hooks(hooks: list[Hooks]) -> None:
+    """Have these hooks in force in this thread, the last one inside of the others; the list itself never changes."""
+    global _users
+    with _lock:
+        before, _users = _users, _users + len(hooks) - len(thread.hooks)
+        if _users and not before:
+            witnesses.insert(0, _pack_all)
+        elif before and not _users:
+            witnesses.remove(_pack_all)
+    thread.hooks = hooks
+
+
+def _pack_all(node: Node) -> None:
+    if not thread.hooks:  # another thread's
+        return
+    names = node.saved_names()
+    order: Iterable[int] = range(len(node.saved or ()))
+    if names:  # PyTorch saves operands by name, and then results
+        order = sorted(order, key=lambda k: (names[k] == "result", names[k]))
+    for k in order:
+        _pack(node, k, thread.hooks[-1])
+
+
+# -- packed, and back ---------------------------------------------------------------------------------
+
+
+class Packed:
+    """What a pack hook made of a saved tensor, and what the tensor was in the graph."""
+
+    __slots__ = ("edge", "leaf", "number", "unpack_hook", "value")
+
+    def __init__(self, node: Node, index: int, tensor: Tensor, hooks: Hooks):
+        self.number = node.output_number(index)  # which of the node's own outputs it is, if any
+        shown = tensor if self.number is None else tensor._attached(edge_to(node, self.number))
+        self.leaf, self.edge = tensor._edge is None, edge_of(tensor)
+        version = tensor._counter[0]
+        with no_grad():
+            self.value = hooks[0](shown)
+        if tensor._counter[0] != version:
+            raise RuntimeError(_WRITTEN)
+        self.unpack_hook = hooks[1]
+
+    def unpack(self) -> Tensor:
+        """The tensor, in the place in the graph that it had; outputs of the node itself outside of it."""
+        found = self.unpack_hook(self.value)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found).__name__}"
+            )
+        if self.edge is None:
+            return found if self.number is None else found.detach()
+        if not self.leaf:
+            return found._attached(self.edge)
+        result = found.detach()
+        result._requires_grad, result._leaf_edge = True, self.edge
+        return result
+
+
+class _AnyVersion:
+    """The version of what was packed: its memory is the hooks' own affair."""
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
+_ANY = _AnyVersion()
+
+
+@functools.cache
+def _packing(node_type: type[Node]) -> type[Node]:
+    """The class of a node of ``node_type`` some of whose saved tensors are packed."""
+
+    def saved(self: Any) -> Any:
+        kept = vars(self)["saved"]  # there is one: something is packed
+        return kept and tuple([k.unpack() if isinstance(k, Packed) else k for k in kept])
+
+    def versions(self: Any) -> Any:
+        kept, known = vars(self)["saved"], vars(self)["versions"]
+        return kept and tuple([_ANY if isinstance(k, Packed) else v for k, v in zip(kept, known, strict=True)])
+
+    def release(self: Any) -> None:
+        vars(self)["saved"] = None if vars(self)["saved"] else ()
+        node_type.release(self)
+
+    body = {
+        "saved": property(saved, lambda self, value: vars(self).__setitem__("saved", value)),
+        "versions": property(versions, lambda self, value: vars(self).__setitem__("versions", value)),
+        "release": release, "__doc__": node_type.__doc__, "__module__": node_type.__module__, "packing": True,
+    }  # fmt: skip
+    return type(node_type.__name__, (node_type,), body)
+
+
+def _pack(node: Node, index: int, hooks: Hooks) -> None:
+    kept = vars(node)["saved"]
+    packed = Packed(node, index, kept[index], hooks)
+    vars(node)["saved"] = (*kept[:index], packed, *kept[index + 1 :])
+    if not getattr(node, "packing", False):
+        node.__class__ = _packing(type(node))  # type: ignore[arg-type]
+
+
+# -- what users see -----------------------------------------------------------------------------------
+
+
+class SavedTensor:
+    """One saved tensor of a node, as ``grad_fn._raw_saved_self`` gives it: hooks can be put on it."""
+
+    def __init__(self, node: Node | None = None, index: int | None = None):
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+        self._node, self._index = node, index
+
+    def register_hooks(self, pack_hook: Any = None, unpack_hook: Any = None) -> None:
+        """Keep what ``pack_hook(tensor)`` returns instead of the tensor; backward gets it by ``unpack_hook``.
+
+        RuntimeError if the tensor was freed, is None, or has hooks already.
+        """
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
+                "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
+                f"collections.abc.Callable) -> None\n\nInvoked with: {self}, {pack_hook}, {unpack_hook}"
+            )
+        kept = vars(self._node).get("saved", ())
+        if kept is None:
+            raise RuntimeError(_FREED)
+        if self._index is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if isinstance(kept[self._index], Packed):
+            raise RuntimeError(_TWICE)
+        _pack(self._node, self._index, (pack_hook, unpack_hook))
+
+
+def saved_tensor(node: Node, index: int) -> Tensor:
+    """One saved tensor, as part of the graph, after checking that nobody wrote into it."""
+    kept = vars(node)["saved"][index]
+    tensor: Tensor = kept.unpack() if isinstance(kept, Packed) else kept
+    version = vars(node)["versions"][index]
+    if tensor is kept and tensor._counter[0] != version:
+        raise RuntimeError(modified(tensor, version, node))
+    number = node.output_number(index)
+    return tensor if number is None else tensor._attached(edge_to(node, number))
+
+
+def show_saved(node_type: type[Node], names: Iterable[str], values: Iterable[str] = ()) -> None:
+    """Give nodes of a type ``_saved_NAME`` and ``_raw_saved_NAME`` for tensors, ``_saved_NAME`` for other values.
+
+    The names are PyTorch's: what a rule calls x is ``self`` there, y ``other``, out ``result``.
+    """
+    names = list(names)
+    for name in names:
+        if not hasattr(node_type, f"_raw_saved_{name}"):
+            setattr(node_type, f"_raw_saved_{name}", property(functools.partial(_raw, name)))
+    for name in (*names, *values):
+        if not hasattr(node_type, f"_saved_{name}"):
+            setattr(node_type, f"_saved_{name}", property(functools.partial(_look, name)))
+
+
+def _look(name: str, node: Node) -> Any:
+    if vars(node).get("saved", ()) is None:
+        raise RuntimeError(FREED)
+    names = node.saved_names()
+    places = [k for k, n in enumerate(names) if n == name]
+    if not places:
+        return node.known_value(name)
+    found = [saved_tensor(node, k) for k in places]
+    return tuple(found) if name in node.saved_lists() else found[0]
+
+
+def _raw(name: str, node: Node) -> Any:
+    names = node.saved_names()
+    places = [k for k, n in enumerate(names) if n == name]
+    if name in node.saved_lists():
+        return tuple([SavedTensor(node, k) for k in places])
+    return SavedTensor(node, places[0] if places else None)

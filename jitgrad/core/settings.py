@@ -1,0 +1,60 @@
+"""Settings that plans depend on: changing one empties every cache of plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.layout import forget_plans
+from jitgrad.kernels import threads
+
+__all__ = ["finfo", "iinfo", "set_default_dtype", "set_num_threads"]
+
+
+def set_num_threads(count: int) -> None:
+    """Spread large kernels over ``count`` threads (at least 1)."""
+    threads.set_num_threads(count)
+    forget_plans()
+
+
+def set_default_dtype(d: dtypes.dtype) -> None:
+    """Make ``d`` (float32 or float64) the dtype of new floating-point tensors."""
+    dtypes.set_default_dtype(d)
+    forget_plans()
+
+
+class finfo:
+    """Numerical limits of a floating-point dtype: ``eps``, ``max``, ``min``, ``tiny``, ``resolution``, ``bits``."""
+
+    def __init__(self, dtype: dtypes.dtype | None = None):
+        dtype = dtype or dtypes.get_default_dtype()
+        if dtype.category < 2:
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype!r}'"
+            )
+        info = np.finfo(dtype.to_real().numpy)
+        self.bits, self.dtype = int(info.bits), dtype.name
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Numerical limits of an integer dtype: ``max``, ``min``, ``bits``."""
+
+    def __init__(self, dtype: Any):
+        if dtype.category != 1:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{dtype!r}'")
+        info = np.iinfo(dtype.numpy)
+        self.bits, self.max, self.min, self.dtype = int(info.bits), int(info.max), int(info.min), dtype.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,359 @@
+"""Tensor: an array, and its place in the recorded graph. Its methods are ops, defined with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_requires_grad, is_inference, version
+from jitgrad.core.layout import Layout, Size
+from jitgrad.core.node import node_of, number_of
+from jitgrad.core.storage import UNWRITTEN, counter_of
+from jitgrad.core.tensor_observers import announce, observers
+from jitgrad.core.transform_guards import API, refuse_inside
+
+__all__ = ["Tensor", "address", "method", "wrap"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+    "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
+    "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
+    "by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+_SILENT = ("no_grad", "inference", "custom")  # kinds of views that were made while nothing was recorded
+
+
+class Tensor:
+    """A multi-dimensional array that remembers how it was computed.
+
+    Made by ``jitgrad.tensor``, ``jitgrad.zeros`` and the like, or by ops. The attributes with
+    defaults below are set on an instance only when they differ, which keeps creation cheap.
+    """
+
+    _data: Any  # numpy.ndarray on CPU; views are views of it
+    _layout: Layout
+    _counter: Any = UNWRITTEN  # [version of the memory], shared by all views of it; made when first needed
+    _requires_grad = False
+    _edge: Any = None  # to the node of the op that made it; see core/node.py
+    _grad: Tensor | None = None
+    _base: Any = None  # the tensor whose memory a view shows
+    _views: list[Any] | None = None  # weak references to the views of this memory
+    _view_kind = ""  # "multi": one of several outputs; "custom": by a Function; "no_grad", "inference"
+    # Of a view made while nothing was recorded, whose base requires grad: its version then. No gradient passes it.
+    _unrecorded: int | None = None
+    _leaf_edge: Any = None  # its AccumulateGrad, made when a leaf is first used
+    _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
+    _scope: Any = None  # of the differentiated function that it was made in; see transforms/scope.py
+    _level: Any = None  # of the transform that made it, if it is lifted; see core/wrapped.py
+    __array_priority__ = 1000
+    __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
+
+    if TYPE_CHECKING:  # ops become methods when their files are imported
+        def __getattr__(self, name: str) -> Any: ...
+
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __pow__: Any
+        __neg__: Any
+        __matmul__: Any
+        __getitem__: Any
+        __setitem__: Any
+        __len__: Any
+        __eq__: Any
+        __ne__: Any
+        __invert__: Any
+        __pos__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of the dimensions."""
+        return self._layout.size
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self._layout.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where the values are."""
+        from jitgrad.core.device import device
+
+        return device(str(self._layout.device))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def data(self) -> Tensor:
+        """The same values outside the graph, with a version counter of their own."""
+        result = wrap(self._data, self._layout)
+        result._counter = self._counter if is_inference(self) else UNWRITTEN
+        return result
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {_kind(value)}")
+        if self._requires_grad and value._layout.dtype.category < 2:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        self._data, self._layout = value._data, value._layout
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+    @property
+    def _version(self) -> int:
+        return version(self)
+
+    def _is_view(self) -> bool:
+        """Whether this shows the memory of another tensor, as views and detached tensors do."""
+        return self._base is not None
+
+    # -- the graph ----------------------------------------------------------------------------
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the op that made this tensor; None for leaves.
+
+        RuntimeError for a view made under ``no_grad`` whose memory was written to since.
+        """
+        if self._edge is None and self._unrecorded is not None:
+            self._unreachable()
+        return node_of(self._edge) if self._edge is not None else None
+
+    @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of ``grad_fn`` this is."""
+        return number_of(self._edge) if self._edge is not None else 0
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self._edge is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
+        if self._requires_grad or self._view_kind not in _SILENT:
+            return self._requires_grad
+        base = self._base  # a sample of a batch has none, though what it wraps is a view
+        return base is not None and base._requires_grad and not is_inference(self)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise RuntimeError("requires_grad must be a bool")
+        if self._edge is not None:
+            hint = "" if value else (
+                " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+            raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
+        if value and self._layout.dtype.category < 2:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if value:
+            check_requires_grad(self)
+        if self._unrecorded is not None:  # says what its base says, or becomes a variable of its own
+            self._unrecorded = None if value else self._unrecorded
+            return
+        if self._level is not None:
+            self.set_apart()
+        self._requires_grad = bool(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` in place and return the tensor."""
+        if grad_state.levels or grad_state.scope is not None:
+            refuse_inside("requires_grad_", API)
+        if type(requires_grad) is not bool:
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
+        if requires_grad and self._layout.dtype.category < 2:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if self._edge is None or not requires_grad:
+            self.requires_grad = requires_grad
+        return self
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether this is a non-leaf whose gradient will be kept."""
+        edge = self._edge
+        return edge is not None and number_of(edge) in (node_of(edge).retained or ())
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
+        if not self._requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_inside("retain_grad")
+        if self._edge is not None:
+            import weakref
+
+            node, number = node_of(self._edge), number_of(self._edge)
+            node.special = True
+            if node.retained is None:
+                node.retained = {}
+            node.retained[number] = weakref.ref(self)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by ``backward``; None before the first."""
+        if self._edge is not None and self._grad is None and not self.retains_grad:
+            warnings.warn(_NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            self._check_grad(value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def _check_grad(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {_kind(value)}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._layout.dtype is not self._layout.dtype:
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
+                f"'{TITLES[self.dtype.name]}'. The gradient must match the tensor's grad_dtype (defaults to the "
+                "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
+                "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may "
+                "break downstream systems that assume they match."
+            )
+        if value._layout.device != self._layout.device:
+            raise RuntimeError(
+                f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with "
+                f"device type '{self.device.type}'. Please ensure that the gradient and the tensor are on "
+                "the same device"
+            )
+        if value.shape != self.shape:
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
+            )
+
+    def detach(self) -> Tensor:
+        """Return the same memory outside the graph; a view that shares the version counter."""
+        result = wrap(self._data, self._layout)
+        result._counter = counter_of(self)
+        return result
+
+    def detach_(self) -> Tensor:
+        """Take this tensor out of the graph: it becomes a leaf that requires no grad."""
+        if self._base is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+                "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+                "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+                "torch/optim/optimizer.py as the solution."
+            )
+        self._edge, self._requires_grad, self._leaf_edge = None, False, None
+        return self
+
+    # -- for the recorder ---------------------------------------------------------------------
+
+    def _rebase(self, edge: Any, before: Any = None) -> None:
+        """Become output ``edge`` of the graph after a write in place; see engine/view_history.py."""
+        raise NotImplementedError
+
+    def _unreachable(self) -> None:
+        """Refuse a view made while nothing was recorded if its memory was written to since."""
+        raise NotImplementedError
+
+    def _attached(self, edge: Any) -> Tensor:
+        """The same memory and version counter, as an output of the graph."""
+        result = self.detach()
+        result._edge, result._requires_grad = edge, True
+        return result
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _c_name(tensor: Tensor) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+    names |= {"complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "uint8": "unsigned char"}
+    return names.get(tensor.dtype.name, tensor.dtype.name)
+
+
+def address(tensor: Tensor) -> int:
+    """Where a tensor's first element lies in memory."""
+    data = tensor._data
+    return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
+
+
+_new = object.__new__
+
+
+def wrap(data: Any, layout: Layout) -> Tensor:
+    """Make a tensor of an array whose layout is known."""
+    tensor = _new(Tensor)
+    tensor._data = data
+    tensor._layout = layout
+    if observers:
+        announce(tensor)
+    return tensor
+
+
+def method(function: F) -> F:
+    """Make ``function`` a method of Tensor; ops are defined in their own files."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def recording(*tensors: Tensor) -> bool:
+    """Whether an op on these tensors is recorded."""
+    return grad_state.enabled and any(t._requires_grad for t in tensors)
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type, for messages: ``torch.FloatTensor``, ``int``, ``module.Class``."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = named.__module__ or ""
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"

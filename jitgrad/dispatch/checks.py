@@ -1,0 +1,139 @@
+"""Checks of operands that many ops share, in PyTorch's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write
+from jitgrad.core.layout import Layout, is_dense
+from jitgrad.core.storage import counter_of
+from jitgrad.core.tensor import Tensor, address
+from jitgrad.dispatch.view_errors import check_view_kind
+
+__all__ = [
+    "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
+    "check_memory", "check_result_cast", "number", "overlaps",
+]  # fmt: skip
+
+NUMBERS = (bool, int, float, complex, np.generic)
+_CATEGORY_NAMES = ("bool", "int", "float", "complex")
+
+
+_PUBLIC_NAMES = {"x": "input", "y": "other"}
+
+
+def number(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
+    """Return the category of a Python number; TypeError for anything else, or where none may be."""
+    if not (allowed and isinstance(value, NUMBERS)):
+        raise TypeError(
+            f"{op}(): argument '{_PUBLIC_NAMES.get(name, name)}' (position {position + 1}) must be Tensor, "
+            f"not {type(value).__name__}"
+        )
+    return dtypes.category_of(value)
+
+
+def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
+    """All tensors must be on one device, but those without dimensions may be on the CPU."""
+    devices = list(dict.fromkeys(str(t._layout.device) for t in tensors))
+    if len(devices) > 1:
+        devices = list(dict.fromkeys(str(t._layout.device) for t in tensors if t.ndim or t._layout.device != "cpu"))
+    if len(devices) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{devices[0]} and {devices[1]}! (in {op})"
+        )
+
+
+def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:
+    """The op's own refusals: of a category of results, or of any boolean operand."""
+    keys = [_CATEGORY_NAMES[common.category]]
+    if 0 in operands:
+        keys.append("any bool")
+    for key in keys:
+        if key in op.refuses:
+            kind, text = op.refuses[key]
+            raise kind(text)
+
+
+def check_kernel(op: Any, common: dtypes.dtype) -> None:
+    """There must be a kernel for this category."""
+    if _CATEGORY_NAMES[common.category] not in op.accepts.split():
+        raise NotImplementedError(f'"{op.error_name}" not implemented for \'{TITLES[common.name]}\'')
+
+
+def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
+    """An in-place result must not lose its category."""
+    if result.category > target.category:
+        raise RuntimeError(
+            f"result type {TITLES[result.name]} can't be cast to the desired output type {TITLES[target.name]}"
+        )
+
+
+def overlaps(target: Tensor, other: Tensor) -> bool:
+    """Whether writing to ``target`` could change ``other`` while it is being read.
+
+    RuntimeError where both are without gaps and share part of their memory, as in PyTorch.
+    """
+    if other is target or other._counter is not counter_of(target):
+        return False
+    mine, theirs = target._layout, other._layout
+    if mine is theirs and address(target) == address(other):
+        return False
+    if mine.device != "cpu":
+        return True
+    if not np.may_share_memory(target._data, other._data):
+        return False
+    if is_dense(mine) and is_dense(theirs):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+    return True
+
+
+def repeating(layout: Layout) -> bool:
+    """Whether several elements lie in one place, as an expanded tensor's do."""
+    if layout.contiguous:
+        return False
+    return any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
+
+
+def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) -> None:
+    """What is written to must be able to take a new history.
+
+    Nor must its memory repeat, as an expanded tensor's does, unless the op ``repeats`` itself.
+    """
+    check_history(target, record)
+    if not repeats:
+        check_memory(target)
+
+
+def check_history(target: Tensor, record: bool) -> None:
+    """A leaf that requires grad must not be written to while recording, nor some kinds of views."""
+    base = target._base
+    if base is not None and grad_state.enabled:
+        if target._view_kind and (record or base._requires_grad):
+            check_view_kind(target)
+        if base._edge is None and (base._requires_grad or (record and target._requires_grad)):
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation."
+            )
+    if record and target._requires_grad:
+        if target._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    check_write(target)
+
+
+def check_memory(target: Tensor) -> None:
+    """Memory that several elements share must not be written to."""
+    if repeating(target._layout):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )

@@ -1,0 +1,118 @@
+"""Copies, casts and fills as launches: what ops and writes in place are made of. Nothing here is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layout_of
+from jitgrad.core.storage import empty_for, transfer
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.launch_plan import Plan, plan_elementwise
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.strides import empty_laid
+from jitgrad.kernels.codegen.emit_cpu import Argument
+from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import fill as kernels
+
+__all__ = ["copy_into", "dense_strides", "fill_array", "in_layout", "preserved", "twin"]
+
+_plans: dict[tuple[Layout, Layout], Plan] = cache()
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_SAME = Rule("copy", _same)
+
+
+def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
+    """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
+    if source._layout.dtype.is_complex and not layout.dtype.is_complex:
+        source = _without_imaginary(source, layout.dtype)
+    key = (source._layout, layout)
+    plan = _plans.get(key)
+    if plan is None and source._layout.device != layout.device:
+        plan = _plans[key] = transfer(source._layout, layout)
+    if plan is None:
+        plan = _plans[key] = plan_elementwise(
+            "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], layout.numpy_dtype, layout.shape,
+            [layout.numpy_dtype], into=layout,
+        )  # fmt: skip
+    plan.write(source, target)
+
+
+def _without_imaginary(x: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """What of complex numbers goes into a tensor that is not complex."""
+    if dtype.category == 0:
+        return FUNCTIONS["ne"](wrap(x._data, x._layout), 0)
+    real = x._data.real
+    return wrap(real, layout_of(real, x._layout.device))
+
+
+def in_layout(source: Tensor, layout: Layout) -> Tensor:
+    """A new unrecorded tensor of ``layout`` with the values of ``source``."""
+    data = empty_for(layout)
+    copy_into(data, layout, source)
+    return wrap(data, layout)
+
+
+def twin(x: Tensor) -> Tensor:
+    """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included."""
+    data = empty_laid(x._layout)
+    copy_into(data, x._layout, x)
+    return wrap(data, x._layout)
+
+
+def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
+    """The layout of a copy: without gaps, the dims in the order of their strides."""
+    numpy_dtype = (dtype or layout.dtype).numpy
+    if layout.contiguous:
+        return intern(numpy_dtype, layout.shape, None, layout.device)
+    strides = layout.strides if is_dense(layout) else dense_strides(layout)
+    return intern(numpy_dtype, layout.shape, strides, layout.device)
+
+
+def dense_strides(layout: Layout) -> tuple[int, ...]:
+    """Strides without gaps that keep the order of the given ones; a stride of 0 says nothing of it."""
+    order = list(range(layout.ndim))[::-1]
+    for last in range(1, layout.ndim):
+        at = last
+        for place in range(last - 1, -1, -1):
+            verdict = _compare(layout, order[place], order[at])
+            if verdict > 0:
+                order[place], order[at] = order[at], order[place]
+                at = place
+            elif verdict < 0:
+                break
+    strides, step = [0] * layout.ndim, 1
+    for d in order:
+        strides[d] = step
+        step *= max(layout.shape[d], 1)
+    return tuple(strides)
+
+
+def _compare(layout: Layout, d: int, e: int) -> int:
+    """Whether dim ``d`` belongs inside (-1) or outside (1) of ``e``; 0 if their strides do not tell."""
+    a, b = layout.strides[d], layout.strides[e]
+    if a == 0 or b == 0:
+        return 0
+    if a == b:
+        return int(layout.shape[d] > layout.shape[e])
+    return -1 if a < b else 1
+
+
+def fill_array(array: Any, layout: Layout, value: Any) -> None:
+    """Launch the fill of an array of any layout with a number of its dtype."""
+    if layout.contiguous:
+        launch(kernels.fill, array.reshape(-1), value)
+    elif array.T.flags.c_contiguous:
+        launch(kernels.fill, array.T.reshape(-1), value)
+    else:
+        sizes, (steps,) = collapse(layout.shape, [layout.strides])
+        first = array[(slice(0, 1),) * array.ndim].ravel()
+        launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))

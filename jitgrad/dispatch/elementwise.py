@@ -1,0 +1,234 @@
+"""Elementwise ops at work: operands are bound and checked, then planned once and launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write
+from jitgrad.core.layout import Layout, broadcast_shapes, cache
+from jitgrad.core.node import edge_of
+from jitgrad.core.storage import count_write
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.checks import (
+    check_category,
+    check_devices,
+    check_history,
+    check_kernel,
+    check_memory,
+    check_result_cast,
+    number,
+    overlaps,
+)  # fmt: skip
+from jitgrad.dispatch.copying import twin
+from jitgrad.dispatch.elementwise_plan import Call, ElementwiseNode
+from jitgrad.dispatch.launch_plan import plan_elementwise
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.kernels.codegen.emit_cpu import Argument
+from jitgrad.kernels.elementwise.declaration import Elementwise
+
+__all__ = ["ElementwiseOp"]
+
+
+class ElementwiseOp:
+    """The callable behind ``jitgrad.NAME`` and ``Tensor.NAME`` of one declaration."""
+
+    def __init__(self, op: type[Elementwise]):
+        self.op = op
+        self.calls: dict[Any, Call] = cache()
+        self.writes: dict[Any, Call] = cache()
+        self.function: Any = self.general  # the fast roads, set by publish
+        self.inplace: Any = None
+        self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
+
+    def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
+        """Apply the op, its result written to ``out`` if given."""
+        if out is None:
+            return self(*operands, **named)
+        result = self(*operands, **named)
+        return into_out(self.op.name, result, out)
+
+    def __call__(self, *operands: Any, **named: Any) -> Tensor:
+        """Apply the op to tensors and numbers; scalars of the declaration by position or name."""
+        into, operands = named.pop("into", None), self._bind(operands, named) if named else operands
+        key, tensors, numbers = [], [], []
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                key.append(operand._layout)
+                tensors.append(operand)
+            else:
+                key.append(self._number_key(len(key), operand))
+                numbers.append(operand)
+        if grad_state.levels and (lifted := outermost(tensors)) is not None:
+            return lifted.elementwise(lifted._level, self, operands, into is not None)
+        if into is not None:
+            check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
+        full_key = (*key, into)
+        call = self.calls.get(full_key)
+        if call is None:
+            call = self.calls[full_key] = self._plan(operands, tensors, into)
+        runtime = _runtime_numbers(call, operands) if numbers or self.op.scalars else []
+        scalars = tuple([_as(call.dtype, v) for _, v in runtime])
+        return self._run(call, tensors, operands, scalars, into)
+
+    def _run(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...], into: Any) -> Tensor:
+        if into is not None:
+            return self._run_into(call, tensors, operands, scalars)
+        out = call.forward.compute(*tensors, *scalars)
+        if grad_state.enabled:
+            for t in tensors:
+                if t._requires_grad:
+                    self._record(call, tensors, operands, out)
+                    break
+        return out
+
+    def _run_into(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...]) -> Tensor:
+        """Write the result into the first operand, as ``add_`` and its kind do."""
+        target = tensors[0]
+        record = grad_state.enabled and any(t._requires_grad for t in tensors)
+        check_memory(target)
+        saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
+        apart = [twin(t) if overlaps(target, t) else t for t in tensors[1:]]
+        call.forward.write(target, *apart, *scalars, target._data)
+        count_write(target)
+        if record:
+            before = target._edge
+            self._record(call, tensors, operands, target, saved_inputs)
+            if target._base is None:  # else the recorder did it
+                target._rebase(target._edge, before)
+        return target
+
+    def _saves_target(self, call: Call) -> bool:
+        name = call.arguments[0].name
+        return any(name in rule.parameters for rule in call.op.grads.values())
+
+    def _record(self, call: Call, tensors: list[Tensor], operands: Any, out: Tensor,
+                saved_inputs: list[Tensor] | None = None) -> None:  # fmt: skip
+        grads = call.op.grads
+        wants = tuple([t._requires_grad for t in tensors])
+        if not grads:
+            return
+        wanted = call.want(wants)
+        edges = tuple([edge_of(t) for t in tensors])  # before ``out``, perhaps one of them, is rebased
+        node = wanted.record(out, *(saved_inputs or tensors))
+        if saved_inputs:
+            node.edges = edges
+        if wanted.scalar_names:
+            node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
+
+    def write(self, target: Tensor, other: Tensor) -> None:
+        """Compute into ``target`` without a trace: for buffers that the engine owns."""
+        call = self.writes.get((target._layout, other._layout))
+        if call is None:
+            call = self._plan((target, other), [target, other], target._layout)
+            self.writes[target._layout, other._layout] = call
+        try:
+            count_write(target)
+        except RuntimeError:
+            check_write(target)
+        call.forward.write(target, other, target._data)
+
+    # -- the first call with these layouts ------------------------------------------------------
+
+    def _bind(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        op, given = self.op, dict(zip((*self.op.inputs, *self.op.scalars), operands, strict=False))
+        renamed = {_KEYWORDS.get(k, k) if k not in (*op.inputs, *op.scalars) else k: v for k, v in named.items()}
+        for key, value in renamed.items():
+            if key not in (*op.inputs, *op.scalars) or key in given:
+                raise TypeError(f"{op.name}() got an unexpected keyword argument '{key}'")
+            given[key] = value
+        values = {**op.scalars, **given}
+        return tuple(values[n] for n in (*op.inputs, *op.scalars) if n in values)
+
+    def _number_key(self, position: int, value: Any) -> Any:
+        names = (*self.op.inputs, *self.op.scalars)
+        if position >= len(names):
+            raise TypeError(f"{self.op.name}() takes {len(names)} arguments but more were given")
+        name, op = names[position], self.op
+        allowed = name in op.scalars or op.numbers is None or name in op.numbers
+        category = number(op.name, name, position, value, allowed)
+        if value in self.op.literals.get(names[position], ()):
+            return (category, float(value))
+        return category
+
+    def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], into: Any) -> Call:
+        op = self.op
+        if len(operands) < len(op.inputs):
+            missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
+            raise TypeError(f"{op.name}() missing required arguments: {missing}")
+        if not tensors:
+            number(op.name, op.inputs[0], 0, operands[0], allowed=False)
+        check_devices(op.name, tensors)
+        dtype, out_dtype = self._dtypes(operands, into)
+        arguments = self._arguments(operands)
+        inputs = tuple(t._layout for t in tensors)
+        shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
+        if into is not None:
+            if shape != into.shape:
+                raise RuntimeError(
+                    f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(shape)}"
+                )
+        forward = plan_elementwise(
+            f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
+            [out_dtype.numpy], into=into,
+        )  # fmt: skip
+        return Call(op, arguments, inputs, dtype.numpy, shape, forward, self.node_type)
+
+    def _arguments(self, operands: tuple[Any, ...]) -> tuple[Argument, ...]:
+        names = (*self.op.inputs, *self.op.scalars)
+        values = {**self.op.scalars, **dict(zip(names, operands, strict=False))}
+        arguments = []
+        for name in names:
+            value = values[name]
+            if isinstance(value, Tensor):
+                arguments.append(Argument(name, "array", condition=name in self.op.conditions))
+            elif value in self.op.literals.get(name, ()):
+                arguments.append(Argument(name, "literal", float(value)))
+            else:
+                arguments.append(Argument(name, "scalar"))
+        return tuple(arguments)
+
+    def _dtypes(self, operands: tuple[Any, ...], into: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
+        """Return (compute dtype, result dtype)."""
+        op = self.op
+        promoting = [(n, v) for n, v in zip(op.inputs, operands, strict=False) if n not in op.conditions]
+        layouts = [v._layout for _, v in promoting if isinstance(v, Tensor)]
+        numbers = [dtypes.category_of(v) for _, v in promoting if not isinstance(v, Tensor)]
+        common = dtypes.promote(
+            [x.dtype for x in layouts if x.ndim], [x.dtype for x in layouts if not x.ndim], numbers
+        )
+        check_category(op, common, [x.dtype.category for x in layouts] + numbers)
+        compute = dtypes.get_default_dtype() if op.kind == "float" and common.category < 2 else common
+        result = {"bool": dtypes.bool_, "real": compute.to_real()}.get(op.kind, compute)
+        if into is not None:
+            check_result_cast(result, into.dtype)
+        check_kernel(op, common)
+        return compute, result
+
+
+def _as_it_was(target: Tensor) -> Tensor:
+    """A copy of the values that a write is about to replace, with their history."""
+    copy = target.detach().clone()
+    copy._edge, copy._requires_grad = target._edge, target._requires_grad
+    return copy
+
+
+_KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
+
+
+def _runtime_numbers(call: Call, operands: Any) -> list[tuple[Argument, Any]]:
+    names = (*call.op.inputs, *call.op.scalars)
+    values = {**call.op.scalars, **dict(zip(names, operands, strict=False))}
+    return [(a, values[a.name]) for a in call.arguments if a.kind == "scalar"]
+
+
+_CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}
+
+
+def _as(dtype: np.dtype[Any], value: Any) -> Any:
+    """A Python number of the compute dtype's category: one compiled overload per kernel."""
+    return _CAST[dtype.kind](value)

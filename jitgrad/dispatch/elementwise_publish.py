@@ -1,0 +1,240 @@
+"""Declarations from the table become functions, methods, in-place methods and operators.
+
+The functions made here are the fast road of every op: operands that were seen before cost one
+look-up by layout, one launch, and one node if anything is recorded. Whatever is new or unusual goes
+to ``ElementwiseOp``, which plans it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write
+from jitgrad.core.layout import cache
+from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.dispatch.checks import NUMBERS
+from jitgrad.dispatch.elementwise import ElementwiseOp
+from jitgrad.dispatch.elementwise_plan import Call, Wanted
+from jitgrad.dispatch.registry import OPS, public
+from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
+from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
+
+__all__ = ["OPERATIONS"]
+
+OPERATIONS: dict[str, ElementwiseOp] = {}
+_CASTS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+
+
+def _publish(op: type[Elementwise]) -> None:
+    operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
+    function = _function(operation)
+    operation.inplace = _inplace(operation, f"{op.name}_")
+    for name in (op.name, *op.aliases):
+        public(function, name, function_too=op.function, method_too=op.method)
+        if op.method:
+            setattr(Tensor, f"{name}_", operation.inplace)
+    for name in op.operators:
+        setattr(Tensor, name, function if len(op.inputs) == 1 else _binary(operation, operator=True))
+
+
+def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    op = operation.op
+    roads = {("x",): _unary, ("x", "y"): _binary}
+    road = roads.get((*op.inputs, *op.scalars), _general)
+    if op.numbers_only or (len(op.inputs) == 1 and op.scalars):
+        road = _numbered
+    function = operation.function = road(operation)
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = op.__doc__
+    return function
+
+
+def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    def general(*operands: Any, **named: Any) -> Tensor:
+        return operation.general(*operands, **named)
+
+    return general
+
+
+def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    calls: dict[Any, Call] = cache()
+    get, differentiable = calls.get, bool(operation.op.grads)
+
+    def unary(input: Any, *, out: Tensor | None = None) -> Tensor:
+        x = input
+        if out is not None or not isinstance(x, Tensor):
+            return operation.general(x, out=out)
+        call = get(x._layout)
+        if call is None:
+            result = operation(x)
+            if x._level is None:
+                calls[x._layout] = operation.calls[x._layout, None]
+            return result
+        result = call.compute(x)
+        if x._requires_grad and differentiable and grad_state.enabled:
+            wanted = call.wants.get((True,)) or call.want((True,))
+            wanted.record(result, x)
+        return result
+
+    return unary
+
+
+def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., Tensor]:
+    calls: dict[Any, Call] = cache()
+    get, op = calls.get, operation.op
+    differentiable = bool(op.grads)
+
+    def first(key: Any, x: Tensor, y: Any) -> Tensor:
+        """The first call with these layouts: plan it, and remember it for the fast road."""
+        if operator and not isinstance(y, (Tensor, *NUMBERS)):
+            return NotImplemented
+        result = operation(x, y)
+        if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
+            second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
+            if (call := operation.calls.get((x._layout, second, None))) is not None:
+                calls[key] = call
+        return result
+
+    def with_number(x: Any, y: Any) -> Tensor:
+        """The road of a tensor and a Python number."""
+        call = get((x._layout, type(y))) if isinstance(x, Tensor) else None
+        if call is None:
+            return first((x._layout, type(y)), x, y) if isinstance(x, Tensor) else operation(x, y)
+        y = _CASTS[call.dtype.kind](y)
+        result = call.compute(x, y)
+        if x._requires_grad and differentiable and grad_state.enabled:
+            wanted: Wanted = call.wants.get((True,)) or call.want((True,))
+            node = wanted.record(result, x)
+            if wanted.scalar_names:
+                node.scalars = {op.inputs[1]: y}
+        return result
+
+    def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        if out is not None:
+            return operation.general(input, other, out=out)
+        try:
+            call = get((input._layout, other._layout))
+        except AttributeError:
+            return with_number(input, other)
+        if call is None:
+            return first((input._layout, other._layout), input, other)
+        result = call.compute(input, other)
+        if (input._requires_grad or other._requires_grad) and differentiable and grad_state.enabled:
+            wants = (input._requires_grad, other._requires_grad)
+            wanted: Wanted = call.wants.get(wants) or call.want(wants)
+            wanted.record(result, input, other)
+        return result
+
+    return binary
+
+
+def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    """The road of one tensor and numbers: exponents, bounds, slopes."""
+    calls: dict[Any, tuple[Call, type, tuple[Any, ...]]] = cache()
+    get, op = calls.get, operation.op
+    names = (*op.inputs, *op.scalars)[1:]
+
+    def first(key: Any, x: Tensor, numbers: tuple[Any, ...]) -> Tensor:
+        result = operation(x, *numbers)
+        planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), None)
+        if (call := operation.calls.get(planned)) is not None:
+            cast = _CASTS[call.dtype.kind]
+            calls[key] = call, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
+        return result
+
+    def numbered(input: Any, *numbers: Any, out: Tensor | None = None, **named: Any) -> Tensor:
+        if named or out is not None or not isinstance(input, Tensor):
+            return operation.general(input, *numbers, out=out, **named)
+        # The value of a number that may be a literal decides the kernel, of others only the type.
+        key = (input._layout, *map(type, numbers), *(numbers if op.literals else ()))
+        known = get(key)
+        if known is None:
+            return first(key, input, numbers)
+        call, cast, rest = known
+        values = [cast(n) for n in numbers]
+        values += rest
+        literal = op.literals and call.arguments[1].kind == "literal"
+        result = call.compute(input) if literal else call.compute(input, *values)
+        if input._requires_grad and op.grads and grad_state.enabled:
+            wanted = call.wants.get((True,)) or call.want((True,))
+            node = wanted.record(result, input)
+            if wanted.scalar_names:
+                node.scalars = dict(zip(names, values))
+        return result
+
+    return numbered
+
+
+def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
+    """In-place methods count their arguments without the tensor itself."""
+    most = len(op.inputs) + len(op.scalars) - 1
+    if len(operands) > most:
+        takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
+        given = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
+        raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {given}")
+    for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 1):
+        refused = op.numbers is not None and named in op.inputs and named not in op.numbers
+        if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
+            title = "other" if named == "y" else named
+            raise TypeError(
+                f"{name}(): argument '{title}' (position {place}) must be Tensor, not {type(operand).__name__}"
+            )
+
+
+def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
+    """The in-place method; its fast road is that of values outside the graph, as in an optimizer."""
+    calls: dict[Any, Call] = cache()
+    get = calls.get
+
+    def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
+        layout = self._layout
+        try:
+            result = operation(self, *operands, **named, into=layout)
+        except (TypeError, AttributeError):
+            _check_operands(name, operation.op, operands)
+            raise
+        if len(operands) == 1 and not named and not operation.op.scalars and not operation.op.literals:
+            other = operands[0]
+            tensor = isinstance(other, Tensor)
+            second = other._layout if tensor else operation._number_key(1, other)
+            if (call := operation.calls.get((layout, second, layout))) is not None:
+                calls[layout, second if tensor else type(other)] = call
+        return result
+
+    def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
+        if scopes:
+            check_capture(self, operation.op.name)
+        if named or len(operands) != 1:
+            return general(self, *operands, **named)
+        other, base, counter = operands[0], self._base, self._counter
+        if counter is UNWRITTEN:
+            counter = self._counter = [0]
+        viewed = base is not None and (self._view_kind or base._requires_grad)
+        if isinstance(other, Tensor):
+            call = get((self._layout, other._layout))
+            recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
+            if call is None or recorded or other._counter is counter or viewed:
+                return general(self, other)
+            value = other
+        else:
+            call = get((self._layout, type(other)))
+            if call is None or (self._requires_grad and grad_state.enabled) or viewed:
+                return general(self, other)
+            value = _CASTS[call.dtype.kind](other)
+        try:
+            counter[0] += 1
+        except RuntimeError:
+            check_write(self)
+        call.forward.write(self, value, self._data)
+        return self
+
+    inplace.__name__ = inplace.__qualname__ = name
+    inplace.__doc__ = f"In-place version of ``{operation.op.name}``."
+    return inplace
+
+
+on_declaration(_publish)

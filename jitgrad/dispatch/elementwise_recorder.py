@@ -1,0 +1,150 @@
+"""The functions that make and run nodes of elementwise ops, written out as text, like a namedtuple's methods.
+
+They run for every recorded op and for every node of a backward: loops over operands, and tests whose
+outcome a pattern decides, would cost as much as small kernels do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from jitgrad.core.node import FREED, edge_of, next_sequence_number, witness, witnesses
+from jitgrad.core.storage import counter_of
+from jitgrad.core.tensor import Tensor, wrap
+
+__all__ = ["backward_of", "node_type_for", "recorder_of"]
+
+_EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None"
+# Nothing was written to, mostly: then nodes share one tuple of zeros, an object less for the collector to visit.
+_KEEP = """\
+        node.saved = ({saved})
+        {numbers} = {versions}
+        node.versions = ({numbers}) if {any} else zeros
+"""
+_RECORDER = """\
+def make(node_type, wanted):
+    def record(out, {parameters}):
+        node = new(node_type)
+        node.wanted = wanted
+{keep}{edges}        node.sequence_number = next_sequence_number()
+        if out._base is None:
+            out._edge, out._requires_grad = node, True
+        else:
+            out._rebase(node)
+        if witnesses: witness(node)
+        return node
+    return record
+"""
+_BACKWARD = """\
+def make(wanted):
+    find, plan = wanted.computes.get, wanted.plan
+    def vjp(node, g):
+        saved = node.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+{check}        {run}
+        return {results}
+    return vjp
+"""
+_CHECK = """\
+        {saved} = saved
+        {versions} = node.versions
+        if {changed}:
+            node.unpack()  # which raises, and says more
+"""
+
+
+@functools.cache
+def recorder_of(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
+    """Return a maker of ``record(out, *operands)``, which makes the node of a result."""
+    numbers = [f"version{k}" for k in range(len(saves))]
+    keep = _KEEP.format(
+        saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
+        numbers="".join(f"{n}, " for n in numbers),
+        versions="".join(f"{n}._counter[0], " for n in saves),
+        any=" or ".join(numbers),
+    )
+    return _made(_RECORDER.format(
+        parameters=", ".join(operands),
+        keep=keep if saves else "",
+        edges=_edges(operands, bool(saves)),
+    ), len(saves))  # fmt: skip
+
+
+def _edges(operands: tuple[str, ...], saving: bool) -> str:
+    """The lines that set a node's edges.
+
+    An attribute each where something is saved: of two containers that lead from node to node, Python's collector
+    takes three times as long for a deep graph as of one (6.5 and 2.5 us an op in a chain of 400,000).
+    """
+    found = [_EDGE.format(n) for n in operands]
+    if not saving:
+        return f"        node.edges = ({', '.join(found)},)\n"
+    return "".join(f"        node.edge{k} = {edge}\n" for k, edge in enumerate(found))
+
+
+@functools.cache
+def backward_of(form: str, place: tuple[int, ...], saves: int, scalars: tuple[str, ...]) -> Callable[..., Any]:
+    """Return a maker of ``vjp(node, g)``: checks what was saved, launches the backward kernel, sorts gradients.
+
+    ``place`` has for each operand which gradient of the kernel's is its own, or -1. ``form``: "kernel"; "passed"
+    where the gradients are the incoming one. "kernel shaped" and "passed shaped" where they have to be fitted.
+    """
+    names = [f"saved{k}" for k in range(saves)]
+    versions = [f"version{k}" for k in range(saves)]
+    check = _CHECK.format(
+        saved="".join(f"{n}, " for n in names),
+        versions="".join(f"{n}, " for n in versions),
+        changed=" or ".join(f"{n}._counter[0] != {v}" for n, v in zip(names, versions, strict=True)),
+    )
+    count, passed, shaped = max(place) + 1, form.startswith("passed"), form.endswith("shaped")
+    arguments = ", ".join(["g", *names, *(f"node.scalars[{n!r}]" for n in scalars)])
+    return _made(_BACKWARD.format(
+        check=check if saves else "",
+        run="grads = g" if passed else f"grads = (find(g._layout) or plan(g._layout, saved))({arguments})",
+        results=_shaped(count, passed) if shaped else _sorted(place, count, passed),
+    ), 0)  # fmt: skip
+
+
+def _shaped(count: int, passed: bool) -> str:
+    return f"node.shaped({'[grads] * ' + str(count) if passed else 'grads' if count > 1 else '(grads,)'})"
+
+
+def _sorted(place: tuple[int, ...], count: int, passed: bool) -> str:
+    if not passed and count > 1 and place == tuple(range(count)):
+        return "grads"
+    one = "grads" if passed or count == 1 else "grads[{}]"
+    return f"({''.join((one.format(k) if k >= 0 else 'None') + ', ' for k in place)})"
+
+
+def _made(text: str, saves: int) -> Any:
+    scope: dict[str, Any] = {
+        "_alias": _alias, "edge_of": edge_of, "new": object.__new__, "next_sequence_number": next_sequence_number,
+        "witnesses": witnesses, "witness": witness, "FREED": FREED, "zeros": (0,) * saves, "__name__": __name__,
+    }  # fmt: skip
+    exec(text, scope)
+    return scope["make"]
+
+
+def _alias(out: Tensor) -> Tensor:
+    """The result outside the graph: a node must not hold its own output."""
+    alias = wrap(out._data, out._layout)
+    alias._counter = counter_of(out)
+    return alias
+
+
+@functools.cache
+def node_type_for(node_type: Any, count: int) -> Any:
+    """The class of an op's nodes with ``count`` edges, which reads them as one tuple."""
+    names = [f"edge{k}" for k in range(count)]
+    read: Any = attrgetter(*names) if count > 1 else lambda node: (node.edge0,)
+
+    def write(node: Any, edges: Any) -> None:
+        for name, edge in zip(names, edges, strict=True):
+            setattr(node, name, edge)
+
+    body = {"edges": property(read, write), "__doc__": node_type.__doc__, "__module__": node_type.__module__}
+    return type(node_type.__name__, (node_type,), body)

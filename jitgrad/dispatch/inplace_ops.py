@@ -1,0 +1,106 @@
+"""Ops that write into their first input: ``x.index_add_(...)`` and, on a copy, ``x.index_add(...)``.
+
+    class IndexAdd(Written):
+        \"""Add rows of ``source`` to the rows of ``x`` that ``index`` names.\"""
+        def write(x, dim, index, source): ...      # launches kernels that write into x, of any layout
+        def grad_x(g): ...
+        def grad_source(g, dim, index): ...
+
+One declaration gives both forms and one node for both. Rules must not name ``x``: it is overwritten.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import intern
+from jitgrad.core.storage import count_write
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.checks import check_inplace_target, overlaps
+from jitgrad.dispatch.copying import copy_into, in_layout, preserved, twin
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.structured import Structured, bind_arguments, record
+
+__all__ = ["Written", "through_rows"]
+
+
+class Written(Structured, abstract=True):
+    """Base of ops that write into their first input; ``write`` and rules are a complete declaration."""
+
+    repeats: ClassVar[bool] = False  # whether memory that repeats (an expanded tensor) may be written
+    write: ClassVar[Callable[..., None]]
+    into: ClassVar[Callable[..., Tensor]]
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        if abstract:
+            return
+        write = cls.__dict__["write"]
+
+        def forward(x: Tensor, *args: Any) -> Tensor:
+            out = in_layout(x, preserved(x._layout))
+            write(out, *args)
+            return out
+
+        forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
+        cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
+        super().__init_subclass__(**kwargs)
+        cls.into = staticmethod(_writer(cls))
+        if cls.method:
+            public(cls.into, f"{cls.name}_", function_too=False)
+
+
+def _writer(op: type[Written]) -> Callable[..., Tensor]:
+    """The in-place form of an op."""
+    count = len(op.parameters)
+
+    def into(*args: Any, **kwargs: Any) -> Tensor:
+        if kwargs or len(args) != count:
+            args = bind_arguments(op, op.signature, args, kwargs)
+        x = args[0]
+        if scopes:
+            check_capture(x, op.name)
+        if grad_state.levels and (lifted := outermost(args)) is not None:
+            return lifted.structured(lifted._level, op, args, True)
+        others = [a for a in args if isinstance(a, Tensor)]
+        recorded = False
+        if grad_state.enabled and x._layout.dtype.category >= 2:
+            recorded = any(a._requires_grad for a in others)
+        check_inplace_target(x, recorded, op.repeats)
+        if len(others) > 1 and any(overlaps(x, a) for a in others):
+            op.write(x, *[twin(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
+        else:
+            op.write(*args)
+        count_write(x)
+        if recorded:
+            record(op, args, x)
+        return x
+
+    into.__name__ = into.__qualname__ = f"{op.name}_"
+    into.__doc__ = f"In-place version of ``{op.name}``."
+    return into
+
+
+def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:
+    """Call ``write`` with the memory of ``x`` in row-major order (of the dims in ``order``).
+
+    Where it is not in that order, with a copy that is put back.
+    """
+    view = x if order is None else wrap(x._data.transpose(order), _transposed(x, order))
+    if view._layout.contiguous:
+        write(view._data)
+        return
+    layout = intern(x._layout.numpy_dtype, view._layout.shape, None, x._layout.device)
+    rows = in_layout(view, layout)
+    write(rows._data)
+    copy_into(view._data, view._layout, rows)
+
+
+def _transposed(x: Tensor, order: tuple[int, ...]) -> Any:
+    shape, strides = x._layout.shape, x._layout.strides
+    return intern(x._layout.numpy_dtype, tuple([shape[d] for d in order]), tuple([strides[d] for d in order]),
+                  x._layout.device)  # fmt: skip

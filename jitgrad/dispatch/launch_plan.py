@@ -1,0 +1,200 @@
+"""From layouts to a launch: which kernel, which results, which arguments.
+
+Everything that depends on shapes and dtypes alone is worked out once per combination of layouts
+and kept in a Plan, so that an op in steady state costs one dictionary look-up, one allocation and
+one kernel call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import tensor_observers as creation
+from jitgrad.core.layout import Layout, broadcast_strides, collapse, intern, is_dense
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor
+from jitgrad.kernels import threads
+from jitgrad.kernels.codegen.emit_cpu import Argument
+from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE, elementwise_kernel
+from jitgrad.kernels.launch import Kernel, launch, observers
+
+__all__ = ["Plan", "plan_elementwise"]
+
+
+class Plan:
+    """One kernel for one combination of layouts, with the layouts of its results.
+
+    ``compute(*tensors, *numbers)`` launches it and returns the results as new tensors;
+    ``write(*tensors, *numbers, array)`` puts its one result into an existing array.
+    """
+
+    __slots__ = ("compute", "kernel", "layouts", "tail", "write")
+
+    def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
+                 tail: tuple[Any, ...], guests: tuple[int, ...] = ()):  # fmt: skip
+        self.kernel, self.layouts, self.tail = kernel, layouts, tail
+        self.compute = _launcher(*counts, len(layouts), form, False, guests)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, guests)(self)
+
+
+_ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
+          "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
+_TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
+_FRESH = """\
+        data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
+_WRAP = """\
+        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}
+        if watchers: announce(out{k})"""
+_LAUNCHER = """\
+def make(plan):
+    kernel, layouts, tail, call = plan.kernel, plan.layouts, plan.tail, plan.kernel.call
+{constants}
+    def launcher({parameters}):
+{allocate}
+        # launch, written out: with nobody observing it is the bare call.
+        if observers: launch(kernel, {arguments})
+        else: call({arguments})
+{wrap}
+        return {results}
+    return launcher
+"""
+
+
+@functools.cache
+def _launcher(
+    inputs: int, numbers: int, outputs: int, form: str, into: bool, guests: tuple[int, ...] = ()
+) -> Callable[[Plan], Callable[..., Any]]:
+    """Return a maker of ``compute`` or ``write`` for these counts of arguments.
+
+    ``guests`` are the inputs that must first be copied to the device of the others.
+
+    Written out as text, like a namedtuple's methods: this is the library's hottest path, and loops
+    over one or two items would double its cost.
+    """
+    tensors, scalars = [f"x{k}" for k in range(inputs)], [f"number{k}" for k in range(numbers)]
+    count = range(outputs)
+    constants = [
+        f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype\n"
+        f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'"
+        for k in count
+    ]
+    tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]
+    if tail:
+        constants.append(f"    {', '.join(tail)}, = tail")
+    values = [f"uploaded({t}._data)" if k in guests else f"{t}._data" for k, t in enumerate(tensors)]
+    arrays = [_ARRAY[form].format(a) for a in [*values, *(f"data{k}" for k in count)]]
+    text = _LAUNCHER.format(
+        constants="\n".join(constants),
+        parameters=", ".join([*tensors, *scalars, *(["data0"] if into else [])]),
+        allocate="\n".join([] if into else [_FRESH.format(k=k) for k in count]),
+        arguments=", ".join([*arrays, *scalars, *tail]),
+        wrap="\n".join([] if into else [_WRAP.format(k=k) for k in count]),
+        results="None" if into else ", ".join(f"out{k}" for k in count),
+    )
+    scope = {
+        "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
+        "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+        "uploaded": cuda.uploaded, "watchers": creation.observers, "announce": creation.announce,
+    }  # fmt: skip
+    exec(text, scope)
+    return scope["make"]  # type: ignore[return-value]
+
+
+def first_element(array: Any) -> Any:
+    """A one-element contiguous view at the array's start; strided kernels index from it."""
+    return (array[(slice(0, 1),) * array.ndim] if array.ndim else array).ravel()
+
+
+def plan_elementwise(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], inputs: Sequence[Layout],
+    dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
+    into: Layout | None = None,
+) -> Plan:  # fmt: skip
+    """Plan the kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
+
+    ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
+    ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
+    """
+    device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
+    if into is not None and into.device != device:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{into.device} and {device}! (in {name.removesuffix('_forward')})"
+        )
+    arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
+    strides = _preserved_strides(walked, shape)
+    outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
+    form, tail = _form([*walked, *outs], shape, outs[0])
+    if len(walked) < len(inputs):
+        if form == "strided":  # the rest needs strides anyway
+            arguments, walked = [replace(a, once=False) for a in arguments], inputs
+            form, tail = _form([*inputs, *outs], shape, outs[0])
+        elif form == "1d":
+            form = "flat"  # the single elements may have no dimension
+    wide = False
+    if device != "cpu":
+        form, tail, wide = _device_form(form, [*inputs, *outs], shape)
+    kernel = elementwise_kernel(
+        name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
+        parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
+        conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
+    )  # fmt: skip
+    if outs[0].numel == 0:
+        kernel = Kernel(name, _nothing, ())
+    counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
+    guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
+    return Plan(kernel, counts, tuple(outs), form, tail, guests)
+
+
+def _read_once(
+    arguments: Sequence[Argument], inputs: Sequence[Layout], shape: tuple[int, ...]
+) -> tuple[Sequence[Argument], Sequence[Layout]]:
+    """Mark the inputs of one element among longer ones; return the arguments and the other layouts."""
+    single = [x.numel == 1 and x.shape != shape for x in inputs]
+    if not any(single) or all(single):
+        return arguments, inputs
+    marks = iter(single)
+    marked = [replace(a, once=next(marks)) if a.kind == "array" else a for a in arguments]
+    return marked, [x for x, s in zip(inputs, single, strict=True) if not s]
+
+
+def _nothing(*args: Any) -> None:
+    """What a kernel does on empty tensors: it is not even compiled."""
+
+
+def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> tuple[str, tuple[Any, ...], bool]:
+    """The form of a launch on a device, the end of its arguments, and whether places need 64 bits."""
+    n = int(np.prod(shape, dtype=np.int64))
+    if form != "strided":
+        return "device flat", (n,), False
+    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    wide = n + sum(abs(s) * size for step in steps for s, size in zip(step, sizes, strict=True)) >= 1 << 32
+    return "device strided", (cuda.geometry(sizes, steps, wide), n), wide
+
+
+def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Results keep a permuted memory order that all inputs share, as in PyTorch."""
+    first = inputs[0].strides
+    same = all(x.shape == shape and x.strides == first for x in inputs)
+    return first if same and not inputs[0].contiguous and is_dense(inputs[0]) else None
+
+
+def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, tuple[Any, ...]]:
+    same = all(x.shape == shape for x in every)
+    if same and all(x.contiguous for x in every):
+        return ("1d" if len(shape) == 1 else "flat"), ()
+    if same and all(x.strides == out.strides for x in every) and is_dense(out):
+        return "permuted", ()
+    if out.numel == 0:
+        return "flat", ()  # nothing to do; the loop's bound is the empty result
+    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    rows = int(np.prod(sizes[:-1], dtype=np.int64))
+    tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
+    return "strided", tail

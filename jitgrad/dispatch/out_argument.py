@@ -1,0 +1,76 @@
+"""``out=``: results written into a tensor that the caller provides."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write
+from jitgrad.core.layout import intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.checks import check_result_cast
+
+__all__ = ["into_out", "takes_out"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def into_out(op: str, result: Any, out: Any) -> Any:
+    """Write a result, or several, into ``out``, if given, which takes its shape; return what has it.
+
+    RuntimeError where gradients would be lost, or the result's category does not fit the dtype of ``out``.
+    """
+    if out is None:
+        return result
+    if isinstance(result, tuple):
+        written = [into_out(op, r, o) for r, o in zip(result, out, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if grad_state.levels and (lifted := outermost((result, out))) is not None:
+        if lifted._level.randomness:
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{op}.out; the fallback path doesn't work on out= or view ops."
+            )
+        raise NotImplementedError(
+            f"Trying to use forward AD with {op}_out that does not support it because it is an out= function"
+        )
+    if grad_state.enabled and (result._requires_grad or out._requires_grad):
+        raise RuntimeError(
+            f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    check_result_cast(result.dtype, out.dtype)
+    check_write(out)
+    if out.shape != result.shape:
+        _take_shape(out, result)
+    return out.copy_(result)
+
+
+def _take_shape(out: Tensor, result: Tensor) -> None:
+    if out._layout.numel:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
+            f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
+            "future PyTorch release outputs will not be resized unless they have zero elements. You can "
+            "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning, stacklevel=5,
+        )  # fmt: skip
+    out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
+    out._data = empty_for(out._layout)
+
+
+def takes_out(function: F) -> F:
+    """Let ``function`` take ``out=``."""
+
+    @functools.wraps(function)
+    def writing(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if out is None else into_out(function.__name__, result, out)
+
+    return writing  # type: ignore[return-value]

@@ -1,0 +1,44 @@
+"""Where ops become public: functions of jitgrad and methods of Tensor."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.out_argument import into_out
+
+__all__ = ["FUNCTIONS", "OPS", "numpy_names", "public"]
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+OPS: dict[str, Any] = {}  # every differentiable op by its name, for generated tests
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(function: F, name: str = "", *, function_too: bool = True, method_too: bool = True) -> F:
+    """Publish ``function`` as ``jitgrad.NAME`` and ``Tensor.NAME``."""
+    name = name or function.__name__
+    if function_too:
+        FUNCTIONS[name] = function
+    if method_too:
+        setattr(Tensor, name, function)
+    return function
+
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def numpy_names(function: F) -> F:
+    """Let ``function`` take ``axis`` for ``dim``, ``keepdims`` for ``keepdim``, and ``out``, as PyTorch's do."""
+
+    @functools.wraps(function)
+    def renaming(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            out = kwargs.pop("out", None)
+            kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+            if out is not None:
+                return into_out(function.__name__, function(*args, **kwargs), out)
+        return function(*args, **kwargs)
+
+    return renaming  # type: ignore[return-value]

@@ -1,0 +1,80 @@
+"""Shapes as users write them: ``zeros(2, 3)``, ``zeros((2, 3))``, ``x.view(-1, 4)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.tensor import Tensor
+
+__all__ = ["as_ints", "check_dims", "check_no_negative", "infer_size", "is_int", "size_argument"]
+
+
+def is_int(value: Any) -> bool:
+    """Whether ``value`` may stand for a size or an index: an int, also as a 0-d tensor."""
+    if isinstance(value, (int, np.integer)):
+        return not isinstance(value, bool)
+    return isinstance(value, Tensor) and value._layout.numel == 1 and value._layout.dtype.category == 1
+
+
+def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
+    """The shape given by an op's positional arguments: several ints, or one sequence of them."""
+    if args and type(args[0]) is int and all(type(n) is int for n in args):
+        return tuple(args)
+    if len(args) == 1 and not is_int(args[0]):
+        values = args[0]
+        if not isinstance(values, (tuple, list)):
+            raise TypeError(
+                f"{op}(): argument '{name}' (position 1) must be tuple of ints, not {type(values).__name__}"
+            )
+        return as_ints(op, values, name)
+    return as_ints(op, args, name)
+
+
+def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ...]:
+    """The values as ints; TypeError where one is something else."""
+    for position, value in enumerate(values, 1):
+        if not is_int(value):
+            raise TypeError(
+                f"{op}(): argument '{name}' failed to unpack the object at pos {position} with error "
+                f'"type must be tuple of ints,but got {type(value).__name__}"'
+            )
+    return tuple([int(v) for v in values])
+
+
+def check_no_negative(op: str, shape: Sequence[int]) -> None:
+    """A new tensor's sizes must not be negative."""
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"{op}: Dimension size must be non-negative.")
+
+
+def check_dims(shape: Sequence[int]) -> None:
+    """The same in the words of what makes a tensor of any sizes."""
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+
+
+def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
+    """``shape`` with its -1 replaced by what makes it hold ``numel`` elements."""
+    unknown = [d for d, n in enumerate(shape) if n == -1]
+    if len(unknown) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    for d, n in enumerate(shape):
+        if n < -1:
+            raise RuntimeError(f"invalid shape dimension {n} at index {d} of shape {list(shape)}")
+    known = 1
+    for n in shape:
+        known *= n if n != -1 else 1
+    if unknown and known == 0 and numel == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
+    if not unknown and known == numel:
+        return tuple(shape)
+    if not unknown or known == 0 or numel % known:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    return tuple(numel // known if n == -1 else n for n in shape)

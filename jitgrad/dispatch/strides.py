@@ -1,0 +1,107 @@
+"""Views by shape, strides and offset: what every other view comes down to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, address
+
+__all__ = ["Memory", "empty_laid", "extent", "offset_in", "restrided", "view_strides"]
+
+
+class Memory:
+    """Part of an array's memory, offered to NumPy by address; keeps the owner alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, owner: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any):
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (pointer, False), "typestr": dtype.str, "shape": shape, "strides": strides, "version": 3,
+        }  # fmt: skip
+
+
+def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None) -> Any:
+    """The memory of ``array`` under another shape; strides and offset in elements of the result's dtype.
+
+    The offset counts from the array's first element and may be negative. Nothing is checked here.
+    """
+    if not isinstance(array, np.ndarray):
+        return array.restrided(shape, strides, offset, dtype)
+    dtype = array.dtype if dtype is None else dtype
+    item = dtype.itemsize
+    if array.size == 0:
+        return np.empty(tuple(shape), dtype)
+    if offset >= 0 and array.flags.c_contiguous:
+        try:
+            return np.ndarray(shape, dtype, array, offset * item, [s * item for s in strides])
+        except (TypeError, ValueError):  # the view reaches beyond this array, into its owner's memory
+            pass
+    pointer = array.__array_interface__["data"][0] + offset * item
+    return np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many elements lie from a view's first to its last, both included."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def offset_in(base: Tensor, view: Tensor) -> int:
+    """How many of ``view``'s elements after ``base``'s first its own first lies."""
+    if not view._layout.numel or not base._layout.numel:
+        return 0
+    return (address(view) - address(base)) // view._layout.dtype.itemsize
+
+
+def empty_laid(layout: Layout) -> Any:
+    """An uninitialised array with exactly these strides, gaps included."""
+    if layout.contiguous or is_dense(layout) or layout.device != "cpu":
+        return empty_for(layout)
+    storage = np.empty(extent(layout.shape, layout.strides), layout.numpy_dtype)
+    return restrided(storage, layout.shape, layout.strides)
+
+
+def dense_layout(numpy_dtype: Any, count: int, device: Any) -> Layout:
+    """The layout of a whole storage of ``count`` elements."""
+    return intern(np.dtype(numpy_dtype), (count,), None, device)
+
+
+def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides under which a tensor can be seen as ``shape``; None if only a copy can.
+
+    Runs of dims that are walked evenly are merged; the new dims must divide within the runs.
+    """
+    if layout.contiguous:
+        return contiguous_strides(shape)
+    runs = _even_runs(layout)
+    result = [0] * len(shape)
+    d = len(shape) - 1
+    for count, step in reversed(runs):
+        filled = 1
+        while d >= 0 and (filled < count or shape[d] == 1):
+            result[d] = filled * step
+            filled *= shape[d]
+            d -= 1
+        if filled != count:
+            return None
+    return tuple(result) if d < 0 else None
+
+
+def _even_runs(layout: Layout) -> list[tuple[int, int]]:
+    """(elements, innermost stride) of each maximal run of dims that one stride walks through."""
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(layout.shape, layout.strides, strict=True):
+        if n == 1:
+            continue
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = (runs[-1][0] * n, s)
+        else:
+            runs.append((n, s))
+    return runs or [(1, 1)]

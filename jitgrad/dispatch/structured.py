@@ -1,0 +1,227 @@
+"""Ops that are more than a scalar rule: how one is declared, recorded and differentiated.
+
+    class LogSoftmax(Structured):
+        \"""Logarithm of the softmax along ``dim``.\"""
+        def forward(x, dim): ...                  # launches kernels, returns a new tensor
+        def grad_x(g, out, dim): ...              # differentiable tensor ops: the specification
+        def kernel_x(g, out, dim): ...            # optional: launches the backward kernel
+
+Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
+for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME
+(``out_layout``: those of the results), any other
+name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
+differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
+gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
+``class Name(Structured, listed=False)`` keeps out of OPS what is a node in the graph but no op of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import is_inference
+from jitgrad.core.layout import cache, layout_of
+from jitgrad.core.storage import counter_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.registry import OPS, public
+from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
+from jitgrad.kernels.device_array import name_op
+
+__all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
+
+_WANTED = (WANTED, WANTED_LIST)
+Rule = tuple[Callable[..., Any], tuple[str, ...]]
+
+
+class Structured:
+    """Base of structured ops; a subclass with forward and rules is a complete declaration."""
+
+    name: ClassVar[str] = ""
+    grad_name: ClassVar[str] = ""
+    function: ClassVar[bool] = True
+    method: ClassVar[bool] = True
+    aliases: ClassVar[tuple[str, ...]] = ()
+    several: ClassVar[bool] = False  # forward returns a tuple
+    batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
+    is_view: ClassVar[bool] = False
+    linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
+    together: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
+    fresh: ClassVar[bool] = True
+    samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
+
+    signature: ClassVar[inspect.Signature]
+    parameters: ClassVar[tuple[str, ...]]
+    positional: ClassVar[int]  # so many of them may be given by position
+    grads: ClassVar[dict[str, Rule]]
+    fast: ClassVar[dict[str, Rule]]
+    joint: ClassVar[Rule | None]
+    node_type: ClassVar[type[StructuredNode]]
+    recipes: ClassVar[dict[tuple[int, ...], Recipe | Any]]  # False where nothing is recorded
+    apply: ClassVar[Callable[..., Any]]
+
+    def __init_subclass__(cls, abstract: bool = False, listed: bool = True, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if abstract:
+            return
+        own = cls.__dict__
+        if not own.get("__doc__"):
+            raise TypeError(f"{cls.__name__}: an op needs a docstring; it documents jitgrad.{cls.name}")
+        cls.forward = staticmethod(own["forward"])  # type: ignore[attr-defined]
+        cls.signature = inspect.signature(own["forward"])
+        cls.parameters = tuple(cls.signature.parameters)
+        cls.positional = sum(p.kind is not p.KEYWORD_ONLY for p in cls.signature.parameters.values())
+        cls.grads = _rules(cls, "grad_")
+        cls.fast = _rules(cls, "kernel_")
+        cls.joint = (own["kernels"], tuple(inspect.signature(own["kernels"]).parameters)) if "kernels" in own else None
+        cls.name = own.get("name") or cls.__name__.lower()
+        cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
+        cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "fresh": cls.fresh, "__doc__": cls.__doc__})
+        cls.recipes = {}
+        cls.apply = staticmethod(_function(cls))
+        if listed:
+            OPS[cls.name] = cls
+        for name in (cls.name, *cls.aliases):
+            public(cls.apply, name, function_too=cls.function, method_too=cls.method)
+
+
+def _rules(cls: type, prefix: str) -> dict[str, Rule]:
+    found = {k: v for k, v in cls.__dict__.items() if k.startswith(prefix) and callable(v) and k != "grad_name"}
+    return {k[len(prefix) :]: (v, tuple(inspect.signature(v).parameters)) for k, v in found.items()}
+
+
+def _function(op: type[Structured]) -> Callable[..., Any]:
+    """The public function of an op: bind, compute, record."""
+    signature, parameters = op.signature, op.parameters
+    inputs = tuple(parameters.index(n) for n in op.grads)
+    differentiable, count, recipes = bool(inputs), len(parameters), op.recipes
+    simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
+    defaults = tuple(p.default for p in signature.parameters.values())
+    required = defaults.count(inspect.Parameter.empty)
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or not simple or len(args) > count:
+            if "out" in kwargs and "out" not in parameters:
+                out = kwargs.pop("out")
+                return into_out(op.name, apply(*args, **kwargs), out)
+            args = bind_arguments(op, signature, args, kwargs)
+        elif len(args) < count:
+            if len(args) < required:
+                bind_arguments(op, signature, args, kwargs)  # says what is missing
+            args = args + defaults[len(args) :]
+        if grad_state.levels and (lifted := outermost(args)) is not None:
+            return lifted.structured(lifted._level, op, args, False)
+        try:
+            out = forward(*args)
+        except NotImplementedError as error:
+            name_op(error, op.name)
+            raise
+        if differentiable and grad_state.enabled:
+            kinds = tuple(map(kind, args))
+            recipe: Any = recipes.get(kinds)
+            if recipe is None:
+                wanted = any(kinds[k] in _WANTED for k in inputs)
+                recipe = recipes[kinds] = Recipe(op, kinds) if wanted else False
+            if recipe:
+                recipe.record(args, out)
+        return out
+
+    apply.__name__ = apply.__qualname__ = op.name
+    apply.__doc__ = op.__doc__
+    apply.__signature__ = signature  # type: ignore[attr-defined]
+    return apply
+
+
+def _by_name(op: type[Structured]) -> Callable[..., Any]:
+    """forward with keyword-only parameters, callable by position."""
+    forward, parameters = op.forward, op.parameters  # type: ignore[attr-defined]
+    return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
+
+
+def reapply(op: type[Structured], args: Sequence[Any], into: bool = False) -> Any:
+    """Apply an op, or its form in place, to all its arguments in the order of its parameters."""
+    function = op.into if into else op.apply  # type: ignore[attr-defined]
+    if op.positional == len(args):
+        return function(*args)
+    named = zip(op.parameters[op.positional :], args[op.positional :], strict=True)
+    return function(*args[: op.positional], **dict(named))
+
+
+_KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
+
+
+def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """An op's arguments in the order of its parameters, PyTorch's keywords and defaults included."""
+    names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
+    try:
+        bound = signature.bind(*args, **names)
+    except TypeError as error:
+        raise TypeError(f"{op.name}() {error}") from None
+    bound.apply_defaults()
+    return tuple(bound.arguments[p] for p in op.parameters)
+
+
+def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
+    """Make the node of an op applied to ``args``, and ``out`` its output."""
+    kinds = tuple(map(kind, args))
+    recipe = op.recipes.get(kinds)
+    if not recipe:
+        recipe = op.recipes[kinds] = Recipe(op, kinds)
+    recipe.record(args, out)
+
+
+class View(Structured, abstract=True):
+    """An op that returns the same memory under another layout. Launches nothing."""
+
+    linear: ClassVar[tuple[str, ...]] = ("x",)
+    is_view = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        cls.fresh = False
+        super().__init_subclass__(**kwargs)
+
+
+_layouts: dict[Any, Any] = cache()
+
+
+def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: Any = None) -> Tensor:
+    """Wrap ``data``, a view of ``base``'s array: same memory, same version counter.
+
+    Pass the view's layout if it is known, or a ``key`` that decides it together with the base's.
+    The base keeps a weak reference, so that a write in place can give its views a new history.
+    """
+    if layout is None:
+        layout = _layouts.get((base._layout, key)) if key is not None else None
+        if layout is None:
+            layout = layout_of(data, base._layout.device)
+            if key is not None:
+                _layouts[base._layout, key] = layout
+    result = object.__new__(Tensor)
+    result._data, result._layout, result._counter = data, layout, counter_of(base)
+    root = base if base._base is None else base._base
+    result._base = root
+    if kind or base._view_kind or not grad_state.enabled:
+        made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
+        result._view_kind = base._view_kind or made
+        if root._requires_grad and made and made != "multi" and layout.dtype.category >= 2 and not is_inference(root):
+            result._requires_grad, result._unrecorded = True, result._counter[0]
+    if layout.dtype.category >= 2:
+        if root._views is None:
+            root._views = [weakref.ref(result)]
+        else:
+            _note(root, result)
+    return result
+
+
+def _note(root: Tensor, view: Tensor) -> None:
+    views: Any = root._views
+    count = len(views)
+    if count >= 32 and count & (count - 1) == 0:  # now and then, forget those that died
+        root._views = views = [v for v in views if v() is not None]
+    views.append(weakref.ref(view))

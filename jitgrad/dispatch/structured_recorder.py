@@ -1,0 +1,265 @@
+"""How structured ops are recorded and differentiated: written out as text, once per pattern.
+
+A pattern is which arguments of an op are tensors, lists of tensors or plain values, and which of
+them require grad. For each the recorder writes three short functions, like a namedtuple's methods:
+``record(args, out)`` makes the node, ``vjp(node, g)`` runs backward kernels or rules, and
+``vjp_recorded(node, g)`` the rules alone, on tensors that are back in the graph. Looking the same up
+in dictionaries at every call cost more than most kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.core.node import Node, edge_of, edge_to, next_sequence_number, witness, witnesses
+from jitgrad.core.saved_tensors import show_saved
+from jitgrad.core.storage import counter_of
+from jitgrad.core.tensor import Tensor, wrap
+
+__all__ = ["OTHER", "Recipe", "StructuredNode", "kind"]
+
+# What an argument is to the recorder.
+OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
+_PLAIN = frozenset([int, type(None), bool, float, str])
+
+
+def kind(value: Any) -> int:
+    """Classify an argument: plain value, tensor, tensor that requires grad, list of either."""
+    if type(value) in _PLAIN:  # first, as most are, and each op asks it of all its arguments
+        return OTHER
+    if isinstance(value, Tensor):
+        return WANTED if value._requires_grad else TENSOR
+    if not isinstance(value, (list, tuple)) or not value or type(value[0]) is int:
+        return OTHER
+    if not any(isinstance(v, Tensor) for v in value):
+        return OTHER
+    return WANTED_LIST if any(isinstance(v, Tensor) and v._requires_grad for v in value) else LIST
+
+
+class StructuredNode(Node):
+    """A recorded structured op; each op has a subclass with its printed name.
+
+    ``saved`` holds the tensors that rules name, ``known`` whatever else they name.
+    """
+
+    op: Any
+    recipe: Recipe
+    known: tuple[Any, ...]
+
+    def vjp(self, *grads: Any) -> tuple[Any, ...]:
+        """Use backward kernels where the op has them, its rules otherwise."""
+        return self.recipe.vjp(self, *grads)
+
+    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
+        """Apply the rules, which are differentiable ops."""
+        return self.recipe.vjp_recorded(self, *grads)
+
+    def is_output(self, saved: Tensor) -> bool:
+        """Whether a saved tensor is this op's only result."""
+        names = zip(self.recipe.saved, self.saved or (), strict=False)
+        return any(name == "out" and tensor is saved for name, tensor in names)
+
+    def output_number(self, index: int) -> int | None:
+        """Which output a saved tensor is."""
+        names = self._names()
+        return names[:index].count("out") if names and names[index] == "out" else None
+
+    def saved_names(self) -> list[str]:
+        """PyTorch's names of the saved tensors; [] where it can't be told how long which list is."""
+        return [_title(n) for n in self._names()]
+
+    def saved_lists(self) -> tuple[str, ...]:
+        """The names that stand for several tensors."""
+        return tuple(map(_title, self.recipe.lists))
+
+    def _names(self) -> list[str]:
+        names, lists, total = self.recipe.saved, self.recipe.lists, len(vars(self)["saved"] or ())
+        lengths = {n: self.n_outputs if n == "out" else None for n in lists}
+        unknown = [n for n in lists if lengths[n] is None]
+        if len(unknown) > 1:
+            return []
+        if unknown:
+            lengths[unknown[0]] = total - sum(lengths.get(n, 1) or 0 for n in names)
+        return [n for n in names for _ in range(lengths.get(n, 1) or 0)]
+
+    def known_value(self, name: str) -> Any:
+        """An argument that is no tensor, or the shape of one."""
+        for n, value in zip(self.recipe.known, self.known, strict=True):
+            if _title(n) == name:
+                return _sizes(value) if n.endswith("_layout") else value
+        return None
+
+    def values(self) -> dict[str, Any]:
+        """What rules may name, by name, outputs as part of the graph."""
+        return self.recipe.values(self)
+
+
+class Recipe:
+    """The functions of one op for one pattern of arguments, and the names of what its nodes keep."""
+
+    __slots__ = ("known", "lists", "record", "saved", "values", "vjp", "vjp_recorded", "wants")
+
+    def __init__(self, op: Any, kinds: tuple[int, ...]):
+        text = _Text(op, kinds)
+        self.wants, self.saved, self.known = text.wants, text.saved, text.known
+        self.lists = tuple(n for n in text.saved if text.starred(n))
+        show_saved(op.node_type, map(_title, text.saved), map(_title, text.known))
+        scope: dict[str, Any] = {
+            "recipe": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
+            "__name__": __name__, "witnesses": witnesses, "witness": witness,
+            "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,
+        }  # fmt: skip
+        for name in self.wants:
+            scope[f"rule_{name}"] = op.grads[name][0]
+            scope[f"fast_{name}"] = (op.fast.get(name) or op.grads[name])[0]
+        scope["joint"] = op.joint[0] if op.joint else None
+        exec(text.record() + text.vjp() + text.vjp_recorded() + text.values(), scope)
+        self.record, self.values = scope["record"], scope["values"]
+        self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
+
+
+class _Text:
+    """Writes the functions of a recipe."""
+
+    def __init__(self, op: Any, kinds: tuple[int, ...]):
+        self.op = op
+        self.kinds = dict(zip(op.parameters, kinds, strict=True))
+        self.wants = tuple(n for n in op.grads if self.kinds[n] in (WANTED, WANTED_LIST))
+        used = {p for n in self.wants for p in (*op.grads[n][1], *(op.fast[n][1] if n in op.fast else ()))}
+        used |= set(op.joint[1]) if op.joint else set()
+        used -= {"g", "wants"}
+        self.saved = sorted(n for n in used if n == "out" or self.kinds.get(n, OTHER) != OTHER)
+        self.known = sorted(used - set(self.saved))
+
+    def starred(self, name: str) -> bool:
+        return self.op.several if name == "out" else self.kinds[name] in (LIST, WANTED_LIST)
+
+    def record(self) -> str:
+        several = self.op.several
+        saved, versions, edges = [], [], []
+        for n in self.saved:
+            one = "alias({})" if n == "out" else "{}"
+            star = self.starred(n)
+            saved.append(f"*[{one.format('t')} for t in {n}]" if star else one.format(n))
+            versions.append(f"*[t._counter[0] for t in {n}]" if star else f"{n}._counter[0]")
+        for n in self.op.grads:
+            if self.kinds[n] == WANTED:
+                edges.append(f"{n}._edge or {n}._leaf_edge or edge_of({n})")
+            elif self.kinds[n] == TENSOR:
+                edges.append("None")
+            elif self.kinds[n] == WANTED_LIST:
+                edges.append(f"*[edge_of(t) for t in {n}]")
+        first = next(n for n in self.op.grads if self.kinds[n] != OTHER)
+        ends = "connect(node, out)" if several else (
+            f"if out is {first}: out._rebase(node)\n"
+            "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
+        )  # fmt: skip
+        return (
+            "def record(args, out):\n"
+            f"    {''.join(p + ', ' for p in self.op.parameters)} = args\n"
+            "    node = new(op.node_type)\n"
+            "    node.recipe = recipe\n"
+            f"    node.saved = ({_tuple(saved)})\n"
+            f"    node.versions = ({_tuple(versions)})\n"
+            f"    node.known = ({_tuple([self.known_value(n) for n in self.known])})\n"
+            f"    node.edges = ({_tuple(edges)})\n"
+            "    node.sequence_number = next_number()\n"
+            f"    {ends}\n"
+            "    if witnesses: witness(node)\n"
+        )
+
+    def known_value(self, name: str) -> str:
+        if name == "out_layout":
+            return "layouts(out)" if self.op.several else "[out._layout]"
+        if name.endswith("_layout") and name not in self.kinds:
+            return f"layouts({name.removesuffix('_layout')})"
+        return name
+
+    def unpack(self) -> str:
+        """Lines that bring back the names that rules use."""
+        lines = []
+        names = [f"*{n}" if self.starred(n) else n for n in self.saved]
+        lines.append(f"    {_tuple(names)} = node.unpack()" if names else "    node.unpack()")
+        if self.known:
+            lines.append(f"    {_tuple(self.known)} = node.known")
+        return "\n".join(lines) + "\n"
+
+    def results(self) -> str:
+        parts = []
+        for n in self.op.grads:
+            if self.kinds[n] == TENSOR:
+                parts.append("None")
+            elif n in self.wants:
+                parts.append(f"*grad_{n}" if self.kinds[n] == WANTED_LIST else f"grad_{n}")
+        return f"    return ({_tuple(parts)})\n"
+
+    def head(self, name: str) -> str:
+        return f"def {name}(node, {'*g' if self.op.several else 'g'}):\n{self.unpack()}"
+
+    def vjp(self) -> str:
+        lines = []
+        if self.op.joint:
+            lines.append(f"    found = joint({', '.join(self.op.joint[1])})")
+        for n in self.wants:
+            parameters = (self.op.fast.get(n) or self.op.grads[n])[1]
+            call = f"fast_{n}({', '.join(parameters)})"
+            lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint
+                         else f"    grad_{n} = {call}")  # fmt: skip
+        return self.head("vjp") + "\n".join(lines) + "\n" + self.results()
+
+    def attach(self) -> str:
+        if "out" not in self.saved:
+            return ""
+        several = "tuple([attached(o, node, k) for k, o in enumerate(out)])"
+        return f"    out = {several if self.op.several else 'attached(out, node, 0)'}\n"
+
+    def vjp_recorded(self) -> str:
+        rules = [f"    grad_{n} = rule_{n}({', '.join(self.op.grads[n][1])})" for n in self.wants]
+        return self.head("vjp_recorded") + self.attach() + "\n".join(rules) + "\n" + self.results()
+
+    def values(self) -> str:
+        names = ", ".join(f"'{n}': {n}" for n in [*self.saved, *self.known])
+        return f"def values(node):\n{self.unpack()}{self.attach()}    return {{{names}}}\n"
+
+
+def _tuple(parts: list[str]) -> str:
+    return "".join(p + ", " for p in parts)
+
+
+_TITLES = {"x": "self", "y": "other", "out": "result", "x_layout": "self_sym_sizes", "y_layout": "other_sym_sizes"}
+
+
+def _sizes(layouts: Any) -> Any:
+    return [_sizes(x) for x in layouts] if isinstance(layouts, list) else layouts and tuple(layouts.shape)
+
+
+def _title(name: str) -> str:
+    """PyTorch's name for what a rule calls ``name``."""
+    return _TITLES.get(name) or (f"{name.removesuffix('_layout')}_sym_sizes" if name.endswith("_layout") else name)
+
+
+def _layouts(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [v._layout for v in value]
+    return value._layout if value is not None else None
+
+
+def _alias(out: Tensor) -> Tensor:
+    """The output as its own node may hold it: the memory, without the edge."""
+    alias = wrap(out._data, out._layout)
+    alias._counter = counter_of(out)
+    return alias
+
+
+def _attached(tensor: Tensor, node: Node, number: int) -> Tensor:
+    """A saved output as part of the graph."""
+    return tensor._attached(edge_to(node, number)) if tensor._layout.dtype.category >= 2 else tensor
+
+
+def _connect(node: Node, outs: Any) -> None:
+    """Make each differentiable result an output of the node."""
+    if len(outs) > 1:
+        node.n_outputs, node.special = len(outs), True
+    for k, o in enumerate(outs):
+        if o._layout.dtype.category >= 2:
+            o._edge, o._requires_grad = edge_to(node, k), True

@@ -1,0 +1,66 @@
+"""PyTorch's words for views whose history cannot be rewritten."""
+
+from __future__ import annotations
+
+from jitgrad.core.node import node_of, number_of, short_name
+from jitgrad.core.tensor import Tensor
+
+__all__ = ["check_view_kind", "stale_message"]
+
+_MULTI = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_INFERENCE = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the inference_mode block (if you don't want the inplace to be "
+    "tracked) or both outside (if you want the inplace to be tracked)."
+)
+_CUSTOM = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+    "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+)
+_NO_GRAD = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
+    "both outside (if you want the inplace to be tracked)."
+)
+
+
+def _message(view: Tensor, event: str) -> str:
+    edge = view.__dict__.get("_edge")  # also of a stale view, which refuses to tell
+    name = short_name(node_of(edge)) if edge is not None else ""
+    if view._view_kind == "inference":
+        which = "A view" if edge is None else f"Output {number_of(edge)} of {name} is a view of a view which"
+        return f"{which} was created in inference mode and {event} in normal mode. {_INFERENCE}"
+    if edge is not None and view._view_kind == "no_grad":
+        origin = (
+            f"Output {number_of(edge)} of {name} is a view of a view which was created in no_grad mode and {event} "
+            "with grad mode enabled. "
+        )
+    elif edge is not None:
+        origin = f"Output {number_of(edge)} of {name} is a view and {event}. "
+    else:
+        origin = f"A view was created in no_grad mode and {event} with grad mode enabled. "
+    return origin + {"multi": _MULTI, "custom": _CUSTOM}.get(view._view_kind, _NO_GRAD)
+
+
+def stale_message(view: Tensor) -> str:
+    """The words for a view whose base was written to."""
+    return _message(view, "its base or another view of its base has been modified inplace")
+
+
+def unreachable(self: Tensor) -> None:
+    """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
+    if self._counter[0] != self._unrecorded:
+        raise RuntimeError(stale_message(self))
+
+
+def check_view_kind(view: Tensor) -> None:
+    """A recorded write needs a view that has a history of its own."""
+    if view._view_kind:
+        raise RuntimeError(_message(view, "is being modified inplace"))
+
+
+Tensor._unreachable = unreachable  # type: ignore[method-assign]

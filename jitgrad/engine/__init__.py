@@ -1,0 +1,1 @@
+"""Backward: runs nodes, accumulates gradients, keeps the history of writes in place."""

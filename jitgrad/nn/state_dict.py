@@ -1,0 +1,213 @@
+"""state_dict and load_state_dict: a module's values by their dotted names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.handles import RemovableHandle, add_hook
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn.module_traversal import Walker
+from jitgrad.nn.parameter import Parameter
+
+__all__ = ["Saver"]
+
+_EXTRA = "_extra_state"
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What ``load_state_dict`` did not find, and what it could not place."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class _StateDict(OrderedDict[str, Any]):
+    """An ordered dictionary that can carry ``_metadata``: the version of each module."""
+
+    _metadata: OrderedDict[str, Any]
+
+
+class Saver(Walker):
+    """The part of Module that gives out and takes in values."""
+
+    _version = 1
+
+    def get_extra_state(self) -> Any:
+        """State besides tensors, for ``state_dict``; to be defined together with ``set_extra_state``."""
+        raise RuntimeError("get_extra_state is called only where a subclass defines it")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what ``get_extra_state`` returned."""
+        raise RuntimeError("set_extra_state is called only where a subclass defines it")
+
+    def _own_state(self) -> dict[str, Tensor]:
+        """Parameters and persistent buffers of this module alone."""
+        buffers = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        return {k: v for k, v in {**self._parameters, **buffers}.items() if v is not None}
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """Return {dotted name: tensor} of parameters and persistent buffers.
+
+        The tensors share memory with the module and are detached unless ``keep_vars``.
+        """
+        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
+        if destination is None:
+            destination = _StateDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, child in self._modules.items():
+            if child is not None:
+                child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, destination, prefix, metadata)
+            destination = destination if changed is None else changed
+        return destination
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        for name, value in self._own_state().items():
+            destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Saver.get_extra_state:
+            destination[prefix + _EXTRA] = self.get_extra_state()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy values in by their names; with ``assign`` take the given tensors themselves.
+
+        Returns (missing_keys, unexpected_keys). With ``strict``, a RuntimeError that lists both, and
+        always one for shapes that differ; what fits has been copied then, as in PyTorch.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        metadata = getattr(state_dict, "_metadata", {})
+        report = _Report(_IncompatibleKeys([], []), [])
+        self._load(_StateDict(state_dict), "", metadata, assign, report)
+        keys = report.keys
+        if strict:
+            for label, names in (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))[::-1]:
+                if names:
+                    listed = ", ".join(f'"{name}"' for name in names)
+                    report.errors.insert(0, f"{label} key(s) in state_dict: {listed}. ")
+        if report.errors:
+            lines = "\n\t".join(report.errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")
+        return keys
+
+    def _load(self, state: dict[str, Any], prefix: str, metadata: Any, assign: bool, report: _Report) -> None:
+        local = dict(metadata.get(prefix[:-1], {}))
+        if assign:
+            local["assign_to_params_buffers"] = True
+        keys = report.keys
+        self._load_from_state_dict(state, prefix, local, True, keys.missing_keys, keys.unexpected_keys, report.errors)
+        for name, child in self._modules.items():
+            if child is not None:
+                below = f"{prefix}{name}."
+                child._load({k: v for k, v in state.items() if k.startswith(below)}, below, metadata, assign, report)
+        for hook in self._load_state_dict_post_hooks.values():
+            if hook(self, keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values, if incompatible_keys need to be modified, it should be done inplace."
+                )
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Load this module alone; modules that changed their layout override it."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        own, assign = self._own_state(), local_metadata.get("assign_to_params_buffers", False)
+        for name, value in own.items():
+            if prefix + name in state_dict:
+                error = self._load_value(name, value, state_dict[prefix + name], prefix + name, assign)
+                error_msgs += [error] if error else []
+            elif strict:
+                missing_keys.append(prefix + name)
+        if type(self).set_extra_state is not Saver.set_extra_state:
+            own[_EXTRA] = None  # type: ignore[assignment]
+            if prefix + _EXTRA in state_dict:
+                self.set_extra_state(state_dict[prefix + _EXTRA])
+            elif strict:
+                missing_keys.append(prefix + _EXTRA)
+        for key in state_dict if strict else ():
+            name, dot, _ = key.removeprefix(prefix).partition(".")
+            if key.startswith(prefix) and name not in (self._modules if dot else own):
+                unexpected_keys.append(key)
+
+    def _load_value(self, name: str, value: Tensor, new: Any, key: str, assign: bool) -> str:
+        """Copy one value in; return what went wrong, if anything."""
+        if not isinstance(new, Tensor):
+            return (
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(new)}"
+            )
+        if new.shape != value.shape and not (value.ndim == 0 and new.shape == (1,)):
+            return (
+                f"size mismatch for {key}: copying a param with shape {new.shape} from checkpoint, "
+                f"the shape in current model is {value.shape}."
+            )
+        if assign:
+            if isinstance(value, Parameter):
+                new = new if isinstance(new, Parameter) else Parameter(new, requires_grad=value.requires_grad)
+                new.requires_grad_(value.requires_grad)
+            setattr(self, name, new)
+            return ""
+        with no_grad():
+            value.copy_(new.reshape(value.shape))
+        return ""
+
+    # -- hooks --------------------------------------------------------------------------------
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before ``state_dict`` collects."""
+        return add_hook(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)``, which may change the dictionary in place."""
+        return add_hook(self._state_dict_hooks, _Checked(hook))
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """The older ``register_state_dict_post_hook``: the hook may return another dictionary."""
+        return add_hook(self._state_dict_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """The older ``register_load_state_dict_pre_hook``: without the module unless asked for."""
+        return add_hook(self._load_state_dict_pre_hooks, hook if with_module else lambda _, *args: hook(*args))
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook`` with the module and the arguments of ``_load_from_state_dict`` before loading."""
+        return add_hook(self._load_state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after loading; it may change the lists."""
+        return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+class _Checked(NamedTuple):
+    """A hook on ``state_dict`` that may not return another dictionary."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> None:
+        if self.hook(*args) is not None:
+            raise RuntimeError("state_dict post-hook must return None")
+
+
+class _Report(NamedTuple):
+    keys: _IncompatibleKeys
+    errors: list[str]

@@ -1,0 +1,1 @@
+"""Tensors from numbers, arrays and other tensors, and back."""

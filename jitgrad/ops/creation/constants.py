@@ -1,0 +1,360 @@
+"""Creation of tensors from sizes and numbers: zeros, full, arange, eye and the like.
+
+All take ``dtype=`` (floating point by default: ``get_default_dtype()``), ``device=`` and
+``requires_grad=``; ``out=``, where there, is written to and returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.device import resolve
+from jitgrad.core.layout import intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import fill_array, preserved
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import check_dims, check_no_negative, is_int, size_argument
+from jitgrad.dispatch.strides import empty_laid
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import fill as kernels
+
+__all__ = ["as_dtype", "check_fits", "convert_number", "finished", "new"]
+
+_PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
+_CPP_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float32": "float",
+    "float64": "double", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "bool": "bool",
+}  # fmt: skip
+
+
+def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
+    """A ``dtype=`` argument, which may be Python's float, int, bool or complex."""
+    if dtype is None or isinstance(dtype, dtypes.dtype):
+        return dtype
+    if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
+        return dtypes.by_name(_PYTHON_TYPES[dtype])
+    raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+
+
+def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
+    """RuntimeError where a number lies outside the dtype; -1 for an unsigned one wraps, as in C."""
+    kind = dtype.category
+    if kind == 2 and type(value) is float and -1e30 < value < 1e30:
+        return
+    complex_lost = isinstance(value, complex) and kind < 3 and value.imag != 0
+    size = value.real if isinstance(value, complex) else value
+    if kind >= 2:
+        limit = float(np.finfo(dtype.to_real().numpy).max)
+        outside = isinstance(size, int) and abs(size) > limit
+        outside = outside or (isinstance(size, float) and math.isfinite(size) and abs(size) > limit)
+    elif kind == 1:
+        info = np.iinfo(dtype.numpy)
+        low = -int(info.max) if info.min == 0 else int(info.min)
+        outside = not math.isfinite(size) or not low <= size <= info.max
+    else:
+        outside = False
+    if complex_lost or outside:
+        raise RuntimeError(f"value cannot be converted to type {title} without overflow")
+
+
+def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
+    """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
+    if isinstance(value, (np.generic, Tensor)):
+        value = value.item()
+    check_fits(value, dtype, _CPP_NAMES[dtype.name])
+    if dtype.category == 3:
+        return complex(value)
+    value = value.real if isinstance(value, complex) else value
+    if dtype.category == 1:
+        bits = 8 * dtype.itemsize
+        value = int(value) % (1 << bits)
+        return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
+    return (bool, None, float)[dtype.category](value)  # type: ignore[misc]
+
+
+def finished(
+    op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None
+) -> Tensor:
+    """The last step of a creation: into ``out``, or flagged; lifted if it is made ``like`` a lifted tensor."""
+    result = into_out(op, result, out)
+    if like is not None and like._level is not None and like._level.open:
+        result = like.beside(result)
+    if requires_grad:
+        if result.dtype.category < 2:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        result._requires_grad = True
+    return result
+
+
+def new(dtype: dtypes.dtype, shape: tuple[int, ...], device: Any = None) -> Tensor:
+    """An uninitialised row-major tensor."""
+    layout = intern(dtype.numpy, shape, None, resolve(device))
+    return wrap(empty_for(layout), layout)
+
+
+def _constant(value: Any, shape: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
+    result = new(dtype, shape, device)
+    fill_array(result._data, result._layout, value)
+    return result
+
+
+# -- constants ----------------------------------------------------------------------------------------
+
+
+def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
+    """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size)."""
+
+    def make(op: str, size: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
+        check_no_negative(op, size)
+        if value is None:
+            return new(dtype, size, device)
+        return _constant(convert_number(value, dtype), size, dtype, device)
+
+    def create(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+               pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
+               **named: Any) -> Tensor:  # fmt: skip
+        given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        return finished(name, make(name, _size(name, size, named), given, device), requires_grad, out)
+
+    def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
+             requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+        result = uninitialised_like(f"{name}_like", input, dtype, device)
+        if value is not None:
+            fill_array(result._data, result._layout, convert_number(value, result.dtype))
+        return finished(name, result, requires_grad, like=input)
+
+    def new_one(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+                layout: Any = None, pin_memory: bool = False, **named: Any) -> Tensor:  # fmt: skip
+        op = f"new_{name}"
+        where = self._layout.device if device is None else device
+        result = make(op, _size(op, size, named), as_dtype(op, dtype) or self.dtype, where)
+        return finished(op, result, requires_grad, like=self)
+
+    for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s."),
+                                   (new_one, f"new_{name}", f"{doc} dtype and device are this tensor's.")):  # fmt: skip
+        function.__name__ = function.__qualname__ = label
+        function.__doc__ = about
+        public(function, function_too=function is not new_one, method_too=function is new_one)
+    return create
+
+
+def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
+    if "size" in named and not size:
+        size = (named.pop("size"),)
+    if named:
+        raise TypeError(f"{op}() got an unexpected keyword argument '{next(iter(named))}'")
+    if not size:
+        raise TypeError(f'{op}() missing 1 required positional arguments: "size"')
+    if len(size) > 1 and isinstance(size[0], (tuple, list)):
+        raise TypeError(f"{op}() takes 1 positional argument but {len(size)} were given")
+    return size_argument(op, size)
+
+
+def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """An uninitialised tensor of the shape and memory order of ``x``."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+    if x._level is not None and not x._level.open:
+        x._data  # noqa: B018 - a sample that escaped from its vmap says so
+    layout = preserved(x._layout, as_dtype(op, dtype))
+    if device is not None:
+        layout = intern(layout.numpy_dtype, layout.shape, layout.strides, resolve(device))
+    return wrap(empty_for(layout), layout)
+
+
+zeros = _sized("zeros", 0, "A tensor of zeros of the given size.")
+ones = _sized("ones", 1, "A tensor of ones of the given size.")
+empty = _sized("empty", None, "A tensor of the given size whose values are whatever lay in memory.")
+
+
+def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
+    if isinstance(value, Tensor):
+        return value.dtype
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise TypeError(f"{op}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+    return dtypes.default_for(dtypes.category_of(value))
+
+
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+         device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of the given size, every element ``fill_value``; dtype by default that of the value."""
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    inferred = _fill_dtype("full", fill_value)
+    chosen = as_dtype("full", dtype) or (out.dtype if out is not None else inferred)
+    shape = size_argument("full", (size,))
+    check_no_negative("full", shape)
+    result = _constant(convert_number(fill_value, chosen), shape, chosen, device)
+    return finished("full", result, requires_grad, out)
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+    """A tensor of ``input``'s shape and, by default, dtype; every element ``fill_value``."""
+    _fill_dtype("full_like", fill_value)
+    result = uninitialised_like("full_like", input, dtype, device)
+    fill_array(result._data, result._layout, convert_number(fill_value, result.dtype))
+    return finished("full_like", result, requires_grad, like=input)
+
+
+def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of the given size, every element ``fill_value``; dtype and device are this tensor's."""
+    made = full(size, fill_value, dtype=dtype or self.dtype, device=device or self._layout.device)
+    return finished("new_full", made, requires_grad, like=self)
+
+
+public(full, method_too=False)
+public(full_like, method_too=False)
+public(new_full, function_too=False)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+                  requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """An uninitialised tensor of a size whose elements lie in memory by the given strides."""
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    check_dims(size)
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    chosen = as_dtype("empty_strided", dtype) or dtypes.get_default_dtype()
+    made = intern(chosen.numpy, size, stride, resolve(device))
+    return finished("empty_strided", wrap(empty_laid(made), made), requires_grad)
+
+
+public(empty_strided, method_too=False)
+
+
+def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None,
+                      device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """An uninitialised tensor as ``empty_strided`` makes; dtype and device are this tensor's."""
+    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self._layout.device)
+    return finished("new_empty_strided", made, requires_grad, like=self)
+
+
+public(new_empty_strided, function_too=False)
+
+
+def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor without dimensions; of the default dtype unless told otherwise."""
+    return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+public(scalar_tensor, method_too=False)
+
+
+# -- ranges -------------------------------------------------------------------------------------------
+
+
+def _number(op: str, value: Any) -> Any:
+    if isinstance(value, (Tensor, np.generic)):
+        value = value.item()
+    if isinstance(value, complex) and op == "arange":
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    if not isinstance(value, (int, float, complex)):
+        raise TypeError(f"{op}(): arguments must be Numbers, not {type(value).__name__}")
+    return value
+
+
+def _arange_length(start: Any, end: Any, step: Any) -> int:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if all(isinstance(v, int) for v in (start, end, step)):
+        return -((start - end) // step)
+    return math.ceil((end - start) / step)
+
+
+def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+           pin_memory: bool = False, requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
+    """``arange(end)``, ``arange(start, end, step=1)``: start, start + step, ... below end (exclusive).
+
+    int64 if all are ints, else the default dtype. RuntimeError for step 0 or of the wrong sign.
+    """
+    if len(bounds) + len(named) == 0:
+        raise TypeError(
+            "arange() received an invalid combination of arguments - got (), but expected one of:\n"
+            " * (Number end, *, ...)\n * (Number start, Number end, Number step = 1, *, ...)"
+        )
+    order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
+    given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
+    if unknown := set(given) - {"start", "end", "step"}:
+        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
+    start, end, step = (_number("arange", given[k]) for k in ("start", "end", "step"))
+    numbers = [dtypes.category_of(v) for v in (start, end, step)]
+    chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(*numbers, 1)))
+    if chosen.category == 1:
+        start, end, step = (int(v) for v in (start, end, step)) if max(numbers) < 2 else (start, end, step)
+    length = _arange_length(start, end, step)
+    result = new(chosen, (length,), device)
+    cast = int if chosen.category == 1 else float
+    launch(kernels.arange, result._data, cast(start), cast(step))
+    return finished("arange", result, requires_grad, out)
+
+
+def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
+    if not is_int(steps):
+        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = _number(op, start), _number(op, end)
+    category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
+    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    cast = complex if chosen.category == 3 else float
+    start, end = cast(start), cast(end)
+    if chosen.name in ("float32", "complex64"):
+        scalar = chosen.numpy.type
+        step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
+    else:
+        step = (end - start) / max(int(steps) - 1, 1)
+    return start, end, step, chosen
+
+
+def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+             device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
+    start, end, step, chosen = _steps("linspace", start, end, steps, dtype, out)
+    result = new(chosen, (int(steps),), device)
+    kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
+    launch(kernel, result._data, start, start if steps == 1 else end, step)
+    return finished("linspace", result, requires_grad, out)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
+             layout: Any = None, device: Any = None, pin_memory: bool = False,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``base`` to the powers ``linspace(start, end, steps)``."""
+    start, end, step, chosen = _steps("logspace", start, end, steps, dtype, out)
+    result = new(chosen, (int(steps),), device)
+    factor = complex(base) if chosen.category == 3 else float(base)
+    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
+    return finished("logspace", result, requires_grad, out)
+
+
+def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The identity matrix of shape (n, m); m = n by default."""
+    for name, value in (("n", n), ("m", n if m is None else m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+    result = new(chosen, (int(n), int(n if m is None else m)), device)
+    launch(kernels.eye, result._data)
+    return finished("eye", result, requires_grad, out)
+
+
+for _function in (arange, linspace, logspace, eye):
+    public(_function, method_too=False)

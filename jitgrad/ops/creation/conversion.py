@@ -1,0 +1,366 @@
+"""Out of tensors and between kinds of them: item, tolist, numpy, to, type, Python's protocols."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.device import device as device_type
+from jitgrad.core.device import move, resolve
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import normalize_dim
+from jitgrad.core.tensor import Tensor, address, method
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.creation.constants import as_dtype
+from jitgrad.ops.creation.from_data import LegacyType
+from jitgrad.ops.shape.copy import ToCopy, cast
+
+__all__ = ["host_array", "on_host", "to"]
+
+
+def host_array(x: Tensor) -> np.ndarray:
+    """The values, in this process's memory: where everything that leaves the graph comes by."""
+    if x._layout.device != "cpu":
+        raise TypeError(
+            f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+    return x._data
+
+
+# -- to Python ----------------------------------------------------------------------------------------
+
+
+@method
+def item(self: Tensor) -> Any:
+    """The value of a tensor of one element, as a Python number."""
+    if self._layout.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+    return on_host(self).item()
+
+
+def on_host(x: Tensor) -> np.ndarray:
+    """The values, copied from another device if need be."""
+    return host_array(x if x._layout.device == "cpu" else x.detach().cpu())
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    """The values as nested lists of Python numbers; a number for a tensor without dimensions."""
+    return on_host(self).tolist()
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The values as an array on the same memory.
+
+    RuntimeError for a tensor that requires grad; ``force=True`` detaches and copies as needed.
+    """
+    if self._requires_grad and grad_state.enabled and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    return on_host(self) if force else host_array(self)
+
+
+def _to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    array = self.numpy()
+    if copy is None:
+        return array if dtype is None else array.astype(dtype, copy=False)
+    return np.array(array, dtype=dtype, copy=copy)
+
+
+_LOSES_GRADIENT = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+    "Consider using tensor.detach() first."
+)
+
+
+def _scalar(x: Tensor, warn: bool = True) -> Any:
+    if x._layout.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if warn and x._requires_grad:
+        warnings.warn(_LOSES_GRADIENT, UserWarning, stacklevel=3)
+    return x.item()
+
+
+def _real(x: Tensor, warn: bool = True) -> Any:
+    value = _scalar(x, warn)
+    if isinstance(value, complex):
+        if value.imag != 0:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        return value.real
+    return value
+
+
+def _to_float(self: Tensor) -> float:
+    return float(_real(self))
+
+
+def _to_int(self: Tensor) -> int:
+    return int(_real(self, warn=False))
+
+
+def _to_complex(self: Tensor) -> complex:
+    return complex(_scalar(self))
+
+
+def _to_bool(self: Tensor) -> bool:
+    count = self._layout.numel
+    if count != 1:
+        what = "no values" if count == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+    return bool(on_host(self).item())
+
+
+def _to_index(self: Tensor) -> int:
+    if self._layout.numel != 1 or self._layout.dtype.category > 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self.item())
+
+
+def _length(self: Tensor) -> int:
+    if self._layout.ndim == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return self._layout.shape[0]
+
+
+def _iterate(self: Tensor) -> Iterator[Tensor]:
+    if self._layout.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, (Tensor, bool, int, float, complex)):
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+    return bool((self == element).any())
+
+
+def _reverse(self: Tensor) -> Tensor:
+    return self if self._layout.ndim == 0 else self.flip(tuple(range(self._layout.ndim)))
+
+
+def _format(self: Tensor, spec: str) -> str:
+    return format(self.item(), spec) if self._layout.ndim == 0 else object.__format__(self, spec)
+
+
+for _name, _function in {
+    "__array__": _to_array, "__float__": _to_float, "__int__": _to_int, "__complex__": _to_complex,
+    "__bool__": _to_bool, "__index__": _to_index, "__len__": _length, "__iter__": _iterate,
+    "__contains__": _contains, "__reversed__": _reverse, "__format__": _format,
+}.items():  # fmt: skip
+    setattr(Tensor, _name, _function)
+
+
+# -- what it is ---------------------------------------------------------------------------------------
+
+
+@method
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the length of one dimension."""
+    return self._layout.size if dim is None else self._layout.shape[_dimension(self, dim)]
+
+
+@method
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours, for each dimension or one."""
+    return self._layout.strides if dim is None else self._layout.strides[_dimension(self, dim)]
+
+
+def _dimension(x: Tensor, dim: int) -> int:
+    if x._layout.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return normalize_dim(dim, x._layout.ndim)
+
+
+@method
+def dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return self._layout.ndim
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input._layout.numel
+
+
+@method
+def element_size(self: Tensor) -> int:
+    """Bytes an element."""
+    return self._layout.dtype.itemsize
+
+
+@method
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element."""
+    return address(self) if self._layout.numel else 0
+
+
+@method
+def storage_offset(self: Tensor) -> int:
+    """How many elements into its base's memory this view begins."""
+    base = self._base
+    if base is None or not self._layout.numel:
+        return 0
+    return (self.data_ptr() - base.data_ptr()) // self._layout.dtype.itemsize
+
+
+@method
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in row-major order without gaps."""
+    return self._layout.contiguous
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is float32 or float64."""
+    return input._layout.dtype.is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex64 or complex128."""
+    return input._layout.dtype.is_complex
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@method
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self._layout.dtype.is_signed
+
+
+@method
+def get_device(self: Tensor) -> int:
+    """The index of the CUDA device, -1 on CPU."""
+    return -1 if self.device.type == "cpu" else self.device.index or 0
+
+
+@method
+def is_pinned(self: Tensor) -> bool:
+    """Whether the memory is pinned for transfers: never here."""
+    return False
+
+
+def _is_conj(self: Tensor) -> bool:
+    """Whether values are conjugated lazily: never, ``conj`` computes at once."""
+    return False
+
+
+def _resolved(self: Tensor) -> Tensor:
+    """The tensor itself: nothing is conjugated or negated lazily."""
+    return self
+
+
+for _name in ("is_conj", "is_neg"):
+    public(_is_conj, _name)
+for _name in ("resolve_conj", "resolve_neg"):
+    public(_resolved, _name)
+for _function in (numel, is_floating_point, is_complex):
+    public(_function)
+public(is_tensor, method_too=False)
+Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[attr-defined]
+_PROPERTIES = {
+    "nbytes": (lambda self: self._layout.numel * self._layout.dtype.itemsize, "Bytes of all elements."),
+    "itemsize": (element_size, "Bytes an element."),
+    "is_cuda": (lambda self: self._layout.device != "cpu", "Whether the values are on a CUDA device."),
+    "is_cpu": (lambda self: self._layout.device == "cpu", "Whether the values are on the CPU."),
+    "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
+    "is_nested": (lambda self: False, "Always False: there are no nested tensors."),
+    "is_quantized": (lambda self: False, "Always False: there are no quantised tensors."),
+    "is_meta": (lambda self: False, "Always False: every tensor has values."),
+}
+for _name, (_getter, _doc) in _PROPERTIES.items():
+    setattr(Tensor, _name, property(_getter, doc=_doc))
+
+
+# -- to another dtype or device -----------------------------------------------------------------------
+
+
+@method
+def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False,
+       non_blocking: bool = False, memory_format: Any = None, other: Tensor | None = None) -> Tensor:  # fmt: skip
+    """The tensor as another dtype and/or on another device; itself if it is so already.
+
+    ``to(dtype)``, ``to(device, dtype=None)``, ``to(other)``, each with ``copy=False``.
+    """
+    for arg in args:
+        if isinstance(arg, Tensor):
+            other = arg
+        elif isinstance(arg, dtypes.dtype) or (isinstance(arg, type) and dtype is None):
+            dtype = arg
+        elif isinstance(arg, (str, device_type)) or (isinstance(arg, int) and not isinstance(arg, bool)):
+            device = arg
+    if other is not None:
+        dtype, device = other.dtype, other.device
+    return _converted(self, as_dtype("to", dtype), self._layout.device if device is None else resolve(device), copy)
+
+
+def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool) -> Tensor:
+    result = x if where == x._layout.device else move(x, where)
+    if dtype is not None and dtype is not x._layout.dtype:
+        if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+            warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+        return cast(result, dtype)
+    return ToCopy.apply(x, x._layout.dtype) if force and result is x else result
+
+
+def _declare_casts() -> None:
+    names = {**dtypes.ALIASES, "bool": "bool", "byte": "uint8", "char": "int8"}
+    for alias, name in names.items():
+        target = dtypes.by_name(name)
+
+        def convert(self: Tensor, memory_format: Any = None, *, target: dtypes.dtype = target) -> Tensor:
+            return _converted(self, target, self._layout.device, False)
+
+        convert.__name__ = convert.__qualname__ = alias
+        convert.__doc__ = f"The tensor as {name}; itself if it is so already."
+        method(convert)
+
+
+_declare_casts()
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor as the dtype of ``other``."""
+    return _converted(self, other.dtype, other._layout.device, False)
+
+
+def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, as "torch.FloatTensor"; given a dtype or such a name, the cast."""
+    if dtype is None:
+        place = "" if self._layout.device == "cpu" else f"{self.device.type}."
+        return f"torch.{place}{dtypes.TITLES[self._layout.dtype.name]}Tensor"
+    if isinstance(dtype, LegacyType):
+        return self.to(dtype.dtype)
+    if not isinstance(dtype, str):
+        return self.to(dtype)
+    for name, title in dtypes.TITLES.items():
+        if dtype == f"torch.{title}Tensor":
+            return self.to(dtypes.by_name(name))
+    raise ValueError(f"invalid type: '{dtype}'")
+
+
+Tensor.type = tensor_type  # type: ignore[attr-defined]
+
+@method
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor in this process's memory."""
+    return _converted(self, None, "cpu", False)
+
+
+@method
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on a CUDA device; AssertionError where there is none."""
+    where = "cuda" if device is None else device_type(device)
+    return _converted(self, None, resolve(where), False)

@@ -1,0 +1,271 @@
+"""Ops that write whole tensors: copy_, fill_, zero_, and triangles and diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, aligned, onto_first, over_dims, rewritten
+from jitgrad.dispatch.copying import copy_into, fill_array
+from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import fill as kernels
+from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.slicing import ZEROS, Diagonal, Embedded
+
+__all__ = ["CopyFrom", "Fill", "FillWith", "zeros_like"]
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros for a gradient that does not pass."""
+    return FUNCTIONS["zeros_like"](x)
+
+
+class CopyFrom(Written):
+    """Write the values of ``source``, cast and broadcast, into ``x``."""
+
+    together = ("x", "source")
+    batch = onto_first
+    name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
+    samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
+
+    def write(x, source):
+        shape = x._layout.shape
+        if source._layout.shape != shape:
+            shape = tuple(broadcast_shapes(shape, source._layout.shape))
+        if shape != x._layout.shape:
+            raise RuntimeError(
+                f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+        copy_into(x._data, x._layout, source)
+
+    def grad_x(g):
+        return zeros_like(g)
+
+    def grad_source(g, source_layout):
+        if g._layout.dtype.is_complex and not source_layout.dtype.is_complex:
+            g = g.real
+        return cast(FUNCTIONS["sum_to_size"](g, source_layout.shape), source_layout.dtype)
+
+
+CopyFrom.node_type.name = lambda self: "torch::autograd::CopyBackwards"  # type: ignore[method-assign]
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the values of ``src``, cast and broadcast, into this tensor.
+
+    RuntimeError where ``src`` does not broadcast to this tensor's shape.
+    """
+    if not isinstance(src, Tensor):
+        if not isinstance(src, (bool, int, float, complex)):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        src = FUNCTIONS["tensor"](src)
+    return CopyFrom.into(self, src)
+
+
+public(copy_, function_too=False)
+
+
+class Zero(Written):
+    """Set all elements to zero."""
+
+    batch = aligned
+    function, repeats = False, True
+    samples = cases(lambda: (draw(2, 3),))
+
+    def write(x):
+        fill_array(x._data, x._layout, ZEROS.get(x._layout.numpy_dtype.kind, 0))
+
+    def grad_x(g):
+        return zeros_like(g)
+
+
+class Fill(Written):
+    """Set all elements to a number."""
+
+    batch = aligned
+    name, grad_name, function, method, repeats = "fill_number", "FillBackward2", False, False, True
+    samples = cases(lambda: (draw(2, 3), 1.5))
+
+    def write(x, value):
+        fill_array(x._data, x._layout, convert_number(value, x.dtype))
+
+    def grad_x(g):
+        return zeros_like(g)
+
+
+def _fill_lot(lot: Lot) -> Any:
+    """A number for each sample."""
+    if "value" not in lot.batched:
+        return lot.run()
+    value = lot["value"]
+    return lot.overwritten(value.view(lot.size, *(1,) * lot.ndim("x")) if not lot.ndim("value") else value)
+
+
+class FillWith(Written):
+    """Set all elements to the value of a tensor without dimensions."""
+
+    together = ("x", "value")
+    batch = _fill_lot
+    name, grad_name, function, method = "fill_tensor", "FillBackward3", False, False
+    samples = cases(lambda: (draw(2, 3), draw(seed=1)))
+
+    def write(x, value):
+        if value._layout.ndim:
+            raise RuntimeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value._layout.ndim} dimensions."
+            )
+        copy_into(x._data, x._layout, value)
+
+    def grad_x(g):
+        return zeros_like(g)
+
+    def grad_value(g, value_layout):
+        return cast(g.sum(), value_layout.dtype)
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set all elements to ``value``: a number, or a tensor without dimensions."""
+    if isinstance(value, Tensor):
+        return FillWith.into(self, value)
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise TypeError(
+            f"fill_() received an invalid combination of arguments - got ({type(value).__name__}), but expected one "
+            "of:\n * (Tensor value)\n      didn't match because some of the arguments have invalid types: "
+            f"(!{type(value).__name__}!)\n * (Number value)\n      didn't match because some of the arguments have "
+            f"invalid types: (!{type(value).__name__}!)\n"
+        )
+    return Fill.into(self, value)
+
+
+public(fill_, function_too=False)
+
+
+# -- triangles and diagonals --------------------------------------------------------------------------
+
+
+def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
+    layout = x._layout
+    if layout.ndim < 2:
+        raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
+    out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
+    data = empty_for(out)
+    if layout.numel:
+        source = contiguous(wrap(x._data, layout))._data.reshape(-1, *layout.shape[-2:])
+        launch(kernels.triangle, source, data.reshape(source.shape), int(diagonal), lower)
+    return wrap(data, out)
+
+
+class Tril(Written):
+    """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
+
+    linear = ("x",)
+    batch = aligned
+    repeats = True
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
+
+    def write(x, diagonal=0):
+        copy_into(x._data, x._layout, _triangle(x, diagonal, True, "tril"))
+
+    def grad_x(g, diagonal):
+        return FUNCTIONS["tril"](g, diagonal)
+
+
+class Triu(Written):
+    """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
+
+    linear = ("x",)
+    batch = aligned
+    repeats = True
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
+
+    def write(x, diagonal=0):
+        copy_into(x._data, x._layout, _triangle(x, diagonal, False, "triu"))
+
+    def grad_x(g, diagonal):
+        return FUNCTIONS["triu"](g, diagonal)
+
+
+class DiagEmbed(Structured):
+    """Matrices, in dims ``dim1`` and ``dim2`` of the result, with the last dim of ``x`` on a diagonal."""
+
+    linear = ("x",)
+    batch = over_dims("dim1", "dim2", extra=1)
+    name = "diag_embed"
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1))
+
+    def forward(x, offset=0, dim1=-2, dim2=-1):
+        shape = x._layout.shape
+        a, b = (normalize_dim(d, len(shape) + 1) for d in (dim1, dim2))
+        if a == b:
+            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        rest, size = iter(shape[:-1]), shape[-1] + abs(offset)
+        full = tuple([size if d in (a, b) else next(rest) for d in range(len(shape) + 1)])
+        layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
+        return Embedded.forward(x, layout, Diagonal, (offset, a, b))
+
+    def grad_x(g, offset, dim1, dim2):
+        return Diagonal.apply(g, offset, dim1, dim2)
+
+
+class DiagonalCopy(Structured):
+    """A diagonal of a matrix, copied."""
+
+    linear = ("x",)
+    batch = rewritten(lambda lot, x, offset: x.diagonal(offset, 1, 2).clone())
+    name, grad_name, function, method = "diagonal_copy", "DiagonalBackward0_copy", False, False
+    samples = cases(lambda: (draw(3, 4), 1))
+
+    def forward(x, offset):
+        part = Diagonal.forward(x, offset, 0, 1)
+        return contiguous(part).detach() if not part._layout.contiguous else part.detach().clone()
+
+    def grad_x(g, x_layout, offset):
+        return Embedded.apply(g, x_layout, Diagonal, (offset, 0, 1))
+
+
+@public
+@takes_out
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    if input._layout.ndim == 1:
+        return DiagEmbed.apply(input, diagonal)
+    if input._layout.ndim == 2:
+        return DiagonalCopy.apply(input, diagonal)
+    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input._layout.ndim}D")
+
+
+@public
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with all elements of ``input`` on a diagonal."""
+    return DiagEmbed.apply(input.reshape(-1), offset)
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Set the main diagonal of a matrix (``wrap``: of every square block of a tall one) to a number."""
+    if self._layout.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    rows, columns = self._layout.shape[0], self._layout.shape[-1]
+    if self._layout.ndim > 2 and len(set(self._layout.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    part = self
+    while part._layout.ndim > 1:
+        part = part.diagonal()
+    part.fill_(fill_value)
+    if wrap and self._layout.ndim == 2:
+        for top in range(columns + 1, rows, columns + 1):
+            self[top:].diagonal().fill_(fill_value)
+    return self
+
+
+public(fill_diagonal_, function_too=False)

@@ -1,0 +1,313 @@
+"""Tensors from Python data and NumPy arrays: tensor, as_tensor, from_numpy, the legacy constructors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.device import device as device_type
+from jitgrad.core.device import resolve
+from jitgrad.core.layout import layout_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import size_argument
+from jitgrad.ops.creation.constants import as_dtype, check_fits, finished, new
+
+__all__ = ["array_of", "tensor"]
+
+_NEGATIVE = (
+    "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+    "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
+)
+_COPY = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+
+
+def _check_array(array: np.ndarray) -> None:
+    """An array that a tensor can be made of: PyTorch's dtypes, no negative strides."""
+    dtypes.from_numpy_dtype(array.dtype)
+    if any(s < 0 for s in array.strides):
+        raise ValueError(_NEGATIVE)
+
+
+# -- nested sequences ---------------------------------------------------------------------------------
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, (list, tuple, range)):
+        return True
+    if isinstance(value, (np.ndarray, Tensor)):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    """The sizes that the first elements have, as PyTorch looks at them."""
+    shape: list[int] = []
+    while _is_sequence(data):
+        shape.append(len(data))
+        if len(shape) > 128:
+            raise ValueError("too many dimensions 'list'")
+        if shape[-1] == 0:
+            break
+        data = data[0]
+        if isinstance(data, str):
+            raise ValueError("too many dimensions 'str'")
+    return tuple(shape)
+
+
+def _flatten(data: Any, shape: tuple[int, ...], dim: int, found: list[Any]) -> None:
+    """Append the elements to ``found``; ValueError where lengths differ."""
+    if dim == len(shape):
+        if _is_sequence(data):
+            wanted = "an integer" if all(isinstance(f, int) for f in found) else "a real number"
+            raise TypeError(f"'{type(data).__name__}' object cannot be interpreted as {wanted}")
+        found.append(data)
+        return
+    if not _is_sequence(data):
+        raise TypeError("not a sequence")
+    if len(data) != shape[dim]:
+        raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
+    for item in data:
+        _flatten(item, shape, dim + 1, found)
+
+
+def _element_dtype(value: Any) -> dtypes.dtype:
+    if isinstance(value, Tensor):
+        return value.dtype
+    if isinstance(value, (np.generic, np.ndarray)):
+        return dtypes.from_numpy_dtype(value.dtype)
+    if isinstance(value, (bool, int, float, complex)):
+        return dtypes.default_for(dtypes.category_of(value))
+    raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, (Tensor, np.generic, np.ndarray)) else value
+
+
+def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:
+    """Numbers that ``dtype`` holds; the errors that PyTorch raises for others."""
+    for value in values:
+        if isinstance(value, complex) and dtype.category < 3:
+            what = ("be interpreted as an integer" if dtype.category == 1 else "")
+            raise TypeError(f"'complex' object cannot {what}" if what else "must be real number, not complex")
+        if dtype.category == 1:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                raise ValueError("Overflow when unpacking long long")
+            check_fits(value, dtype, dtype.name)
+    return values
+
+
+def _from_elements(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
+    """The general road: element by element, any mixture of numbers, NumPy scalars and tensors."""
+    shape = _shape_of(data)
+    found: list[Any] = []
+    _flatten(data, shape, 0, found)
+    if dtype is None:
+        dtype = dtypes.get_default_dtype() if not found else _element_dtype(found[0])
+        for value in found[1:]:
+            dtype = dtypes.promote_types(dtype, _element_dtype(value))
+    values = _checked([_plain(v) for v in found], dtype)
+    if dtype.category == 1:
+        values = [int(v) for v in values]
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = np.array(values, np.complex128 if dtype.category == 3 else None) if values else np.empty(0)
+        return wide.astype(dtype.numpy).reshape(shape)
+
+
+_QUICK = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def array_of(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
+    """A new array of Python data, in ``dtype`` or the one that PyTorch infers."""
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not isinstance(data, (list, tuple, int, float, complex)) or isinstance(data, np.generic):
+        return _from_elements(data, dtype)
+    try:
+        array = np.array(data)
+    except (ValueError, TypeError, OverflowError, RuntimeError):
+        return _from_elements(data, dtype)
+    if array.dtype not in (np.float64, np.int64, np.bool_) or array.size == 0 or not _only_numbers(data):
+        return _from_elements(data, dtype)
+    inferred = dtype or dtypes.default_for("bif".index(array.dtype.kind))
+    if inferred.numpy is array.dtype:
+        return array
+    if inferred.category < 2:
+        return _from_elements(data, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(inferred.numpy)
+
+
+def _only_numbers(data: Any) -> bool:
+    """Whether the nested lists hold Python's own numbers only: others have a dtype of their own."""
+    while isinstance(data, (list, tuple)):
+        if not isinstance(data[0], (list, tuple)):
+            kinds = set(map(type, data))
+            return kinds <= {bool, int, float}
+        if len(data) > 1:
+            return all(_only_numbers(d) for d in data)
+        data = data[0]
+    return type(data) in (bool, int, float)
+
+
+# -- functions ----------------------------------------------------------------------------------------
+
+
+def tensor(*data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False, **named: Any) -> Tensor:  # fmt: skip
+    """Make a tensor of numbers, nested sequences, or a NumPy array; the data is always copied.
+
+    Without ``dtype``: Python floats become the default dtype, ints int64, bools bool, complex
+    numbers the default's complex dtype; arrays keep theirs. ValueError for ragged sequences.
+    """
+    value = _only_argument("tensor", data, named)
+    chosen = as_dtype("tensor", dtype)
+    if isinstance(value, Tensor):
+        warnings.warn(_COPY, UserWarning, stacklevel=2)
+        result = value.detach().to(dtype=chosen, device=device, copy=True)
+        return finished("tensor", result, requires_grad)
+    return finished("tensor", _copied(value, chosen, device), requires_grad)
+
+
+def _only_argument(op: str, data: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if "data" in named and not data:
+        data = (named.pop("data"),)
+    if named:
+        raise TypeError(f"{op}() got an unexpected keyword argument '{next(iter(named))}'")
+    if not data:
+        raise TypeError(f'{op}() missing 1 required positional arguments: "data"')
+    if len(data) > 1:
+        raise TypeError(f"{op}() takes 1 positional argument but {len(data)} were given")
+    return data[0]
+
+
+def _copied(value: Any, dtype: dtypes.dtype | None, device: Any) -> Tensor:
+    if isinstance(value, np.ndarray):
+        _check_array(value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = np.array(value, dtype.numpy if dtype else value.dtype, order="K")
+    else:
+        array = array_of(value, dtype)
+    result = wrap(array, layout_of(array))
+    return result if resolve(device) == "cpu" else result.to(device)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of a NumPy array: writing to one changes the other."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    _check_array(array)
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
+            "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+            "data or make it writable before converting it to a tensor. This type of warning will be suppressed for "
+            "the rest of this program.", UserWarning, stacklevel=2,
+        )  # fmt: skip
+    return wrap(array, layout_of(array))
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of ``data``, without a copy where it is a tensor or array of that dtype and device."""
+    chosen = as_dtype("as_tensor", dtype)
+    if isinstance(data, np.ndarray):
+        data = from_numpy(data)
+    if isinstance(data, Tensor):
+        return data.to(dtype=chosen, device=device)
+    return _copied(data, chosen, device)
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """As `as_tensor`; ``copy=True`` always copies."""
+    result = as_tensor(obj, dtype, device)
+    result = result.detach() if isinstance(obj, Tensor) and not requires_grad and not obj._requires_grad else result
+    return finished("asarray", result.clone() if copy else result, requires_grad)
+
+
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of ``data`` with this tensor's dtype and device."""
+    where = self._layout.device if device is None else device
+    return tensor(data, dtype=dtype or self.dtype, device=where, requires_grad=requires_grad)
+
+
+for _function in (tensor, from_numpy, as_tensor, asarray):
+    public(_function, method_too=False)
+public(new_tensor, function_too=False)
+
+
+def new_like_this(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old ``x.new(2, 3)`` (uninitialised) or ``x.new([2, 3])`` (values), of this tensor's dtype."""
+    return _legacy(self.dtype, args, self._layout.device if device is None else device)
+
+
+public(new_like_this, "new", function_too=False)
+
+
+# -- legacy constructors ------------------------------------------------------------------------------
+
+
+def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None) -> Tensor:
+    """``Tensor(2, 3)`` is uninitialised memory of that shape, ``Tensor([2, 3])`` holds the values."""
+    if len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
+        if args[0].dtype is not dtype:
+            raise TypeError(f"expected {_title(dtype)} (got {args[0].type()})")
+        return args[0].detach()
+    if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and type(args[0]).__name__ != "Size":
+        return _copied(args[0], dtype, device)
+    if len(args) == 1 and isinstance(args[0], float):
+        raise TypeError("new(): data must be a sequence (got float)")
+    return new(dtype, size_argument("new", args or (0,)), device)
+
+
+def _title(dtype: dtypes.dtype) -> str:
+    return f"torch.{dtypes.TITLES[dtype.name]}Tensor"
+
+
+def _new(cls: type[Tensor], *args: Any, device: Any = None, **named: Any) -> Any:
+    if cls is not Tensor and not args:
+        return object.__new__(cls)
+    result = _legacy(dtypes.get_default_dtype(), args, device)
+    if cls is not Tensor:
+        result.__class__ = cls
+    return result
+
+
+Tensor.__new__ = _new  # type: ignore[method-assign, assignment]
+
+
+class LegacyType(type):
+    """Metaclass of ``FloatTensor`` and its kin: names of dtypes that can be called."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        return _legacy(cls.dtype, args, device)
+
+    def __repr__(cls) -> str:
+        return f"<class '{_title(cls.dtype)}'>"
+
+
+def _declare_types() -> None:
+    for name, title in dtypes.TITLES.items():
+        if not title.startswith("Complex"):
+            dtype = dtypes.by_name(name)
+            doc = f"``{title}Tensor(2, 3)`` or ``{title}Tensor([1, 2])``: a tensor of dtype {name}."
+            made = LegacyType(f"{title}Tensor", (), {"dtype": dtype, "__doc__": doc})
+            FUNCTIONS[f"{title}Tensor"] = made
+
+
+_declare_types()
+FUNCTIONS["device"] = device_type

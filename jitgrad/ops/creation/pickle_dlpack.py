@@ -1,0 +1,84 @@
+"""Copies of tensors by Python's protocols, and memory shared with other libraries: pickle, DLPack."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import layout_of
+from jitgrad.core.tensor import Tensor, method, wrap
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.creation.conversion import host_array, on_host
+from jitgrad.ops.creation.from_data import from_numpy
+
+
+def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
+    """Undo pickling."""
+    result = wrap(array, layout_of(array))
+    result = result if device == "cpu" else result.to(device)
+    result.__class__ = kind
+    result._requires_grad = requires_grad
+    return result
+
+
+def _user_state(x: Tensor) -> dict[str, Any] | None:
+    return {k: v for k, v in x.__dict__.items() if not k.startswith("_")} or None
+
+
+@method
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    return _rebuild, (self.__class__, on_host(self), self._requires_grad, str(self._layout.device)), _user_state(self)
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if self._edge is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    result = self.detach().clone()
+    if self._level is None:  # what a transform has lifted copies itself, or what it wraps
+        result.__class__ = self.__class__
+    result._requires_grad = self._requires_grad
+    memo[id(self)] = result
+    if self._grad is not None:
+        result._grad = copy.deepcopy(self._grad, memo)
+    result.__dict__.update(copy.deepcopy(_user_state(self) or {}, memo))
+    return result
+
+
+@method
+def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
+    if self._requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return host_array(self).__dlpack__(**options)
+
+
+@method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return self._data.__dlpack_device__()
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor on the memory of any object that has ``__dlpack__``."""
+    array = np.from_dlpack(ext_tensor)
+    if not array.flags.writeable:  # NumPy's caution towards old exporters; tensors are writable
+        array = _writable(array)
+    return from_numpy(array)
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    class Memory:
+        __array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+        owner = array
+
+    return np.asarray(Memory())
+
+
+public(from_dlpack, method_too=False)

@@ -1,0 +1,89 @@
+"""Questions about dtypes, layouts and sizes: can_cast, result_type, memory formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.inference import is_inference as made_in_inference
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import FUNCTIONS, public
+
+__all__ = ["can_cast", "result_type"]
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
+    return bool(from_.category <= to.category)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """The dtype of an op on two tensors or numbers."""
+    tensors = [t._layout for t in (tensor1, tensor2) if isinstance(t, Tensor)]
+    numbers = [dtypes.category_of(t) for t in (tensor1, tensor2) if not isinstance(t, Tensor)]
+    return dtypes.promote([x.dtype for x in tensors if x.ndim], [x.dtype for x in tensors if not x.ndim], numbers)
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element of a tensor is not zero."""
+    if input._layout.numel != 1:
+        what = "no values" if not input._layout.numel else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+    return bool(input.item())
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return input._layout.shape == other._layout.shape
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode, or shows the memory of one that was."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return made_in_inference(input)
+
+
+public(is_nonzero)
+public(is_same_size)
+public(is_inference)
+public(can_cast, method_too=False)
+public(result_type, method_too=False)
+
+
+class Format:
+    """A name that PyTorch has for how a tensor lies in memory."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return _format, (self.name,)
+
+
+def _format(name: str) -> Any:
+    return FUNCTIONS[name]
+
+
+for _name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"):
+    FUNCTIONS[_name] = Format(_name)  # type: ignore[assignment]
+FUNCTIONS["layout"] = FUNCTIONS["memory_format"] = Format
+setattr(Tensor, "layout", property(lambda self: FUNCTIONS["strided"], doc="How values are stored: always strided."))  # noqa: B010
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A tensor on the memory of an object that has Python's buffer interface."""
+    array = np.frombuffer(buffer, dtype.numpy, count, offset)
+    return FUNCTIONS["from_numpy"](array).requires_grad_(requires_grad)
+
+
+public(frombuffer, method_too=False)

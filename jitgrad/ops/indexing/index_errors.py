@@ -1,0 +1,95 @@
+"""What index_select, index_add, index_copy and index_fill say of an index or source that does not fit: each its own."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import Layout
+
+__all__ = ["check_index", "check_source", "out_of_range"]
+
+
+def check_index(op: str, index: Layout) -> None:
+    """An index must be an int vector; index_copy and index_fill take int64 only."""
+    title, wide = TITLES[index.dtype.name], index.dtype.name == "int64"
+    whole = wide or index.dtype.name == "int32"
+    if op == "index_select" and not whole:
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if op == "index_add" and not whole:
+        raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {title}")
+    if op == "index_copy" and not wide:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {title}")
+    if op == "index_fill" and not wide:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        _refuse_rank(op, index, title)
+
+
+def _refuse_rank(op: str, index: Layout, title: str) -> NoReturn:
+    if op == "index_select":
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if op == "index_add":
+        raise IndexError(
+            f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {title} and size: "
+            f"{list(index.shape)}"
+        )
+    if op == "index_copy":
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    raise RuntimeError("Index has to be a vector/scalar")
+
+
+def out_of_range(op: str, value: int, dim: int, n: int) -> Exception:
+    """The error for a place that is not there."""
+    if op == "index_select":
+        return IndexError("index out of range in self")
+    kind: Any = RuntimeError if op == "index_add" else IndexError
+    prefix = "index_copy_(): " if op == "index_copy" else ""
+    return kind(f"{prefix}index {value} is out of bounds for dimension {dim} with size {n}")
+
+
+def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) -> None:
+    """A source must have the dtype of ``x``, and its shape except along ``dim``, where it is as long as the index."""
+    if op == "index_copy":
+        _check_copied(x, dim, index, source)
+        return
+    if x.dtype is not source.dtype:
+        raise RuntimeError(
+            f"index_add_(): self ({TITLES[x.dtype.name]}) and source ({TITLES[source.dtype.name]}) must have the same "
+            "scalar type"
+        )
+    mine, theirs = x.shape, source.shape
+    if theirs and theirs[dim] != index.numel:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index.numel}) should be equal to source.size(dim): ({theirs[dim]}), "
+            f"for dim: {dim}"
+        )
+    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(mine)} source.shape = {list(theirs)}"
+        )
+
+
+def _check_copied(x: Layout, dim: int, index: Layout, source: Layout) -> None:
+    if x.dtype is not source.dtype:
+        raise RuntimeError(
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {TITLES[x.dtype.name]} "
+            f"and (source) {TITLES[source.dtype.name]}"
+        )
+    mine, theirs = x.shape, source.shape
+    if mine and theirs and len(mine) != len(theirs):
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({len(theirs)}), destination dimensionality ({len(mine)})"
+        )
+    cut, given = (" ".join(map(str, (*s[:dim], *s[dim + 1 :]))) for s in (mine, theirs))
+    if mine and theirs and cut != given:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{cut} at dimension {dim} and source slice shape: {given} at dimension {dim}."
+        )
+    if theirs and theirs[dim] != index.numel:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.numel}) should be equal to source.size(dim) ({theirs[dim]})"
+        )

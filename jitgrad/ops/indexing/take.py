@@ -1,0 +1,101 @@
+"""Reading and writing elements by their place in a row, and gathers whose indices broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import TITLES, int64
+from jitgrad.core.layout import normalize_dim
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import Lot, one_by_one
+from jitgrad.dispatch.inplace_ops import Written, through_rows
+from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.indexing.gather import Gather, folded, new_like, sample_places
+from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.slicing import zeros_of
+
+__all__ = ["Put", "Take"]
+
+
+@public
+@takes_out
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
+    if indices._layout.dtype is not int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {TITLES[indices.dtype.name]}"
+        )
+    if dim is None:
+        return Gather.apply(input.reshape(-1), 0, indices.reshape(-1))
+    d, x = normalize_dim(dim, input._layout.ndim), input._layout.shape
+    if len(x) != indices._layout.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
+        )
+    common = FUNCTIONS["broadcast_shapes"](x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
+    shape = [x[k] if k == d else n for k, n in enumerate(common)]
+    return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n
+                                                                for k, n in enumerate(common)]))  # fmt: skip
+
+
+def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
+    if index._layout.dtype is not int64:
+        raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {TITLES[index.dtype.name]}")
+    n = x._layout.numel
+    plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
+    out = new_like(plain._layout, (plain._layout.numel,))
+    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1, True)
+    if found[0]:
+        raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
+    return out
+
+
+def _take_lot(lot: Lot) -> Any:
+    return lot.run() if lot.batched == {"index"} else one_by_one(lot)
+
+
+class Take(Structured):
+    """The elements at ``index``, counted row by row; of the index's shape."""
+
+    linear = ("x",)
+    batch = _take_lot
+    samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
+
+    def forward(x, index):
+        places, n = _flat_index("take", x, index), x._layout.numel
+        out = new_like(x._layout, index._layout.shape)
+        launch(kernels.take_rows, folded(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
+        return out
+
+    def grad_x(g, x_layout, index):
+        return Put.apply(zeros_of(x_layout), index, g, True)
+
+
+class Put(Written):
+    """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
+
+    together = ("x", "source")
+    samples = cases(
+        lambda: (draw(3, 4), sample_places(5, 0, 11), draw(3, seed=1)),
+        lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),
+    )
+
+    def write(x, index, source, accumulate=False):
+        places = _flat_index("put_", x, index)
+        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), folded(source, (1, -1, 1))
+        through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))
+
+    def grad_x(g, index, accumulate):
+        return g if accumulate else Put.apply(g, index, zeros_like(Take.apply(g, index)))
+
+    def grad_source(g, index, source_layout):
+        return Take.apply(g, index).reshape(source_layout.shape)

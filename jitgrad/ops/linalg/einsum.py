@@ -1,0 +1,212 @@
+"""Einstein sums: the equation is read, operands are lined up by label, pairs are multiplied as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.layout import Size
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.linalg.matmul import Bmm
+
+__all__: list[str] = []
+
+ELLIPSIS = "..."
+
+
+def _labels(text: str, start: int, what: str) -> list[str]:
+    """Letters and at most one ellipsis of one operand's part; ``start`` is its place in the equation."""
+    found: list[str] = []
+    k = 0
+    while k < len(text):
+        c = text[k]
+        if c == ".":
+            if ELLIPSIS in found:
+                raise RuntimeError(f"einsum(): found '.' for {what} for which an ellipsis was already found")
+            if text[k : k + 3] != ELLIPSIS:
+                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
+            found.append(ELLIPSIS)
+            k += 2
+        elif c.isascii() and c.isalpha():
+            found.append(c)
+        elif c != " ":
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {start + k} in the equation string, "
+                "subscripts must be in [a-zA-Z]"
+            )
+        k += 1
+    return found
+
+
+def _read(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+    """Labels of every operand, and of the output where the equation names them."""
+    left, arrow, right = equation.partition("->")
+    parts, at = left.split(","), 0
+    if len(parts) != len(operands):
+        raise RuntimeError(
+            f"einsum(): {'fewer' if len(parts) > len(operands) else 'more'} operands were provided than specified in "
+            "the equation"
+        )
+    inputs = []
+    for k, part in enumerate(parts):
+        inputs.append(_labels(part, at, f"operand {k}"))
+        at += len(part) + 1
+    output = _labels(right, len(left) + 2, "the output") if arrow else None
+    for label in output or ():
+        if output.count(label) > 1:  # type: ignore[union-attr]
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+        if label != ELLIPSIS and not any(label in labels for labels in inputs):
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
+            )
+    return inputs, output
+
+
+def _expanded(labels: list[str], x: Tensor, k: int) -> list[str]:
+    """Labels with the ellipsis replaced by one numbered label for each dim, counted from its end."""
+    letters, ndim = len(labels) - (ELLIPSIS in labels), x._layout.ndim
+    if ELLIPSIS not in labels and letters != ndim:
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({letters}) does not match the number of dimensions "
+            f"({ndim}) for operand {k} and no ellipsis was given"
+        )
+    if letters > ndim:
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({letters}) is more than the number of dimensions "
+            f"({ndim}) for operand {k}"
+        )
+    at = labels.index(ELLIPSIS) if ELLIPSIS in labels else 0
+    hidden = [f"{ELLIPSIS}{d}" for d in range(ndim - letters, 0, -1)]
+    return [*labels[:at], *hidden, *labels[at + 1 :]] if ELLIPSIS in labels else labels
+
+
+def _without_repeats(x: Tensor, labels: list[str], k: int) -> tuple[Tensor, list[str]]:
+    """Dims that carry the same label become one: their diagonal."""
+    kept: list[str] = []
+    for label in labels:
+        if label in kept:
+            first, again = kept.index(label), len(kept)
+            if x.shape[first] != x.shape[again]:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {k} but the sizes don't match, "
+                    f"{x.shape[again]} != {x.shape[first]}"
+                )
+            x = x.diagonal(0, first, again).movedim(-1, first)
+        else:
+            kept.append(label)
+    return x, kept
+
+
+def _check_sizes(operands: Sequence[Tensor], inputs: Sequence[list[str]]) -> None:
+    seen: dict[str, int] = {}
+    for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
+        for label, n in zip(labels, x.shape, strict=True):
+            known = seen.get(label, 1)
+            if n != 1 and known not in (1, n):
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {n} for operand {k} which does not broadcast with "
+                    f"previously seen size {known}"
+                )
+            seen[label] = n if known == 1 else known
+
+
+def _lined_up(x: Tensor, labels: list[str], order: Sequence[str]) -> Tensor:
+    """A dim for every label of ``order``, of size 1 where ``x`` has none."""
+    present = list(labels)
+    for label in order:
+        if label not in present:
+            present.append(label)
+            x = x.unsqueeze(-1)
+    return x.permute([present.index(label) for label in order])
+
+
+def _pair(x: Tensor, y: Tensor, summed: list[int]) -> Tensor:
+    """Product of two tensors with the same dims, summed over some that become 1: one bmm."""
+    dims = range(x._layout.ndim)
+    kept = [d for d in dims if d not in summed]
+    both = [d for d in kept if x.shape[d] != 1 and y.shape[d] != 1]
+    left = [d for d in kept if x.shape[d] != 1 and y.shape[d] == 1]
+    right = [d for d in kept if x.shape[d] == 1]
+    sizes = {d: x.shape[d] if x.shape[d] != 1 else y.shape[d] for d in dims}
+    stack, n, m, k = (Size(sizes[d] for d in part).numel() for part in (both, left, right, summed))
+    a = x.permute([*both, *left, *summed, *right]).reshape(stack, n, k)
+    b = y.permute([*both, *summed, *right, *left]).reshape(stack, k, m)
+    order = [*both, *left, *summed, *right]
+    out = Bmm.apply(a, b).view([1 if d in summed else sizes[d] for d in order])
+    return out.permute([order.index(d) for d in dims])
+
+
+def _contract(operands: list[Tensor], outputs: int) -> Tensor:
+    """Multiply from left to right; a label is summed as soon as no operand to come has it."""
+    result, *rest = operands
+    for k, other in enumerate(rest):
+        later = rest[k + 1 :]
+        summed = []
+        for d in range(outputs, result._layout.ndim):
+            if any(t.shape[d] != 1 for t in later):
+                continue
+            if result.shape[d] != 1 and other.shape[d] != 1:
+                summed.append(d)
+            elif result.shape[d] != 1:
+                result = result.sum(d, True)
+            elif other.shape[d] != 1:
+                other = other.sum(d, True)
+        result = _pair(result, other, summed) if summed else result * other
+    left = list(range(outputs, result._layout.ndim))
+    if not left:
+        return result
+    return result.sum(left) if not rest else result.reshape(result.shape[:outputs])
+
+
+def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """``einsum(x, [0, 1], y, [1, 2], [0, 2])`` as an equation."""
+
+    def text(labels: Sequence[Any]) -> str:
+        return "".join(ELLIPSIS if d is ... else chr(65 + d if d < 26 else 71 + d) for d in labels)
+
+    lists = arguments[1::2] if len(arguments) % 2 == 0 else arguments[1:-1:2]
+    operands = arguments[: 2 * len(lists) : 2]
+    equation = ",".join(text(labels) for labels in lists)
+    return (equation if len(arguments) % 2 == 0 else f"{equation}->{text(arguments[-1])}"), operands
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sum of products over labelled dims: ``einsum("ij,jk->ik", a, b)`` is the matrix product.
+
+    Labels that the output lacks are summed. Without "->" it has, in alphabetic order, those that
+    occur once. "..." stands for dims that broadcast. A label twice in one operand takes the diagonal.
+    RuntimeError where the equation does not fit the operands.
+    """
+    if args and isinstance(args[0], Tensor):
+        args = (lambda read: (read[0], *read[1]))(_from_lists(args))
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    equation, *given = args
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}")
+    operands: list[Tensor] = list(given[0]) if isinstance(given[0], (tuple, list)) else given
+    inputs, output = _read(equation, operands)
+    lists = [_expanded(labels, x, k) for k, (labels, x) in enumerate(zip(inputs, operands, strict=True))]
+    order, outputs = _order(lists, output)
+    single = [_without_repeats(x, labels, k) for k, (x, labels) in enumerate(zip(operands, lists, strict=True))]
+    _check_sizes([x for x, _ in single], [labels for _, labels in single])
+    return _contract([_lined_up(x, labels, order) for x, labels in single], outputs)
+
+
+def _order(lists: list[list[str]], output: list[str] | None) -> tuple[list[str], int]:
+    """All labels, those of the output first, and how many these are."""
+    every = [label for labels in lists for label in labels]
+    hidden = sorted({x for x in every if x.startswith(ELLIPSIS)}, key=lambda x: -int(x[len(ELLIPSIS) :]))
+    letters = sorted({x for x in every if not x.startswith(ELLIPSIS)})
+    if output is None:
+        first = [*hidden, *(x for x in letters if every.count(x) == 1)]
+    else:
+        first = [x for label in output for x in (hidden if label == ELLIPSIS else [label])]
+    return [*first, *(x for x in (*hidden, *letters) if x not in first)], len(first)
+
+
+public(einsum, method_too=False)

@@ -1,0 +1,89 @@
+"""vmap's rules for products: the samples' dims are checked, since a product of batches would broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import Lot, Rule, align
+from jitgrad.dispatch.registry import FUNCTIONS
+
+__all__ = ["over_added_product", "over_product"]
+
+_NDIMS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
+
+
+def over_product(op: str) -> Rule:
+    """The rule of a product of two tensors, named as PyTorch's errors name it."""
+
+    def rule(lot: Lot) -> Any:
+        first, second = lot.args
+        return _product(lot, op, first, second)
+
+    return rule
+
+
+def _product(lot: Lot, op: str, first: str, second: str) -> Tensor:
+    _check_dims(op, (lot.ndim(first), lot.ndim(second)))
+    x, y = lot[first], lot[second]
+    if op == "dot":
+        _check_sizes(lot, first, second)
+        if x.dtype is not y.dtype:
+            found = " and ".join(TITLES[t.dtype.name] for t in (x, y))
+            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
+        return (x * y).sum(-1)
+    if op != "mv":
+        return FUNCTIONS["matmul"](x, y)
+    if second not in lot.batched:
+        return FUNCTIONS["matmul"](x, y)
+    if first not in lot.batched:
+        _check_sizes(lot, first, second)
+        return FUNCTIONS["matmul"](y, x.t())
+    return FUNCTIONS["matmul"](x, y.unsqueeze(-1)).squeeze(-1)
+
+
+def _check_dims(op: str, found: tuple[int, int]) -> None:
+    wanted = _NDIMS[op]
+    if found == wanted:
+        return
+    if op == "dot":
+        raise RuntimeError("Got wrong shapes for dot")
+    raise RuntimeError(
+        f"Shape mismatch: Got incorrect dims for {op}(a, b). a has dim {found[0]}and b has dim {found[1]}but expected "
+        f"them to have dim {wanted[0]} and dim {wanted[1]}"
+    )
+
+
+def _check_sizes(lot: Lot, first: str, second: str) -> None:
+    """Vectors against vectors, or against the rows of a matrix."""
+    *rows, k = lot.shape(first)
+    (m,) = lot.shape(second)
+    if k == m:
+        return
+    if first not in lot.batched:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({(*rows, 1)[0]}x{k} and {m}x{lot.size})")
+    if second not in lot.batched:
+        raise RuntimeError(f"size mismatch, got input ({lot.size}), mat ({lot.size}x{k}), vec ({m})")
+    raise RuntimeError(
+        f"Expected size for first two dimensions of batch2 tensor to be: [{lot.size}, {k}] but got: [{lot.size}, {m}]."
+    )
+
+
+def over_added_product(op: str) -> Rule:
+    """The rule of beta * x + alpha * product, the product batched or not."""
+
+    def rule(lot: Lot) -> Tensor:
+        x, left, right, beta, alpha = lot.args.values()
+        _, first, second = list(lot.args)[:3]
+        if stacked := first in lot.batched or second in lot.batched:
+            found = _product(lot, op, first, second)
+        else:
+            found = FUNCTIONS[op](left, right)
+        added, found = align([(x, "x" in lot.batched), (found, stacked)])
+        found = found if alpha == 1 else found * alpha
+        if beta == 0 and stacked:
+            return found
+        return (added if beta == 1 else added * beta) + found
+
+    return rule

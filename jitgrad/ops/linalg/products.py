@@ -1,0 +1,212 @@
+"""Products of tensors of any rank, composed as PyTorch composes them: matmul, linear, outer, inner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.layout import Layout, Size, broadcast_shapes, intern
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import rewritten
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import into_out, takes_out
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.linalg.matmul import Addmm, Bmm, Dot, Mm, Mv
+from jitgrad.ops.shape.view import UnsafeView
+
+__all__ = ["linear", "matmul"]
+
+
+@public
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Matrix product of tensors of any rank.
+
+    (k) with (k): a number. (n, k) with (k): a vector. Otherwise the last two dims are multiplied,
+    a vector standing for a row on the left or a column on the right, and the dims before them
+    broadcast. RuntimeError where sizes or dtypes do not fit.
+    """
+    if out is not None:
+        return into_out("matmul", matmul(input, other), out)
+    for position, tensor in enumerate((input, other), 1):
+        if not isinstance(tensor, Tensor):
+            name = ("input", "other")[position - 1]
+            kind = type(tensor).__name__
+            raise TypeError(f"matmul(): argument '{name}' (position {position}) must be Tensor, not {kind}")
+    a, b = input._layout.ndim, other._layout.ndim
+    if a == 2 and b == 2:
+        return Mm.apply(input, other)
+    if a == 1 and b == 1:
+        return Dot.apply(input, other)
+    if a == 2 and b == 1:
+        return Mv.apply(input, other)
+    if a == 0 or b == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
+    if a == 1 and b == 2:
+        return Row.apply(Mm.apply(input.unsqueeze(0), other))
+    if a == b == 3 and input.shape[0] != other.shape[0]:
+        input, other = _without_batch_of_one(input), _without_batch_of_one(other)
+    return _folded(input, other) if _folds(input, other) else _batched(input, other)
+
+
+class Row(Structured):
+    """The vector in a matrix of one row that nobody else holds: no view in the recorder's sense."""
+
+    linear = ("x",)
+    batch = rewritten(lambda lot, x: x.select(1, 0))
+    name, grad_name, function, method, fresh = "row", "SqueezeBackward4", False, False, False
+    samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
+
+    def forward(x):
+        return wrap(x._data[0], intern(x._layout.numpy_dtype, x._layout.shape[1:], None, x._layout.device))
+
+    def grad_x(g):
+        return g.unsqueeze(0)
+
+
+def _without_batch_of_one(x: Tensor) -> Tensor:
+    """As a matrix it takes part in one large product, and its gradient comes out of one."""
+    return x.squeeze(0) if x._layout.shape[0] == 1 and x._requires_grad else x
+
+
+def _folds(x: Tensor, y: Tensor) -> bool:
+    """Whether the leading dims of one operand may join its rows, for one large product.
+
+    Worth a copy where the other one's gradient would otherwise be as large as the stack.
+    """
+    left = x._layout.ndim >= y._layout.ndim
+    large, small = (x, y) if left else (y, x)
+    if small._layout.ndim > 2:
+        return False
+    if small._requires_grad:
+        return True
+    if x._layout.ndim == 2:
+        return False
+    return large._layout.numel == 0 or _joins(large._layout, left)
+
+
+def _joins(layout: Layout, left: bool) -> bool:
+    """Whether the dims but the last (the last but one, when read transposed) can be viewed as one."""
+    shape, strides = list(layout.shape), list(layout.strides)
+    if not left:
+        shape[-2:], strides[-2:] = shape[:-3:-1], strides[:-3:-1]
+    return all(strides[d] == strides[d + 1] * shape[d + 1] for d in range(len(shape) - 2))
+
+
+def _folded(x: Tensor, y: Tensor) -> Tensor:
+    left = x._layout.ndim >= y._layout.ndim
+    large = x if left else y.transpose(-2, -1)
+    small = y if left else (x.t() if x._layout.ndim == 2 else x)
+    lead, k = large.shape[:-1], large.shape[-1]
+    rows = large.reshape(Size(lead).numel(), k)
+    if small._layout.ndim == 1:
+        return UnsafeView.apply(Mv.apply(rows, small), lead)
+    out = UnsafeView.apply(Mm.apply(rows, small), (*lead, small.shape[1]))
+    return out if left else out.transpose(-2, -1).contiguous()
+
+
+def _batched(x: Tensor, y: Tensor) -> Tensor:
+    row, column = x._layout.ndim == 1, y._layout.ndim == 1
+    lead = tuple(broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    stack = Size(lead).numel()
+    n, k = (1, x.shape[0]) if row else x.shape[-2:]
+    rows, m = (y.shape[0], 1) if column else y.shape[-2:]
+    left = (x.unsqueeze(0) if row else x).expand(*lead, n, k).reshape(stack, n, k)
+    right = (y.unsqueeze(1) if column else y).expand(*lead, rows, m).reshape(stack, rows, m)
+    shape = (*lead, *([] if row else [n]), *([] if column else [m]))
+    return UnsafeView.apply(Bmm.apply(left, right), shape)
+
+
+def _operator(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__ = _operator
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias, over the last dim: (*, k), (m, k) and (m) to (*, m).
+
+    RuntimeError where sizes or dtypes do not fit.
+    """
+    if weight._layout.ndim != 2:
+        return _vector_linear(input, weight, bias)
+    if input._layout.ndim == 2:
+        return Mm.apply(input, weight.t()) if bias is None else Addmm.apply(bias, input, weight.t())
+    if bias is None:
+        return matmul(input, weight.t())
+    lead, k = input.shape[:-1], input.shape[-1]
+    rows = input.reshape(Size(lead).numel(), k)
+    return Addmm.apply(bias, rows, weight.t()).view(*lead, weight.shape[0])
+
+
+def _vector_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if weight._layout.ndim != 1:
+        raise RuntimeError(f"linear(): weight must have 1 or 2 dimensions, but has {weight._layout.ndim}")
+    if bias is not None:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    return matmul(input, weight.t())
+
+
+public(linear, method_too=False)
+
+
+@public
+@takes_out
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors' elements, (n) and (m) to (n, m)."""
+    for name, x in (("self", input), ("vec2", vec2)):
+        if x._layout.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x._layout.ndim}-D")
+    return input.view(-1, 1) * vec2
+
+
+public(outer, "ger")
+
+
+@public
+@takes_out
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
+    if input._layout.ndim == 0 or other._layout.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@public
+@takes_out
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """Dot product with the first vector conjugated."""
+    return Dot.apply(input.conj(), other)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
+    """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists.
+
+    RuntimeError where paired sizes differ.
+    """
+    if isinstance(dims, int):
+        first, second = list(range(-dims, 0)), list(range(dims))
+    else:
+        first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    for i, j in zip(first, second, strict=True):
+        if a.shape[i] != b.shape[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
+                f"size {b.shape[j]} in dim {j}"
+            )
+    first, second = [d % a._layout.ndim for d in first], [d % b._layout.ndim for d in second]
+    left = [d for d in range(a._layout.ndim) if d not in first]
+    right = [d for d in range(b._layout.ndim) if d not in second]
+    size = Size(a.shape[d] for d in first).numel()
+    x = a.permute(*left, *first).reshape(-1 if size else Size(a.shape[d] for d in left).numel(), size)
+    y = b.permute(*second, *right).reshape(size, -1 if size else Size(b.shape[d] for d in right).numel())
+    return Mm.apply(x, y).view([*[a.shape[d] for d in left], *[b.shape[d] for d in right]])
+
+
+public(tensordot, method_too=False)

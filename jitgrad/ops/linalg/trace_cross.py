@@ -1,0 +1,115 @@
+"""The trace of a matrix, and the cross product of vectors of three elements."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import broadcast_shapes, normalize_dim
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import Lot, rewritten
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.reduction.blocks import fold, plain
+from jitgrad.ops.reduction.sums import sum_values
+from jitgrad.ops.shape.slicing import Diagonal, Embedded
+
+__all__ = ["Cross", "Trace"]
+
+
+class Trace(Structured):
+    """Sum of the diagonal of a matrix; int64 for whole numbers. RuntimeError for what is no matrix."""
+
+    linear = ("x",)
+    batch = rewritten(lambda lot, x: _trace_of_each(x))
+    samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4).t(),))
+
+    def forward(x):
+        _check_matrix(x._layout.ndim)
+        if x._layout.dtype.category == 0:
+            raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+        diagonal = Diagonal.forward(x, 0, 0, 1)
+        return sum_values(diagonal, fold(diagonal._layout, 0), None)
+
+    def grad_x(g, x_layout):
+        rows = min(x_layout.shape)
+        return Embedded.apply(g.expand(rows), x_layout, Diagonal, (0, 0, 1))
+
+
+def _check_matrix(ndim: int) -> None:
+    if ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {ndim}")
+
+
+def _trace_of_each(x: Tensor) -> Tensor:
+    _check_matrix(x._layout.ndim - 1)
+    return x.diagonal(0, 1, 2).sum(-1)
+
+
+def _cross_lot(lot: Lot) -> Tensor:
+    return lot.run(x=lot.whole("x"), y=lot.whole("y"))
+
+
+class Cross(Structured):
+    """Cross products of the vectors along ``dim``, counted from the end; the two are of one shape, there 3."""
+
+    linear = ("x", "y")
+    batch = _cross_lot
+    name, grad_name, function, method = "linalg_cross", "LinalgCrossBackward0", False, False
+    samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
+
+    def forward(x, y, dim):
+        x, y = plain(x), plain(y)
+        return _turned(x, 1, dim) * _turned(y, 2, dim) - _turned(x, 2, dim) * _turned(y, 1, dim)
+
+    def grad_x(g, y, dim):
+        return Cross.apply(y.conj(), g, dim)
+
+    def grad_y(g, x, dim):
+        return Cross.apply(g, x.conj(), dim)
+
+
+def _turned(x: Tensor, k: int, dim: int) -> Tensor:
+    """The elements of ``dim``, beginning with the ``k``-th."""
+    return FUNCTIONS["cat"]([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
+
+
+def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross products of the vectors along ``dim``, of size 3; the two broadcast.
+
+    RuntimeError where sizes or dtypes do not fit.
+    """
+    if input._layout.ndim != other._layout.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    d = normalize_dim(dim, input._layout.ndim)
+    a, b = input._layout.shape[d], other._layout.shape[d]
+    if a != 3 or b != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"expected scalar type {TITLES[input.dtype.name]} but found {TITLES[other.dtype.name]}")
+    if input._layout.dtype.category == 0:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    shape = broadcast_shapes(input._layout.shape, other._layout.shape)
+    x, y = [t if t._layout.shape == shape else t.expand(shape) for t in (input, other)]
+    return Cross.apply(x, y, d - len(shape))
+
+
+@public
+@takes_out
+def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
+    """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
+    if dim is not None:
+        return _cross(input, other, dim=dim)
+    warnings.warn(
+        "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+        "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
+        "future release.", UserWarning, stacklevel=3,
+    )  # fmt: skip
+    if 3 not in input._layout.shape:
+        raise RuntimeError("no dimension of size 3 in input")
+    return _cross(input, other, dim=input._layout.shape.index(3))

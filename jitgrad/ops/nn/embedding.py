@@ -1,0 +1,88 @@
+"""Rows of a table by their numbers: embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import Lot, is_batch, one_by_one
+from jitgrad.dispatch.op_samples import draw, draw_ints
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.indexing.gather import IndexAdd, IndexSelect
+from jitgrad.ops.shape.slicing import zeros_of
+
+__all__ = ["Embedding", "one_hot"]
+
+
+def _rows(weight: Tensor, indices: Tensor) -> Tensor:
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if indices.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{indices.type()} instead (while checking arguments for embedding)"
+        )
+    return indices.detach().reshape(-1)
+
+
+def _embedding_lot(lot: Lot) -> Any:
+    return lot.run() if lot.batched == {"indices"} else one_by_one(lot)
+
+
+class Embedding(Structured):
+    """The rows of ``weight`` (n, d) that ``indices`` (*) name, as (*, d).
+
+    Row ``padding_idx``, unless negative, gets no gradient. IndexError for an index outside 0 .. n - 1.
+    """
+
+    linear = ("weight",)
+    batch = _embedding_lot
+    name, method = "embedding", False
+
+    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+        if scale_grad_by_freq or sparse:
+            raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not there; leave them False")
+        rows = IndexSelect.forward(weight, 0, _rows(weight, indices))
+        return rows.view(*indices.shape, weight.shape[1])
+
+    def grad_weight(g, weight_layout, indices, padding_idx):
+        if padding_idx >= 0:
+            g = g * (indices != padding_idx).unsqueeze(-1)
+        return IndexAdd.apply(zeros_of(weight_layout), 0, indices.reshape(-1), g.reshape(-1, weight_layout.shape[1]))
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(5, 3), draw_ints(2, 4, below=5)), {}
+        yield (draw(4, 2), draw_ints(6, below=4, seed=1)), {"padding_idx": 2}
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A new last dim of ``num_classes`` elements, 1 at the number that stood there and 0 elsewhere: int64.
+
+    Without ``num_classes``: one more than the largest number. RuntimeError where numbers do not fit.
+    """
+    if tensor.dtype.name != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if is_batch(tensor):
+        if num_classes <= 0:
+            raise RuntimeError(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+            )
+    elif tensor.numel():
+        num_classes = _classes(tensor, num_classes)
+    elif num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    return (tensor.unsqueeze(-1) == FUNCTIONS["arange"](num_classes, device=tensor.device)).to(tensor.dtype)
+
+
+def _classes(tensor: Tensor, given: int) -> int:
+    if int(tensor.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = int(tensor.max())
+    if given == -1:
+        return largest + 1
+    if largest >= given:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return given

@@ -1,0 +1,290 @@
+"""Likelihood of classes: negative log-likelihood and cross entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import Layout, intern
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, one_by_one
+from jitgrad.dispatch.op_samples import draw, draw_ints
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import loss as kernels
+from jitgrad.ops.nn.loss import reduced, reduction_name
+from jitgrad.ops.reduction.blocks import plain
+from jitgrad.ops.reduction.softmax import LogSoftmax
+from jitgrad.ops.shape.copy import contiguous
+
+__all__: list[str] = []
+
+IGNORED = -100
+
+
+def _array(x: Tensor | None, dtype: np.dtype[Any]) -> Any:
+    return np.empty(0, dtype) if x is None else contiguous(plain(x))._data
+
+
+def _blocks(layout: Layout) -> tuple[int, int, int]:
+    """(n, classes, places) of log-probabilities."""
+    if layout.ndim == 1:
+        return 1, layout.shape[0], 1
+    return layout.shape[0], layout.shape[1], intern(layout.numpy_dtype, layout.shape[2:]).numel
+
+
+def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
+    layout = x._layout
+    n, classes, places = _blocks(layout)
+    shape = target._layout.shape if reduction == "none" else ()
+    data, wrong = np.empty(shape, layout.numpy_dtype), np.zeros(2, np.int64)
+    arrays = (
+        contiguous(plain(x))._data.reshape(n, classes, places),
+        contiguous(plain(target))._data.reshape(n, places),
+        _array(weight, layout.numpy_dtype),
+    )
+    if reduction == "none":
+        launch(kernels.nll_each, *arrays, data.reshape(n, places), wrong, ignore_index)
+    else:
+        launch(kernels.nll_total, *arrays, data.reshape(1), wrong, ignore_index, reduction == "mean")
+    if wrong[0]:
+        raise IndexError(f"Target {wrong[1]} is out of bounds.")
+    return wrap(data, intern(layout.numpy_dtype, shape))
+
+
+def _gradient(
+    g: Tensor, layout: Layout, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> Tensor:  # fmt: skip
+    n, classes, places = _blocks(layout)
+    result = intern(layout.numpy_dtype, layout.shape)
+    data = np.empty(result.shape, result.numpy_dtype)
+    arrays = (
+        contiguous(plain(g))._data.reshape(-1),
+        contiguous(plain(target))._data.reshape(n, places),
+        _array(weight, layout.numpy_dtype),
+        data.reshape(n, classes, places),
+    )
+    launch(kernels.nll_gradient, *arrays, ignore_index, reduction == "mean")
+    return wrap(data, result)
+
+
+def _rule(
+    g: Tensor, layout: Layout, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> Tensor:  # fmt: skip
+    """The gradient in differentiable ops: linear in ``g``."""
+    dim = min(layout.ndim, 2) - 1
+    classes = FUNCTIONS["arange"](layout.shape[dim]).reshape(-1, *[1] * (layout.ndim - dim - 1))
+    target = plain(target).to(classes.dtype)
+    share = FUNCTIONS["where"](target != ignore_index, target, -1).unsqueeze(dim) == classes
+    share = share.to(layout.dtype)
+    if weight is not None:
+        share = share * weight.reshape(classes.shape)
+    if reduction == "mean":
+        total = share.sum()
+        share = share / FUNCTIONS["where"](total == 0, 1, total)  # nothing counts: no gradient
+    return -share * (g.unsqueeze(dim) if reduction == "none" else g)
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(5, 3), draw_ints(5, below=3)), {}
+    yield (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "mean", 1), {}
+    yield (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "sum"), {}
+    yield (draw(5, 3), draw_ints(5, below=3), None, "none"), {}
+
+
+def _samples_2d() -> Iterator[Any]:
+    yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3)), {}
+    yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3), draw(3, low=0.5, seed=1), "none", 1), {}
+
+
+def _nll_lot(lot: Lot) -> Any:
+    """The samples' rows together, then reduced for each sample."""
+    reduction, n = lot["reduction"], lot.ndim("x")
+    if "weight" in lot.batched or n not in (1, 2) or reduction not in ("none", "sum", "mean"):
+        return one_by_one(lot)
+    x, target = lot.whole("x"), lot.whole("target")
+    rows = x.reshape(-1, x._layout.shape[-1])
+    changed = {"target": target.reshape(-1), "reduction": "none"}
+    losses = lot.run(x=rows, **changed)
+    if reduction == "none":
+        return losses.reshape(target._layout.shape)
+    total = losses.reshape(lot.size, -1).sum(1)
+    if reduction == "sum":
+        return total
+    weights = lot.run(x=FUNCTIONS["full_like"](rows.detach(), -1.0), **changed)
+    return total / weights.reshape(lot.size, -1).sum(1)
+
+
+class NllLoss(Structured):
+    """Minus the log-probabilities of the target classes."""
+
+    batch = _nll_lot
+    name, function, method, samples = "_nll_loss", False, False, staticmethod(_samples)
+
+    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
+        _check_flat(x._layout, target._layout)
+        _check_weight(x._layout, weight)
+        return _values(x, target, weight, reduction, ignore_index)
+
+    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
+        return _rule(g, x_layout, target, weight, reduction, ignore_index)
+
+    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
+        return _gradient(g, x_layout, target, weight, reduction, ignore_index)
+
+
+class NllLoss2D(Structured):
+    """Minus the log-probabilities of the target classes, at every place of an image."""
+
+    name, function, method, samples = "_nll_loss2d", False, False, staticmethod(_samples_2d)
+
+    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
+        a, b = x._layout, target._layout
+        _check_dtypes(a, b)
+        if (a.shape[0], *a.shape[2:]) != b.shape:
+            raise RuntimeError(f"size mismatch (got input: {list(a.shape)} , target: {list(b.shape)}")
+        _check_weight(a, weight)
+        return _values(x, target, weight, reduction, ignore_index)
+
+    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
+        return _rule(g, x_layout, target, weight, reduction, ignore_index)
+
+    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
+        return _gradient(g, x_layout, target, weight, reduction, ignore_index)
+
+
+def _check_dtypes(x: Layout, target: Layout) -> None:
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {TITLES[target.dtype.name]}")
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{TITLES[x.dtype.name]}'")
+
+
+def _check_flat(x: Layout, target: Layout) -> None:
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    _check_dtypes(x, target)
+    if x.ndim == 2 and target.shape != x.shape[:1]:
+        raise RuntimeError(f"size mismatch (got input: {list(x.shape)}, target: {list(target.shape)})")
+
+
+def _check_weight(x: Layout, weight: Tensor | None) -> None:
+    if weight is None:
+        return
+    classes = x.shape[-1] if x.ndim == 1 else x.shape[1]
+    if weight._layout.shape != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
+            f"of shape: {list(weight.shape)}"
+        )
+    if weight._layout.dtype is not x.dtype:
+        raise RuntimeError(
+            f"expected scalar type {TITLES[x.dtype.name]} but found {TITLES[weight._layout.dtype.name]}"
+        )
+
+
+def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+    """One or two dims go as they are, four are an image, all others are laid out as one."""
+    ndim = x._layout.ndim
+    if ndim == 0:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if ndim != 1 and target._layout.ndim and x.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
+    if ndim <= 2:
+        return NllLoss.apply(x, target, weight, reduction, ignore_index)
+    if ndim == 4:
+        return NllLoss2D.apply(x, target, weight, reduction, ignore_index)
+    expected = [x.shape[0], *x.shape[2:]]
+    if list(target.shape) != expected:
+        raise RuntimeError(f"Expected target size {expected}, got {list(target.shape)}")
+    places = x._layout.numel // max(x.shape[0] * x.shape[1], 1)
+    image = x.reshape(x.shape[0], x.shape[1], 1, places)
+    out = NllLoss2D.apply(image, target.reshape(x.shape[0], 1, places), weight, reduction, ignore_index)
+    return out.view(expected) if reduction == "none" else out
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = IGNORED, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Minus ``input``, log-probabilities (n, classes, ...), at the classes ``target`` (n, ...).
+
+    ``weight`` has a factor per class, by whose sum the mean divides. Targets equal to
+    ``ignore_index`` count nothing. IndexError for a target that is no class.
+    """
+    return _nll(input, target, weight, ignore_index, reduction_name(reduction, size_average, reduce))
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = IGNORED, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Cross entropy of softmax(input), (n, classes, ...), and ``target``.
+
+    The target holds classes (n, ...), or probabilities in the shape of the input. ``weight`` has a
+    factor per class. ``label_smoothing`` moves that part of the target evenly to all classes.
+    """
+    reduction = reduction_name(reduction, size_average, reduce)
+    dim = 0 if input._layout.ndim == 1 else 1
+    if input._layout.shape == target._layout.shape and input._layout.ndim:
+        if not target._layout.dtype.is_floating_point:
+            title = TITLES[target._layout.dtype.name]
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title}")
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _of_probabilities(LogSoftmax.apply(input, dim), target, weight, reduction, label_smoothing, dim)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    x = LogSoftmax.apply(input, dim)
+    if label_smoothing == 0:
+        return _nll(x, target, weight, ignore_index, reduction)
+    return _smoothed(x, target, weight, ignore_index, reduction, label_smoothing, dim)
+
+
+def _along_classes(weight: Tensor, x: Tensor, dim: int) -> Tensor:
+    return weight.view([-1] + [1] * (x._layout.ndim - dim - 1))
+
+
+def _of_probabilities(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float, dim: int
+) -> Tensor:  # fmt: skip
+    classes = x.shape[dim]
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / classes
+    values = x * target
+    if weight is not None:
+        _check_weight(x._layout, weight)
+        values = values * _along_classes(weight, x, dim)
+    if reduction == "none":
+        return -values.sum(dim)
+    return -values.sum() / (x._layout.numel // max(classes, 1)) if reduction == "mean" else -values.sum()
+
+
+def _smoothed(
+    x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float, dim: int
+) -> Tensor:  # fmt: skip
+    classes = x.shape[dim]
+    likely = _nll(x, target, weight, ignore_index, reduction)
+    spread = -(x if weight is None else x * _along_classes(weight, x, dim)).sum(dim)
+    ignored: Any = target == ignore_index
+    spread = spread.masked_fill(ignored, 0.0)
+    if reduction == "mean":
+        counted = ~ignored
+        if weight is None:
+            spread = spread.sum() / counted.sum()
+        else:  # the mean divides by the weights of the targets
+            shares = -_nll(plain(x) * 0 + _along_classes(weight, x, dim), target, None, ignore_index, "sum")
+            spread = spread.sum() / shares
+    else:
+        spread = reduced(spread, reduction)
+    return likely * (1 - smoothing) + spread * (smoothing / classes)
+
+
+for _function in (nll_loss, cross_entropy):
+    public(_function, method_too=False)

@@ -1,0 +1,1 @@
+"""Ops on each element for itself: the public forms of the elementwise table, and what it cannot say."""

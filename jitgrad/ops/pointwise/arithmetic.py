@@ -1,0 +1,349 @@
+"""Operators of tensors, and functions that choose among the table's ops: by rounding mode, by which
+operands are numbers, by which bounds are given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import category_of, complex128, float64
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.tensor import Tensor, method
+from jitgrad.dispatch.checks import NUMBERS, check_inplace_target
+from jitgrad.dispatch.elementwise_publish import OPERATIONS
+from jitgrad.dispatch.out_argument import into_out, takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.underived import underived
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops.zero_check import any_zero
+from jitgrad.ops.shape.copy import contiguous
+
+__all__ = ["by_operands"]
+
+Function = Callable[..., Any]
+
+
+def table(name: str) -> Function:
+    """The fast function of one of the table's ops."""
+    return OPERATIONS[name].function
+
+
+def published(name: str, inplace: bool = True) -> Callable[[Function], Function]:
+    """Publish ``function(input, ..., into=None)`` as function, method and in-place method."""
+
+    def publish(function: Function) -> Function:
+        def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
+            return function(*args, **named) if out is None else into_out(name, function(*args, **named), out)
+
+        def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
+            return function(self, *args, **named, into=self._layout)
+
+        for made, made_name in ((public_function, name), (in_place, f"{name}_")):
+            made.__name__ = made.__qualname__ = made_name
+            made.__doc__ = function.__doc__
+            setattr(made, "__wrapped__", function)  # noqa: B010
+        public(public_function, name)
+        if inplace:
+            setattr(Tensor, f"{name}_", in_place)
+        return function
+
+    return publish
+
+
+def apply(name: str, *operands: Any, into: Any = None) -> Tensor:
+    """Apply one of the table's ops, the result going into the first operand if asked."""
+    operation = OPERATIONS[name]
+    return operation.function(*operands) if into is None else operation(*operands, into=into)
+
+
+def by_operands(name: str, both: str, right: str = "", left: str = "", check: Function | None = None) -> Function:
+    """Publish a binary function that is one op for two tensors, others if an operand is a number."""
+
+    def function(input: Any, other: Any, *, into: Any = None) -> Tensor:
+        if check is not None:
+            check(input, other)
+        if isinstance(other, Tensor):
+            chosen = both if isinstance(input, Tensor) else (left or both)
+        else:
+            chosen = right or both
+        return apply(chosen, input, other, into=into)
+
+    _name(function, name, OPERATIONS[both].op.__doc__)
+    return published(name)(function)
+
+
+# -- sums and differences -------------------------------------------------------------------------
+
+
+def _check_alpha(alpha: Any, *operands: Any) -> None:
+    whole = all(not isinstance(o, Tensor) or o._layout.dtype.category < 2 for o in operands)
+    if whole and isinstance(alpha, (float, complex)):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+
+
+def _scaled(name: str, plain: str, scaled: str) -> None:
+    fast, fast_in_place, general = table(plain), OPERATIONS[plain].inplace, OPERATIONS[scaled]
+
+    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+        if alpha == 1:
+            return fast(input, other) if out is None else fast(input, other, out=out)
+        _check_alpha(alpha, input, other)
+        return general.general(input, other, alpha, out=out)
+
+    def in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+        if alpha == 1:
+            return fast_in_place(self, other)
+        _check_alpha(alpha, self, other)
+        return general(self, other, alpha, into=self._layout)
+
+    _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
+    _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    public(function)
+    setattr(Tensor, f"{name}_", in_place)
+
+
+def _name(function: Function, name: str, doc: str | None) -> None:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+
+
+_scaled("add", "add", "add_scaled")
+_scaled("sub", "sub", "sub_scaled")
+_scaled("subtract", "sub", "sub_scaled")
+
+
+@public
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """``other - alpha * input``."""
+    return apply("rsub" if isinstance(other, Tensor) else "rsub_number", input, other, alpha)
+
+
+# -- quotients and remainders ---------------------------------------------------------------------
+
+
+def _refuse_zero(input: Any, other: Any) -> None:
+    """Integer division by zero is an error, as on PyTorch's CPU."""
+    operands = [o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in (input, other)]
+    if max(operands) == 1 and _holds_zero(other):
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _holds_zero(divisor: Any) -> bool:
+    if not isinstance(divisor, Tensor):
+        return isinstance(divisor, NUMBERS) and divisor == 0
+    found = np.zeros(1, np.bool_)
+    launch(any_zero, contiguous(divisor.detach())._data.reshape(-1), found)
+    return bool(found[0])
+
+
+by_operands("remainder", "remainder", "remainder_number", check=_refuse_zero)
+by_operands("fmod", "fmod", "fmod_number", check=_refuse_zero)
+
+
+def _div(name: str) -> None:
+    fast, fast_in_place = table("div"), OPERATIONS["div"].inplace
+
+    def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+        if rounding_mode is None:
+            return fast(input, other) if out is None else fast(input, other, out=out)
+        return OPERATIONS[_rounded(rounding_mode, input, other)].general(input, other, out=out)
+
+    def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+        if rounding_mode is None:
+            return fast_in_place(self, other)
+        return OPERATIONS[_rounded(rounding_mode, self, other)](self, other, into=self._layout)
+
+    _name(function, name, _DIV)
+    _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    public(function)
+    setattr(Tensor, f"{name}_", in_place)
+
+
+_DIV = """``input / other``, in floating point also for integers.
+
+With ``rounding_mode="trunc"`` or ``"floor"`` the quotient is rounded towards zero or down, integers
+stay integers, and the gradient is zero.
+"""
+
+
+def _rounded(mode: str, input: Any, other: Any) -> str:
+    if mode not in ("floor", "trunc"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    _refuse_zero(input, other)
+    return f"div_{mode}"
+
+
+_div("div")
+_div("divide")
+public(table("div"), "true_divide")
+setattr(Tensor, "true_divide_", getattr(Tensor, "div_"))  # noqa: B009, B010
+
+
+@published("floor_divide")
+def floor_divide(input: Any, other: Any, *, into: Any = None) -> Tensor:
+    """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
+    _refuse_zero(input, other)
+    if into is not None:
+        recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
+        if not recorded:
+            return apply("div_floor", input, other, into=into)
+        check_inplace_target(input, True)
+        apply("div_floor", input.detach(), other.detach() if isinstance(other, Tensor) else other, into=into)
+        return underived("aten::floor_divide_", input, input, other)
+    plain = [o.detach() if isinstance(o, Tensor) else o for o in (input, other)]
+    return underived("aten::floor_divide", apply("div_floor", *plain), input, other)
+
+
+# -- powers and others by kind of operand ---------------------------------------------------------
+
+
+def _refuse_negative_power(input: Any, exponent: Any) -> None:
+    if isinstance(exponent, Tensor) or isinstance(exponent, (float, complex)):
+        return
+    if isinstance(input, Tensor) and input._layout.dtype.category < 2 and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+@published("pow")
+def power(input: Any, exponent: Any, *, into: Any = None) -> Tensor:
+    """``input`` to the power ``exponent``, tensors or numbers.
+
+    RuntimeError for integers to a negative number; negative floats to a broken power are NaN.
+    """
+    if isinstance(exponent, Tensor):
+        return apply("pow" if isinstance(input, Tensor) else "number_pow", input, exponent, into=into)
+    _refuse_negative_power(input, exponent)
+    if isinstance(exponent, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
+        return apply("bitwise_or", input, not exponent, into=into)  # x ** True is x, x ** False is true
+    return apply("pow_number", input, exponent, into=into)
+
+
+@public
+@takes_out
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """``input`` to the power ``exponent`` in double precision."""
+    operands = [input, exponent]
+    is_complex = any(o._layout.dtype.is_complex if isinstance(o, Tensor) else category_of(o) == 3 for o in operands)
+    wide = complex128 if is_complex else float64
+    return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
+
+
+@public
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return FUNCTIONS["digamma"](input) if n == 0 else apply("polygamma", input, int(n))
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma, n >= 0."""
+    return polygamma(n, self)
+
+
+_polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
+method(_polygamma_method)
+
+
+@published("square")
+def square(input: Tensor, *, into: Any = None) -> Tensor:
+    """``input ** 2``."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"square(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return apply("pow_number", input, 2, into=into)
+
+
+by_operands("xlogy", "xlogy", "xlogy_right", "xlogy_left")
+by_operands("copysign", "copysign", "copysign_number")
+
+
+@public
+def positive(input: Tensor) -> Tensor:
+    """``input`` itself; RuntimeError for booleans."""
+    if input._layout.dtype.category == 0:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@published("sgn")
+def sgn(input: Tensor, *, into: Any = None) -> Tensor:
+    """The sign; of complex numbers ``input / abs(input)``, 0 at 0."""
+    complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex
+    return apply("sgn_complex" if complex_input else "sgn_real", input, into=into)
+
+
+@published("round")
+def round(input: Tensor, *, decimals: int = 0, into: Any = None) -> Tensor:
+    """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
+    if decimals == 0:
+        return apply("round", input, into=into)
+    named = {} if into is None else {"into": into}
+    return OPERATIONS["round_decimals"](input, 10.0**decimals, **named)
+
+
+# -- operators ------------------------------------------------------------------------------------
+
+
+def _operator(function: Function) -> Function:
+    """An operator's method: operands that are neither tensors nor numbers get their own turn."""
+
+    @functools.wraps(function)
+    def operator(self: Tensor, other: Any) -> Any:
+        return function(self, other) if isinstance(other, (Tensor, *NUMBERS)) else NotImplemented
+
+    return operator
+
+
+def _reversed(name: str) -> Function:
+    function = FUNCTIONS[name]
+    return lambda self, other: function(other, self)
+
+
+def _invert(self: Tensor) -> Tensor:
+    if self._layout.dtype.category >= 2:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return FUNCTIONS["bitwise_not"](self)
+
+
+def _declare_operators() -> None:
+    functions = {
+        "__pow__": power, "__floordiv__": floor_divide, "__mod__": FUNCTIONS["remainder"], "__rsub__": rsub,
+        "__rtruediv__": lambda self, other: self.reciprocal() * other,
+        "__rpow__": _reversed("pow"), "__rfloordiv__": _reversed("floor_divide"), "__rmod__": _reversed("remainder"),
+        "__rlshift__": _reversed("bitwise_left_shift"), "__rrshift__": _reversed("bitwise_right_shift"),
+    }  # fmt: skip
+    for name, function in functions.items():
+        setattr(Tensor, name, _operator(function))
+    in_place = {
+        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
+        "mod": "remainder_",
+        "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
+        "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
+    }  # fmt: skip
+    for name, written in in_place.items():
+        setattr(Tensor, f"__i{name}__", _operator(getattr(Tensor, written)))
+    Tensor.__invert__, Tensor.__pos__ = _invert, positive
+
+
+_declare_operators()
+
+
+# -- rules on tensors -----------------------------------------------------------------------------
+
+# Words that are not called as the tensor function of the same meaning is.
+_WORDS: dict[str, Function] = {
+    "sign": sgn,
+    "power_of": power,
+    "floor_divide": lambda x, y: FUNCTIONS["div"](x, y, rounding_mode="floor"),
+    "trunc_divide": lambda x, y: FUNCTIONS["div"](x, y, rounding_mode="trunc"),
+}
+
+
+@method
+def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+    """What a scalar rule's word means on tensors: the op of that name."""
+    function = _WORDS.get(name) or FUNCTIONS[name]
+    return function(*args)

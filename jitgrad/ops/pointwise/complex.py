@@ -1,0 +1,113 @@
+"""Parts of complex tensors, and complex tensors of parts."""
+
+from __future__ import annotations
+
+from jitgrad.core.layout import broadcast_shapes, intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import aligned
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured, view_of
+from jitgrad.ops.pointwise.arithmetic import apply
+
+__all__ = ["Complex", "Polar"]
+
+
+@public
+@takes_out
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; a real tensor is its own."""
+    return apply("conj", input) if input._layout.dtype.is_complex else input
+
+
+public(conj, "conj_physical")
+
+
+@public
+@takes_out
+def angle(input: Tensor) -> Tensor:
+    """The argument of a complex number; of a real one pi below zero, else 0."""
+    complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex
+    return apply("angle" if complex_input else "angle_real", input)
+
+
+def _assembled(real: Tensor, imag: Tensor) -> Tensor:
+    """A new tensor with these parts."""
+    shape = tuple(broadcast_shapes(real._layout.shape, imag._layout.shape))
+    layout = intern(real._layout.dtype.to_complex().numpy, shape, None, real._layout.device)
+    out = wrap(empty_for(layout), layout)
+    for part, source in ((real_view(out), real), (imag_view(out), imag)):
+        copy_into(part._data, part._layout, source)
+    return out
+
+
+def real_view(x: Tensor) -> Tensor:
+    return view_of(x, x._data.real)
+
+
+def imag_view(x: Tensor) -> Tensor:
+    return view_of(x, x._data.imag)
+
+
+def _check_parts(x: Tensor, y: Tensor) -> None:
+    from jitgrad.core.dtypes import TITLES
+
+    titles = [TITLES[t._layout.dtype.name] for t in (x, y)]
+    if not (x._layout.dtype.is_floating_point and y._layout.dtype.is_floating_point):
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {titles[0]} and {titles[1]}"
+        )
+    if x._layout.dtype is not y._layout.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {titles[0]} but got scalar type {titles[1]} for second argument"
+        )
+
+
+class Complex(Structured):
+    """The complex tensor with these real and imaginary parts, both float32 or both float64."""
+
+    together = ("x", "imag")
+    batch = aligned
+    method = False
+    samples = cases(
+        lambda: (draw(2, 3), draw(2, 3, seed=1)),
+        lambda: (draw(3, 2).t(), draw(3, seed=1)),
+        lambda: (draw(), draw(seed=1)),
+    )
+
+    def forward(x, imag):
+        _check_parts(x, imag)
+        return _assembled(x, imag)
+
+    def grad_x(g, x_layout):
+        return FUNCTIONS["sum_to_size"](g.real, x_layout.shape)
+
+    def grad_imag(g, imag_layout):
+        return FUNCTIONS["sum_to_size"](g.imag, imag_layout.shape)
+
+
+class Polar(Structured):
+    """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
+
+    batch = aligned
+    method = False
+    samples = cases(
+        lambda: (draw(2, 3, low=0.5), draw(2, 3, seed=1)),
+        lambda: (draw(3, 2, low=0.5).t(), draw(3, seed=1)),
+        lambda: (draw(low=0.5), draw(seed=1)),
+    )
+
+    def forward(x, angle):
+        _check_parts(x, angle)
+        size, turn = x.detach(), angle.detach()
+        return _assembled(size * turn.cos(), size * turn.sin())
+
+    def grad_x(g, x_layout, angle):
+        return FUNCTIONS["sum_to_size"](g.real * angle.cos() + g.imag * angle.sin(), x_layout.shape)
+
+    def grad_angle(g, x, angle, angle_layout):
+        turned = x * (g.imag * angle.cos() - g.real * angle.sin())
+        return FUNCTIONS["sum_to_size"](turned, angle_layout.shape)

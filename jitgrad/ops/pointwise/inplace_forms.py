@@ -1,0 +1,154 @@
+"""In-place methods of ops that have no kernel of that form: computed anew, then written over.
+
+The node of the result becomes the history of the tensor written to: what it saved of the old values
+is a copy. Comparisons in place are constant: no gradient passes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.node import edge_of, node_of
+from jitgrad.core.storage import count_write
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
+from jitgrad.dispatch.copying import copy_into, twin
+from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.ops.creation.fill import zeros_like
+
+__all__: list[str] = []
+
+_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+
+
+def _as_it_was(target: Tensor) -> Tensor:
+    """A copy of the values that a write is about to replace, with their history."""
+    copy = twin(target)
+    copy._edge, copy._requires_grad = edge_of(target), target._requires_grad
+    return copy
+
+
+def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwargs: dict[str, Any]) -> Tensor:
+    if scopes:
+        check_capture(self, function.__name__)
+    if grad_state.levels:
+        return self.copy_(function(self.clone(), *args, **kwargs))  # what is saved must not be written over
+    tensors = [a for a in (self, *args) if isinstance(a, Tensor)]
+    recorded = grad_state.enabled and any(t._requires_grad for t in tensors)
+    check_inplace_target(self, recorded)
+    source = _as_it_was(self) if recorded else self
+    result = function(source, *args, **kwargs)
+    check_result_cast(result.dtype, self.dtype)
+    if result._layout.shape != self._layout.shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
+            "should match"
+        )
+    if result is source:
+        return self
+    edge = result._edge
+    if edge is not None and node_of(edge).edges[:1] != (source._edge,):
+        return self.copy_(result)  # by several nodes
+    copy_into(self._data, self._layout, result)
+    count_write(self)
+    if edge is not None:
+        self._rebase(edge)
+    return self
+
+
+def _publish(name: str, check: Callable[..., None] | None = None) -> None:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if check is not None:
+            check(self, *args, **kwargs)
+        return _overwritten(self, getattr(Tensor, name), args, kwargs)
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__doc__ = f"In-place version of ``{name}``."
+    public(method, function_too=False)
+
+
+def _check_double(self: Tensor, exponent: Any) -> None:
+    other = exponent._layout.dtype.is_complex if isinstance(exponent, Tensor) else isinstance(exponent, complex)
+    wide = "complex128" if self._layout.dtype.is_complex or other else "float64"
+    if self._layout.dtype.name != wide:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {TITLES[self.dtype.name]} but the operation's result requires "
+            f"dtype {TITLES[wide]}"
+        )
+
+
+def _check_scan(self: Tensor, dim: int, *, dtype: Any = None) -> None:
+    if dtype is not None and dtype is not self.dtype:
+        mine, theirs = (_NAMES.get(d.name, d.name) for d in (self.dtype, dtype))
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {mine} and output tensor dtype {theirs} should match"
+        )
+
+
+_publish("cumsum", _check_scan)
+_publish("cumprod", _check_scan)
+_publish("float_power", _check_double)
+for _name in ("addmm", "addmv", "baddbmm", "conj_physical", "polygamma"):
+    _publish(_name)
+
+
+# -- comparisons --------------------------------------------------------------------------------------
+
+
+def _declare_comparison(name: str) -> None:
+    compare, plain = FUNCTIONS[name], getattr(Tensor, f"{name}_")
+
+    def write(x: Tensor, y: Tensor) -> None:
+        copy_into(x._data, x._layout, compare(wrap(x._data, x._layout), y.detach()).expand(x._layout.shape))
+
+    def write_number(x: Tensor, y: Any) -> None:
+        copy_into(x._data, x._layout, compare(wrap(x._data, x._layout), y))
+
+    def grad(g: Tensor) -> Tensor:
+        return zeros_like(g)
+
+    def grad_y(y_layout: Any) -> Tensor:
+        return FUNCTIONS["zeros"](y_layout.shape, dtype=y_layout.dtype)
+
+    common = {"function": False, "method": False, "grad_x": grad}
+    doc, title = f"In-place version of ``{name}``: a constant to gradients.", name.capitalize()
+    tensors: Any = type(title, (Written,), {
+        **common, "__doc__": doc, "name": f"{name}_tensor", "grad_name": f"{title}Backward1", "write": write,
+        "grad_y": grad_y, "samples": cases(lambda: (draw(2, 3), draw(3, seed=1))),
+    })  # fmt: skip
+    numbers: Any = type(title, (Written,), {
+        **common, "__doc__": doc, "name": f"{name}_number", "grad_name": f"{title}Backward0", "write": write_number,
+        "samples": cases(lambda: (draw(2, 3), 0.5)),
+    })  # fmt: skip
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        two = isinstance(other, Tensor)
+        if not (grad_state.enabled and (self._requires_grad or (two and other._requires_grad))):
+            return plain(self, other)
+        return (tensors if two else numbers).into(self, other)
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__doc__ = plain.__doc__
+    public(method, function_too=False)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _declare_comparison(_name)
+Tensor.not_equal_, Tensor.less_, Tensor.less_equal_ = Tensor.ne_, Tensor.lt_, Tensor.le_  # type: ignore[attr-defined]
+Tensor.greater_, Tensor.greater_equal_ = Tensor.gt_, Tensor.ge_  # type: ignore[attr-defined]
+
+# The in-place methods that PyTorch also has as functions.
+_FUNCTIONS = (
+    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan atanh ceil clamp "
+    "clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac "
+    "index_put log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu resize_as round rsqrt "
+    "sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
+)
+for _name in _FUNCTIONS.split():
+    FUNCTIONS[f"{_name}_"] = getattr(Tensor, f"{_name}_")

@@ -1,0 +1,211 @@
+"""where, clamp and their kin, closeness, and combinations of three tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.tensor import Tensor, method
+from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.checks import NUMBERS
+from jitgrad.dispatch.elementwise_publish import OPERATIONS
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.ops.pointwise.arithmetic import _WORDS, apply, published
+
+__all__ = ["clamp", "where"]
+
+
+# -- where ----------------------------------------------------------------------------------------
+
+
+def _condition(condition: Any) -> Tensor:
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+    dtype = condition._layout.dtype
+    if dtype.name == "bool":
+        return condition
+    if dtype.name == "uint8":
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return condition != 0
+    raise RuntimeError(
+        f"where expected condition to be a boolean tensor, but got a tensor with dtype {TITLES[dtype.name]}"
+    )
+
+
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """``input`` where the condition holds, else ``other``; the three broadcast.
+
+    ``condition`` is a boolean tensor, the others are tensors or numbers. With the condition alone:
+    the indices of its true elements, a tensor for each dimension.
+    """
+    if input is None and other is None:
+        check_one_shape("where", condition)
+        return FUNCTIONS["nonzero"](condition, as_tuple=True)
+    result = apply("where", _condition(condition), input, other)
+    return result if out is None else into_out("where", result, out)
+
+
+public(where, method_too=False)
+
+
+@method
+def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where the condition holds, else ``other``."""
+    return where(condition, self, other)
+
+
+Tensor.where = _where  # type: ignore[attr-defined]
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    """``where`` in a rule: the condition may have become a plain bool, when it compares numbers."""
+    return (x if condition else y) if isinstance(condition, (bool, NUMBERS[-1])) else where(condition, x, y)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    return FUNCTIONS["maximum" if isinstance(y, Tensor) else "clamp_min"](x, y)
+
+
+def _smaller(x: Any, y: Any) -> Any:
+    return FUNCTIONS["minimum" if isinstance(y, Tensor) else "clamp_max"](x, y)
+
+
+_WORDS.update(where=_chosen, maximum=_larger, minimum=_smaller)
+
+
+# -- clamp ----------------------------------------------------------------------------------------
+
+
+_PLAIN = (int, float)
+
+
+def _clamp_op(min: Any, max: Any) -> str:
+    """Which op of the table clamps with these bounds."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    given = [b for b in (min, max) if b is not None]
+    tensors = [isinstance(b, Tensor) for b in given]
+    if any(tensors) and not all(tensors):
+        names = ", ".join(type(b).__name__ for b in (min, max))
+        raise TypeError(
+            f"clamp() received an invalid combination of arguments - got (Tensor, {names}); the bounds are both "
+            "tensors or both numbers"
+        )
+    suffix = "" if all(tensors) else "_number"
+    if min is not None and max is not None:
+        return "clamp" if all(tensors) else "clamp_numbers"
+    return f"clamp_low{suffix}" if max is None else f"clamp_high{suffix}"
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, into: Any = None) -> Tensor:
+    """``input`` kept between ``min`` and ``max``: numbers, tensors that broadcast, or None.
+
+    Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
+    """
+    if type(min) in _PLAIN and type(max) in _PLAIN:
+        return apply("clamp_numbers", input, min, max, into=into)
+    name = _clamp_op(min, max)
+    return apply(name, input, *[b for b in (min, max) if b is not None], into=into)
+
+
+published("clamp")(clamp)
+published("clip")(clamp)
+
+
+@published("clamp_min")
+def clamp_min(input: Tensor, min: Any, *, into: Any = None) -> Tensor:
+    """``input``, but at least ``min``: a number or a tensor."""
+    return apply("clamp_min" if isinstance(min, Tensor) else "clamp_min_number", input, min, into=into)
+
+
+@published("clamp_max")
+def clamp_max(input: Tensor, max: Any, *, into: Any = None) -> Tensor:
+    """``input``, but at most ``max``: a number or a tensor."""
+    return apply("clamp_max" if isinstance(max, Tensor) else "clamp_max_number", input, max, into=into)
+
+
+# -- three tensors --------------------------------------------------------------------------------
+
+
+@published("addcmul")
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, into: Any = None) -> Tensor:
+    """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
+    return _valued("addcmul", input, tensor1, tensor2, value, into)
+
+
+@published("addcdiv")
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, into: Any = None) -> Tensor:
+    """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
+    if tensor1._layout.dtype.category < 2 and tensor2._layout.dtype.category < 2:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
+            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value "
+            "* torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
+            "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
+            "* tensor1 / tensor2), for all dtypes."
+        )
+    return _valued("addcdiv", input, tensor1, tensor2, value, into)
+
+
+def _valued(name: str, x: Tensor, y: Tensor, z: Tensor, value: Any, into: Any) -> Tensor:
+    operation = OPERATIONS[name]
+    return operation(x, y, z, value) if into is None else operation(x, y, z, value, into=into)
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+
+
+@published("lerp")
+def lerp(input: Tensor, end: Tensor, weight: Any, *, into: Any = None) -> Tensor:
+    """``input + weight * (end - input)``; ``weight`` is a number or a tensor."""
+    if input._layout.dtype.category < 2:
+        kind = "tensor" if isinstance(weight, Tensor) else "scalar"
+        title = TITLES[input._layout.dtype.name]
+        raise NotImplementedError(f"\"lerp_kernel_{kind}\" not implemented for '{title}'")
+    tensors = {"end": end, "weight": weight} if isinstance(weight, Tensor) else {"end": end}
+    for name, tensor in tensors.items():
+        if tensor._layout.dtype is not input._layout.dtype:
+            titles = [_C_NAMES.get(d.name, d.name) for d in (input._layout.dtype, tensor._layout.dtype)]
+            raise RuntimeError(f"expected dtype {titles[0]} for `{name}` but got dtype {titles[1]}")
+    return apply("lerp" if isinstance(weight, Tensor) else "lerp_number", input, end, weight, into=into)
+
+
+# -- closeness ------------------------------------------------------------------------------------
+
+
+@public
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether ``abs(input - other) <= atol + rtol * abs(other)``, element by element."""
+    if input._layout.dtype is not other._layout.dtype:
+        titles = [TITLES[t._layout.dtype.name] for t in (input, other)]
+        raise RuntimeError(f"{titles[0]} did not match {titles[1]}")
+    input, other = input.detach(), other.detach()
+    close = input == other
+    if input._layout.dtype.category == 0:
+        return close
+    if input._layout.dtype.category >= 2 and equal_nan:
+        close = close | (input.isnan() & other.isnan())
+    error = (input - other).abs()
+    allowed = atol + (rtol * other).abs()
+    return close | (error.isfinite() & (error <= allowed))
+
+
+@public
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close to each other, as by ``isclose``."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@public
+def isreal(input: Tensor) -> Tensor:
+    """Whether the imaginary part is zero."""
+    if input._layout.dtype.is_complex:
+        return input.imag == 0
+    return FUNCTIONS["ones_like"](input, dtype=(input == input)._layout.dtype)

@@ -1,0 +1,280 @@
+"""Random values written into tensors; number for number PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_randomness import check_fill, drawn
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.op_samples import cases
+from jitgrad.dispatch.op_samples import draw as sample
+from jitgrad.dispatch.registry import public
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import random as kernels
+from jitgrad.ops.creation.constants import new
+from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.slicing import ViewAsReal, zeros_of
+from jitgrad.random import Generator, default_generator
+
+__all__ = [
+    "DropoutMask", "bernoulli_into", "draw", "exponential_", "generator_for", "normal_", "random_", "uniform_",
+]  # fmt: skip
+
+
+def generator_for(op: str, generator: Any) -> Generator:
+    """The generator passed to an op, or the default one."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+    return generator
+
+
+def draw(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
+    """Fill a tensor by a kernel in the order of its memory, as PyTorch does."""
+    if grad_state.levels:
+        check_fill()
+    order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
+    memory = out._data if out._layout.contiguous else out._data.transpose(order)
+    if memory.flags.c_contiguous:
+        with generator.lock:
+            launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
+        return
+    layout = intern(out._layout.numpy_dtype, memory.shape, None, out._layout.device)
+    drawn = wrap(empty_for(layout), layout)
+    draw(kernel, drawn, generator, *scalars, inputs=inputs)
+    back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
+    copy_into(out._data, out._layout, back)
+
+
+def _refuse(op: str, x: Tensor) -> None:
+    raise NotImplementedError(f'"{op}" not implemented for \'{TITLES[x.dtype.name]}\'')
+
+
+def _fills(*parameters: Any) -> Any:
+    """Samples of a fill with these parameters: few values, many, and memory in another order."""
+    return cases(
+        lambda: (sample(2, 3), *parameters, default_generator),
+        lambda: (sample(5, 4), *parameters, default_generator),
+        lambda: (sample(5, 4).t(), *parameters, default_generator),
+    )
+
+
+class _Draw(Written, abstract=True):
+    """A random fill: no gradient passes it."""
+
+    function = method = False
+    batch = drawn
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        cls.grad_x = lambda g: zeros_like(g)  # type: ignore[attr-defined]
+        super().__init_subclass__(**kwargs)
+
+
+class Uniform(_Draw):
+    """Fill with values uniform in [low, high)."""
+
+    name, grad_name = "uniform_fill", "UniformBackward0"
+    samples = _fills(-1.0, 2.0)
+
+    def write(x, low, high, generator):
+        if x.dtype.category < 2:
+            _refuse("check_uniform_bounds", x)
+        if low > high:
+            raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        real = ViewAsReal.forward(x) if x.dtype.is_complex else x
+        kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
+        draw(kernel, real, generator, float(low), float(high))
+
+
+class Normal(_Draw):
+    """Fill with normals of a mean and a standard deviation."""
+
+    name, grad_name = "normal_fill", "NormalBackward0"
+    samples = _fills(0.5, 2.0)
+
+    def write(x, mean, std, generator):
+        if std < 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        if x.dtype.category < 2:
+            _refuse("normal_kernel_cpu", x)
+        if x.dtype.is_complex:
+            parts = ViewAsReal.forward(x)
+            draw(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
+            if mean:
+                copy_into(x._data, x._layout, wrap(x._data, x._layout) + mean)
+            return
+        draw(_normal_kernel(x), x, generator, float(mean), float(std))
+
+
+def _normal_kernel(x: Tensor) -> Any:
+    if x._layout.numel < 16 or not x._layout.contiguous:
+        return kernels.normal_few
+    return kernels.normal32 if x.dtype.name == "float32" else kernels.normal64
+
+
+class DropoutMask(_Draw):
+    """Fill with 1 / ``keep`` with probability ``keep``, else 0."""
+
+    name, grad_name = "dropout_fill", "BernoulliBackward2"
+    samples = _fills(0.5)
+
+    def write(x, keep, generator):
+        draw(kernels.dropout_mask, x, generator, float(keep))
+
+
+class Integers(_Draw):
+    """Fill with whole numbers in [low, high)."""
+
+    name, grad_name = "random_fill", "RandomBackward0"
+    samples = _fills(-3, 4)
+
+    def write(x, low, high, generator):
+        draw(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
+
+
+class BernoulliNumber(_Draw):
+    """Fill with ones with probability ``p``, else zeros."""
+
+    name, grad_name = "bernoulli_fill", "BernoulliBackward2"
+    samples = _fills(0.5)
+
+    def write(x, p, generator):
+        if not 0 <= p <= 1:
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        draw(kernels.bernoulli, x, generator, float(p))
+
+
+class BernoulliEach(_Draw):
+    """Fill with ones with the probabilities of a tensor, else zeros."""
+
+    name, grad_name = "bernoulli_fill_each", "BernoulliBackward1"
+    samples = cases(
+        lambda: (sample(2, 3), sample(2, 3, low=0.1, high=0.9, seed=1), default_generator),
+        lambda: (sample(3, 2).t(), sample(3, low=0.1, high=0.9, seed=1), default_generator),
+    )
+
+    def write(x, p, generator):
+        bernoulli_into(x, p.detach().expand(x._layout.shape), generator)
+
+    def grad_p(g, p_layout):
+        return zeros_of(p_layout)
+
+
+def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
+    """Write ones with the probabilities ``p``, of the same shape, else zeros."""
+    if not p.dtype.is_floating_point:
+        _refuse("bernoulli_tensor_cpu_p_", p)
+    if p._layout.numel and not bool(((p >= 0) & (p <= 1)).all()):
+        raise RuntimeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
+            "so, please report an enhancement request to PyTorch.)"
+        )
+    kernel = kernels.bernoulli_each32 if p.dtype.name == "float32" else kernels.bernoulli_each64
+    drawn = new(out.dtype, out._layout.shape)
+    draw(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
+    copy_into(out._data, out._layout, drawn)
+
+
+Checks = tuple[tuple[str, Callable[..., bool]], ...]
+
+
+def _declare(name: str, kernel: Any, checks: Checks, samples: Any, *, whole: bool = False) -> Any:
+    """A fill by one kernel with scalar parameters, each message raised where its check fails."""
+
+    def write(x: Tensor, first: float, second: float | None, generator: Generator) -> None:
+        scalars = (first,) if second is None else (first, second)
+        if not whole and not x.dtype.is_floating_point:
+            _refuse(f"{name}_cpu", x)
+        for message, holds in checks:
+            if not holds(*scalars):
+                raise RuntimeError(message.format(*scalars))
+        draw(kernel, x, generator, *map(float, scalars))
+
+    title = name.title().replace("_", "")
+    body = {"write": write, "name": f"{name}_fill", "grad_name": f"{title}Backward0", "__module__": __name__}
+    body |= {"__doc__": f"Fill by the distribution of ``{name}_``.", "samples": samples}
+    return type(title, (_Draw,), body)
+
+
+Exponential = _declare(
+    "exponential", kernels.exponential,
+    (("exponential_ expects lambda > 0.0, but found lambda={0:g}", lambda rate: rate > 0),),
+    _fills(1.5, None),
+)  # fmt: skip
+Geometric = _declare(
+    "geometric", kernels.geometric, (("geometric_ expects p to be in (0, 1), but got p={0:g}", lambda p: 0 < p < 1),),
+    _fills(0.3, None), whole=True,
+)  # fmt: skip
+Cauchy = _declare(
+    "cauchy", kernels.cauchy,
+    (("cauchy_ expects sigma > 0.0, but found sigma={1:g}", lambda median, s: s > 0),),
+    _fills(0.5, 2.0),
+)  # fmt: skip
+LogNormal = _declare(
+    "log_normal", kernels.log_normal,
+    (("log_normal_ expects std > 0.0, but found std={1:g}", lambda m, std: std > 0),),
+    _fills(0.5, 0.7),
+)  # fmt: skip
+
+
+# -- methods ------------------------------------------------------------------------------------------
+
+
+def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
+    """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
+    given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), bounds, strict=False)), **named}
+    return Uniform.into(self, given["from"], given["to"], generator_for("uniform_", generator))
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with normals of mean ``mean`` and standard deviation ``std``."""
+    return Normal.into(self, mean, std, generator_for("normal_", generator))
+
+
+def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Tensor:
+    """Fill with whole numbers: ``random_(to)``, ``random_(from, to)``; without bounds all that the dtype holds."""
+    order = ("to",) if len(bounds) == 1 else ("from", "to")
+    given = {**dict(zip(order, bounds, strict=False)), **named}
+    low, high = given.get("from"), given.get("to")
+    low = 0 if low is None and high is not None else low
+    return Integers.into(self, low, high, generator_for("random_", generator))
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill with ones with probability ``p`` (a number, or a tensor that broadcasts), else zeros."""
+    op = BernoulliEach if isinstance(p, Tensor) else BernoulliNumber
+    return op.into(self, p, generator_for("bernoulli_", generator))
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with values of the density lambd exp(-lambd x)."""
+    return Exponential.into(self, lambd, None, generator_for("exponential_", generator))
+
+
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fill with the numbers of trials up to the first success, each of probability ``p``."""
+    return Geometric.into(self, p, None, generator_for("geometric_", generator))
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with values of the Cauchy distribution."""
+    return Cauchy.into(self, median, sigma, generator_for("cauchy_", generator))
+
+
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """Fill with exponentials of normals of mean ``mean`` and standard deviation ``std``."""
+    return LogNormal.into(self, mean, std, generator_for("log_normal_", generator))
+
+
+for _function in (uniform_, normal_, random_, bernoulli_, exponential_, geometric_, cauchy_, log_normal_):
+    public(_function, function_too=False)

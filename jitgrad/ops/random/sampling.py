@@ -1,0 +1,282 @@
+"""Random tensors: rand, randn, randint, randperm, bernoulli, normal, multinomial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import is_inference
+from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_randomness import all_samples, check_draw, drawn, drawn_for, for_each, like_each, widened
+from jitgrad.dispatch.batch_rules import Lot
+from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.op_samples import cases
+from jitgrad.dispatch.op_samples import draw as sample
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import check_dims, size_argument
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import random as kernels
+from jitgrad.ops.creation.constants import as_dtype, finished, new, uninitialised_like
+from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.random.fill import (
+    bernoulli_,
+    bernoulli_into,
+    draw,
+    exponential_,
+    generator_for,
+    normal_,
+    random_,
+    uniform_,
+)  # fmt: skip
+from jitgrad.ops.shape.copy import contiguous
+from jitgrad.random import default_generator
+
+__all__ = ["multinomial", "normal", "randint", "randperm"]
+
+
+def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor to be filled of the shape and memory order of ``input``."""
+    if not grad_state.levels or not isinstance(input, Tensor):
+        return uninitialised_like(op, input, dtype, device)
+    check_draw()
+    return like_each(input, lambda x: uninitialised_like(op, x, dtype, device))
+
+
+def _made(x: Tensor) -> Tensor:
+    """A tensor that was filled as it was made: nobody has written to it yet."""
+    if not is_inference(x):
+        x._counter = UNWRITTEN
+    return x
+
+
+def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
+    """Declare jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
+
+    def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+               device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+               **named: Any) -> Tensor:  # fmt: skip
+        if grad_state.levels:
+            check_draw(out=out)
+        shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
+        check_dims(shape)
+        chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        made = _made(fill(drawn_for(new(chosen, shape, device)), generator=generator))
+        return finished(name, made, requires_grad, out)
+
+    def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+             requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+        made = _like(f"{name}_like", input, dtype, device)
+        return finished(name, _made(fill(made, generator=generator)), requires_grad)
+
+    for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
+        function.__name__ = function.__qualname__ = label
+        function.__doc__ = about
+        public(function, method_too=False)
+
+
+_sized("rand", uniform_, "A tensor of values uniform in [0, 1).")
+_sized("randn", normal_, "A tensor of standard normals.")
+
+
+def _integer_bounds(op: str, args: tuple[Any, ...], named: dict[str, Any], extra: int) -> tuple[int, int, list[Any]]:
+    """(low, high, what follows) of randint(high, size) and randint(low, high, size)."""
+    given = list(args)
+    low = named.pop("low", None)
+    high = named.pop("high", None)
+    numbers = len(given) - extra
+    if high is None:
+        if low is None and numbers >= 2:
+            low = given.pop(0)
+        high = given.pop(0)
+    elif low is None and numbers >= 1:
+        low = given.pop(0)
+    return int(0 if low is None else low), int(high), given
+
+
+def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+            device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+            **named: Any) -> Tensor:  # fmt: skip
+    """``randint(high, size)``, ``randint(low, high, size)``: whole numbers in [low, high), int64 by default."""
+    size = named.pop("size", None)
+    low, high, rest = _integer_bounds("randint", args, named, 0 if size is not None else 1)
+    size = rest[0] if size is None else size
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' (position {len(args)}) must be tuple of ints, not "
+                        f"{type(size).__name__}")  # fmt: skip
+    if grad_state.levels:
+        check_draw(out=out)
+    shape = size_argument("randint", (size,))
+    check_dims(shape)
+    chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
+    result = random_(drawn_for(new(chosen, shape, device)), low, high, generator=generator)
+    return finished("randint", _made(result), requires_grad, out)
+
+
+def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None,
+                 device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+                 **named: Any) -> Tensor:  # fmt: skip
+    """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
+    low, high, _ = _integer_bounds("randint_like", args, named, 0)
+    made = _like("randint_like", input, dtype, device)
+    return finished("randint_like", _made(random_(made, low, high, generator=generator)), requires_grad)
+
+
+def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+             device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """The numbers 0 .. n - 1 in random order; int64 by default."""
+    if grad_state.levels:
+        check_draw(out=out)
+    check_dims((int(n),))
+    chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
+    if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
+        title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
+        raise RuntimeError(f"value cannot be converted to type {title} without overflow")
+    result = new(chosen, (int(n),), device)
+    result = Permutation.into(drawn_for(result), generator_for("randperm", generator))
+    return finished("randperm", _made(result), requires_grad, out)
+
+
+for _function in (randint, randint_like, randperm):
+    public(_function, method_too=False)
+
+
+class Permutation(Written):
+    """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
+
+    name, function, method, batch = "permutation_fill", False, False, drawn
+    samples = cases(lambda: (sample(5), default_generator))
+
+    def write(x, generator):
+        for row in wrap(x._data, x._layout).reshape(-1, x._layout.shape[-1]) if x._layout.ndim > 1 else (x,):
+            draw(kernels.permutation, row, generator)
+
+    def grad_x(g):
+        return zeros_like(g)
+
+
+def _probabilities() -> tuple[Any, ...]:
+    return sample(3, 4, low=0.1, high=0.9), default_generator
+
+
+class Bernoulli(Structured):
+    """Ones with the probabilities of ``x``, else zeros."""
+
+    name, function, method, samples = "bernoulli_of", False, False, cases(_probabilities)
+    batch = drawn
+
+    def forward(x, generator):
+        out = uninitialised_like("bernoulli", x)
+        bernoulli_into(out, x.detach(), generator)
+        return out
+
+    def grad_x(g):
+        return zeros_like(g)
+
+
+@public
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+    if grad_state.levels:
+        check_draw(input, p, out=out)
+    if p is not None:
+        return bernoulli_(_like("bernoulli", input), p, generator=generator)
+    probabilities = widened(input) if grad_state.levels else input
+    return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
+           dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Normals of a mean and a standard deviation, each a number or a tensor; of ``size`` if both are numbers."""
+    if grad_state.levels:
+        check_draw(mean, std, out=out)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        shape = size_argument("normal", (size,))
+        check_dims(shape)
+        made = new(chosen, shape, device)
+        return finished("normal", normal_(drawn_for(made), mean, std, generator=generator), requires_grad, out)
+    if isinstance(std, Tensor):
+        every = all_samples(std)
+        if every._layout.numel and not bool((every >= 0).all()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
+    shape = tuple(FUNCTIONS["broadcast_shapes"](*shapes))
+    made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
+    found = normal_(drawn_for(made), generator=generator)
+    plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
+    return finished("normal", found * plain[1] + plain[0], out=out)
+
+
+public(normal, method_too=False)
+
+
+def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
+    if not weights.dtype.is_floating_point:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {TITLES[weights.dtype.name]}"
+        )
+    if weights._layout.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if count <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and count > weights._layout.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    rows = all_samples(weights)
+    if not bool(((rows >= 0) & (rows < math.inf)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not bool((rows.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _multinomial_lot(lot: Lot) -> Tensor:
+    """The rows of all samples as rows of one matrix."""
+    weights = lot["x"]
+    if lot.ndim("x") == 2:
+        weights = weights.flatten(0, 1)
+    found = for_each(lot, lambda lot: lot.run(x=weights))
+    return found.reshape(*lot["x"]._layout.shape[:-1], lot["num_samples"])
+
+
+class Multinomial(Structured):
+    """Columns drawn with probabilities in proportion to the weights in each row."""
+
+    name, function, method, batch = "multinomial_of", False, False, _multinomial_lot
+    samples = cases(
+        lambda: (sample(2, 5, low=0.1, high=0.9), 3, False, default_generator),
+        lambda: (sample(5, low=0.1, high=0.9), 1, False, default_generator),
+        lambda: (sample(2, 5, low=0.1, high=0.9), 7, True, default_generator),
+    )
+
+    def forward(x, num_samples, replacement, generator):
+        if not replacement or num_samples == 1:
+            race = x / exponential_(uninitialised_like("multinomial", x), generator=generator)
+            return race.argmax(-1, keepdim=True) if num_samples == 1 else race.topk(num_samples, -1)[1]
+        rows = contiguous(x)._data.reshape(-1, x._layout.shape[-1])
+        result = new(dtypes.int64, (*x._layout.shape[:-1], num_samples), x.device)
+        with generator.lock:
+            launch(kernels.multinomial, rows, result._data.reshape(rows.shape[0], num_samples), generator.state)
+        return result
+
+
+@public
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None,
+                out: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Columns drawn with probabilities in proportion to the weights in each row: int64."""
+    weights = input.detach()
+    if grad_state.levels:
+        check_draw(weights, out=out)
+        weights = widened(weights)
+    _check_weights(weights, num_samples, replacement)
+    source = generator_for("multinomial", generator)
+    return finished("multinomial", Multinomial.apply(weights, num_samples, replacement, source), out=out)

@@ -1,0 +1,1 @@
+"""Ops along dims: sums, extrema, norms, scans, softmax, sorting."""

@@ -1,0 +1,114 @@
+"""Reductions to yes or no: any, all, and whether tensors are equal or close."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import is_batch, over_dims
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.ops.reduction.blocks import fold, plain
+
+__all__: list[str] = []
+
+
+class Truth(Structured):
+    """Whether any element over ``dim``, or every one, is not zero."""
+
+    batch = over_dims("dim")
+    name, function, method = "truth", False, False
+    samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
+
+    def forward(x, dim, keepdim, every):
+        folded = fold(x._layout, dim, keepdim)
+        kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
+        dtype = np.dtype(np.uint8 if kept else np.bool_)
+        return folded.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
+
+
+@public
+@numpy_names
+def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
+    return Truth.apply(input, dim, keepdim, False)
+
+
+@public
+@numpy_names
+def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether every element over ``dim`` (all dims by default) is not zero; True where there is none."""
+    return Truth.apply(input, dim, keepdim, True)
+
+
+@public
+@numpy_names
+def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
+    return FUNCTIONS["sum"](plain(input) != 0, (dim, *more) if more else dim)
+
+
+@public
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:  # fmt: skip
+    """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
+    values, wanted = (v if isinstance(v, Tensor) else FUNCTIONS["tensor"](v) for v in (elements, test_elements))
+    found = any(plain(values).unsqueeze(-1) == plain(wanted).reshape(-1), -1)
+    return ~found if invert else found
+
+
+@public
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:  # fmt: skip
+    """Element by element: |input - other| <= atol + rtol * |other|, or equal.
+
+    RuntimeError where dtypes differ or a tolerance is negative.
+    """
+    a, b = input._layout.dtype, other._layout.dtype
+    if a is not b:
+        raise RuntimeError(f"{TITLES[a.name]} did not match {TITLES[b.name]}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    x, y = plain(input), plain(other)
+    close: Any = x == y
+    if equal_nan and a.category >= 2:
+        close = close | (x.isnan() & y.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if a.category < 2:
+        default = FUNCTIONS["tensor"](0.0).dtype
+        x, y = x.to(default), y.to(default)
+    gap = (x - y).abs()
+    return close | (gap.isfinite() & (gap <= y.abs() * rtol + atol))
+
+
+@public
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:  # fmt: skip
+    """Whether all elements are close; see ``isclose``."""
+    if is_batch(input, other):
+        raise RuntimeError(
+            "vmap over torch.allclose isn't supported yet. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
+    return bool(all(isclose(input, other, rtol, atol, equal_nan)).item())
+
+
+@public
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and equal elements; NaN equals nothing."""
+    if is_batch(input, other):
+        raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
+    if input._layout.shape != other._layout.shape:
+        return False
+    same: Any = plain(input) == plain(other)
+    return bool(all(same).item())

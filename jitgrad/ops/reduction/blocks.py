@@ -1,0 +1,214 @@
+"""From dims to blocks: how a reduction over some dims reads contiguous memory.
+
+Every reduction kernel works on a contiguous (outer, n, inner) array and reduces n. A Fold says how
+a tensor of some layout becomes one, and what the result looks like.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import in_layout
+from jitgrad.kernels import threads
+from jitgrad.kernels.launch import Kernel, launch
+from jitgrad.kernels.loops.reduction import STREAMED
+from jitgrad.ops.shape.copy import cast, contiguous
+
+__all__ = [
+    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "spread",
+]  # fmt: skip
+
+
+class _Full:
+    """Stands for a dim that was not given: ``sum()`` and ``sum(None)`` differ in their grad_fn."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+FULL: Any = _Full()
+
+
+class Fold:
+    """The blocks (outer, n, inner) of a layout, reduced over ``dims``.
+
+    ``order`` lists the dims as they are read; where memory does not lie in that order, the tensor
+    is copied first. Where inner is 1 the blocks are ``flat``, (outer, n), and kernels for rows take
+    them. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
+    """
+
+    __slots__ = (
+        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "results", "shape", "short",
+        "source", "target",
+    )  # fmt: skip
+
+    def __init__(self, layout: Layout, dims: tuple[int, ...], keepdim: bool):
+        self.dims, self.device = dims, layout.device
+        self.order, self.ready = _read_order(layout, dims)
+        self.natural = self.ready and self.order == tuple(range(layout.ndim))
+        sizes = [layout.shape[d] for d in self.order]
+        reduced = [k for k, d in enumerate(self.order) if d in dims]
+        first, last = (reduced[0], reduced[-1] + 1) if reduced else (len(sizes), len(sizes))
+        self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
+        outer, self.n, inner = self.blocks
+        self.flat = inner == 1
+        self.source: tuple[int, ...] = (outer, self.n) if self.flat else self.blocks
+        self.target: tuple[int, ...] = (outer,) if self.flat else (outer, inner)
+        self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
+        self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
+        self.short = self.n < CHUNKS or layout.numel < STREAMED
+        self.results: dict[Any, Layout] = {}
+
+    def read(self, x: Tensor) -> Any:
+        """The values of a tensor of this layout as a contiguous array of shape ``source``."""
+        if self.natural:
+            return x._data.reshape(self.source)
+        data = x._data.transpose(self.order) if self.ready else self._copied(x)
+        return data.reshape(self.source)
+
+    def _copied(self, x: Tensor) -> Any:
+        data = x._data.transpose(self.order)
+        strides = tuple(s // data.itemsize for s in data.strides)
+        layout = intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device)
+        return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
+
+    def tensor(self, blocks: Any, layout: Layout) -> Tensor:
+        """The tensor of ``layout``'s shape whose elements lie in an array of shape ``source``."""
+        if self.natural:
+            return wrap(blocks.reshape(layout.shape), intern(blocks.dtype, layout.shape, None, layout.device))
+        data = blocks.reshape([layout.shape[d] for d in self.order]).transpose(np.argsort(self.order))
+        return wrap(data, layout_of(data, layout.device))
+
+    def empty(self, dtype: np.dtype[Any]) -> Tensor:
+        """A new result; as an array of shape ``target`` it is ``written(result)``."""
+        layout = self.results.get(dtype) or self._result(dtype)
+        return wrap(empty_for(layout), layout)
+
+    def _result(self, dtype: np.dtype[Any]) -> Layout:
+        layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
+        return layout
+
+    def written(self, result: Tensor) -> Any:
+        """The memory of a result, or of a gradient in its shape, as an array of shape ``target``."""
+        return contiguous(result)._data.reshape(self.target)
+
+    def reduce(self, kernels: tuple[Kernel, Kernel], x: Tensor, dtype: np.dtype[Any], *options: Any) -> Tensor:
+        """Launch the kernel for (rows, columns) on ``x``, into a new result.
+
+        One long reduction is cut into chunks, so that several threads have rows to do: the kernels
+        must allow being applied in stages.
+        """
+        layout = self.results.get(dtype) or self._result(dtype)
+        data = empty_for(layout)
+        source = x._data.reshape(self.source) if self.natural else self.read(x)
+        kernel = kernels[0] if self.flat else kernels[1]
+        if self.short or self.blocks[0] >= threads.get_num_threads():
+            launch(kernel, source, data.reshape(self.target), *options)
+        else:
+            _reduce_chunks(kernel, source, data.reshape(self.target), options)
+        return wrap(data, layout)
+
+
+def _product(sizes: Any) -> int:
+    result = 1
+    for n in sizes:
+        result *= n
+    return result
+
+
+def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """Memory order if the reduced dims are neighbours in it and the kept ones in their own order.
+
+    Otherwise kept dims first, which needs a copy: results are row-major, as PyTorch's are.
+    """
+    natural = tuple(range(layout.ndim))
+    order = natural
+    if not layout.contiguous and is_dense(layout):
+        order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
+    places = [k for k, d in enumerate(order) if d in dims]
+    kept = [d for d in order if d not in dims and layout.shape[d] != 1]
+    neighbours = not places or places[-1] - places[0] + 1 == len(places)
+    if neighbours and kept == sorted(kept) and (layout.contiguous or is_dense(layout)):
+        return order, True
+    return tuple(d for d in natural if d not in dims) + dims, False
+
+
+_folds: dict[Any, Fold] = {}
+
+
+def fold(layout: Layout, dim: Any, keepdim: bool = False) -> Fold:
+    """The Fold of a layout over ``dim``: an int, several, or None for all."""
+    key = (layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
+    found = _folds.get(key)
+    if found is None:
+        if len(_folds) >= CAPACITY:
+            _folds.clear()
+        found = _folds[key] = Fold(layout, normalize_dims(dim, layout.ndim), bool(keepdim))
+    return found
+
+
+def plain(x: Tensor, dtype: Any = None) -> Tensor:
+    """The values of ``x`` outside the graph, cast to ``dtype`` if given."""
+    x = wrap(x._data, x._layout) if x._level is None else x.detach()
+    return x if dtype is None else cast(x, dtype)
+
+
+def as_before(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+    """A result-shaped tensor with the reduced dims put back as ones, so that it broadcasts."""
+    return g if keepdim or not layout.ndim else g.reshape(fold(layout, dim).ones)
+
+
+def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+    """A result-shaped tensor repeated along the reduced dims."""
+    return as_before(g, layout, dim, keepdim).expand(layout.shape)
+
+
+def check_tensor(op: str, x: Any, name: str = "input", position: int = 1) -> None:
+    """TypeError, in PyTorch's words, for anything but a tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
+
+
+_OVERLOADS = {
+    "int": " * (*, torch.dtype dtype = None)\n * (int dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
+    "ints": " * (*, torch.dtype dtype = None)\n"
+    " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
+}
+
+
+def check_dims(op: str, dim: Any) -> None:
+    """``dim`` of sum and mean: an int, several, or None; TypeError in PyTorch's words."""
+    several = isinstance(dim, (tuple, list)) and all(isinstance(d, int) for d in dim)
+    if not (dim is None or isinstance(dim, int) or several):
+        raise TypeError(_invalid(op, dim, "ints"))
+
+
+def check_one_dim(op: str, dim: Any) -> None:
+    """``dim`` of prod: one int."""
+    if not isinstance(dim, int):
+        raise TypeError(_invalid(op, dim, "int"))
+
+
+def _invalid(op: str, dim: Any, kind: str) -> str:
+    got = "keepdim=bool, " if dim is FULL else type(dim).__name__
+    head = f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:"
+    return f"{head}\n{_OVERLOADS[kind]}"
+
+
+CHUNKS = 16
+
+
+def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
+    outer, n, rest = source.shape[0], source.shape[1], source.shape[2:]
+    size, left = divmod(n, CHUNKS)
+    partial = np.empty((outer, CHUNKS + (left > 0), *rest), target.dtype)
+    for k in range(outer):
+        launch(kernel, source[k, : n - left].reshape(CHUNKS, size, *rest), partial[k, :CHUNKS], *options)
+        if left:
+            launch(kernel, source[k : k + 1, n - left :], partial[k, CHUNKS:], *options)
+    launch(kernel, partial, target, *options)

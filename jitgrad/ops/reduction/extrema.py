@@ -1,0 +1,342 @@
+"""Largest and smallest elements, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes, return_types
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, flattened, over_dims
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.ops.reduction.blocks import FULL, Fold, as_before, fold, plain
+from jitgrad.ops.shape.copy import cast
+
+__all__ = ["chosen_rule", "shared_rule"]
+
+EXTREMES = (kernels.extreme_rows, kernels.extreme_columns)
+
+
+def _check(op: str, x: Layout, dim: Any) -> None:
+    """There must be something to choose from, of a dtype that has an order."""
+    if x.dtype.is_complex:
+        name = {"argmax": None, "argmin": None, "max": "max_all", "min": "min_all"}.get(op, op)
+        if name is None:
+            raise RuntimeError(f"{op}(): does not support complex input")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
+    if x.numel:
+        return
+    if dim is None or dim == ():
+        if op == "aminmax":
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            )
+        words = f"{op}(): Expected reduction dim to be specified for input.numel() == 0."
+        if op.startswith("arg"):
+            raise IndexError(words)
+        raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
+    for d in fold(x, dim).dims:
+        if x.ndim and not x.shape[d]:
+            raise IndexError(f"{op}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _orderable(x: Tensor) -> Tensor:
+    """Bools as bytes: kernels compare numbers."""
+    layout = x._layout
+    if layout.numpy_dtype != np.bool_:
+        return x
+    return wrap(x._data.view(np.uint8), intern(np.dtype(np.uint8), layout.shape, layout.strides, layout.device))
+
+
+def _extreme(x: Tensor, folded: Fold, largest: bool) -> Tensor:
+    """The extrema, in the dtype of ``x``."""
+    out = folded.reduce(EXTREMES, _orderable(x), _orderable(x)._layout.numpy_dtype, largest)
+    if x._layout.numpy_dtype != np.bool_:
+        return out
+    return wrap(out._data.view(np.bool_), intern(np.dtype(np.bool_), out._layout.shape, None, out._layout.device))
+
+
+def _located(x: Tensor, folded: Fold, largest: bool) -> tuple[Tensor, Tensor]:
+    """Extrema along one dim (or all), and their places."""
+    out, index = _extreme(x, folded, largest), folded.empty(np.dtype(np.int64))
+    kernel = kernels.locate_rows if folded.flat else kernels.locate_columns
+    launch(kernel, folded.read(_orderable(x)), folded.written(_orderable(out)), folded.written(index))
+    return out, index
+
+
+def chosen_rule(g: Tensor, index: Tensor, layout: Layout, dim: int, keepdim: bool) -> Tensor:
+    """Gradient of a choice along ``dim``, in differentiable ops: ``g`` at the place, zero elsewhere."""
+    if not layout.ndim:
+        return g
+    d = normalize_dim(dim, layout.ndim)
+    places = FUNCTIONS["arange"](layout.shape[d]).reshape(-1, *[1] * (layout.ndim - d - 1))
+    here = as_before(index, layout, dim, keepdim) == places
+    return FUNCTIONS["where"](here, as_before(g, layout, dim, keepdim), 0)
+
+
+def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
+    folded = fold(layout, dim)
+    out, flat = np.empty(folded.blocks, layout.numpy_dtype), folded.blocks[::2]
+    launch(kernels.place, folded.written(g).reshape(flat), folded.written(index).reshape(flat), out)
+    return folded.tensor(out, layout)
+
+
+def shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    """Equal elements share the gradient."""
+    value = as_before(out.detach(), x._layout, dim, keepdim)
+    x = x.detach()
+    hit = (x == value) | (x.isnan() & value.isnan())
+    share = cast(hit, g._layout.dtype)
+    return as_before(g, x._layout, dim, keepdim) * (share / share.sum(fold(x._layout, dim).dims, True))
+
+
+def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
+    folded = fold(x._layout, dim)
+    blocks, flat = folded.read(x).reshape(folded.blocks), folded.blocks[::2]
+    result = np.empty_like(blocks)
+    launch(kernels.share, blocks, folded.written(out).reshape(flat), folded.written(g).reshape(flat), result)
+    return folded.tensor(result, x._layout)
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(3, 4),), {}
+    yield (draw(4, 3).t(),), {}
+    yield (draw(),), {}
+
+
+def _samples_dim() -> Iterator[Any]:
+    yield (draw(3, 4), 1), {}
+    yield (draw(2, 3, 4), 1, True), {}
+    yield (draw(4, 3).t(), 0), {}
+    yield (draw(), 0), {}
+
+
+class Max(Structured):
+    """The largest element."""
+
+    batch = flattened("max")
+    name, grad_name, function, method = "max_all", "MaxBackward1", False, False
+    samples = staticmethod(_samples)
+
+    def forward(x):
+        _check("max", x._layout, None)
+        return _extreme(x, fold(x._layout, None), True)
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    def kernel_x(g, out, x):
+        return _shared_kernel(g, out, x, None)
+
+
+class Min(Structured):
+    """The smallest element."""
+
+    batch = flattened("min")
+    name, grad_name, function, method = "min_all", "MinBackward1", False, False
+    samples = staticmethod(_samples)
+
+    def forward(x):
+        _check("min", x._layout, None)
+        return _extreme(x, fold(x._layout, None), False)
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    def kernel_x(g, out, x):
+        return _shared_kernel(g, out, x, None)
+
+
+class MaxDim(Structured):
+    """The largest elements along a dim, and their indices."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "max_dim", "MaxBackward0", False, False, True
+    samples = staticmethod(_samples_dim)
+
+    def forward(x, dim, keepdim=False):
+        _check("max", x._layout, dim)
+        return return_types.max(*_located(x, fold(x._layout, dim, keepdim), True))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    def kernel_x(g, out, x_layout, dim):
+        return _chosen_kernel(g[0], out[1], x_layout, dim)
+
+
+class MinDim(Structured):
+    """The smallest elements along a dim, and their indices."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "min_dim", "MinBackward0", False, False, True
+    samples = staticmethod(_samples_dim)
+
+    def forward(x, dim, keepdim=False):
+        _check("min", x._layout, dim)
+        return return_types.min(*_located(x, fold(x._layout, dim, keepdim), False))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    def kernel_x(g, out, x_layout, dim):
+        return _chosen_kernel(g[0], out[1], x_layout, dim)
+
+
+class Amax(Structured):
+    """The largest elements over ``dim``, an int, several, or () for all.
+
+    Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
+    """
+
+    batch = over_dims("dim")
+    samples = staticmethod(_samples_dim)
+
+    def forward(x, dim=(), keepdim=False):
+        _check("amax", x._layout, dim)
+        return _extreme(x, fold(x._layout, dim, keepdim), True)
+
+    def grad_x(g, out, x, dim, keepdim):
+        return shared_rule(g, out, x, dim, keepdim)
+
+    def kernel_x(g, out, x, dim):
+        return _shared_kernel(g, out, x, dim)
+
+
+class Amin(Structured):
+    """The smallest elements over ``dim``, an int, several, or () for all.
+
+    Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
+    """
+
+    batch = over_dims("dim")
+    samples = staticmethod(_samples_dim)
+
+    def forward(x, dim=(), keepdim=False):
+        _check("amin", x._layout, dim)
+        return _extreme(x, fold(x._layout, dim, keepdim), False)
+
+    def grad_x(g, out, x, dim, keepdim):
+        return shared_rule(g, out, x, dim, keepdim)
+
+    def kernel_x(g, out, x, dim):
+        return _shared_kernel(g, out, x, dim)
+
+
+class Aminmax(Structured):
+    """The smallest and the largest element, of all or along ``dim``."""
+
+    batch = over_dims("dim")
+    several = True
+
+    def forward(x, dim=None, keepdim=False):
+        _check("aminmax", x._layout, dim)
+        folded = fold(x._layout, dim, keepdim)
+        return return_types.aminmax(_extreme(x, folded, False), _extreme(x, folded, True))
+
+    def grad_x(g, out, x, dim, keepdim):
+        parts = [shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4),), {}
+        yield (draw(3, 4),), {"dim": 0, "keepdim": True}
+
+
+@public
+@numpy_names
+def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``.
+
+    NaN wins. Among equal elements the first is taken along a dim, while all share the gradient of
+    the full maximum. RuntimeError where there is no element.
+    """
+    if dim is FULL and other is None:
+        return Max.apply(input)
+    if isinstance(dim, Tensor) or other is not None:
+        return FUNCTIONS["maximum"](input, dim if other is None else other)
+    return MaxDim.apply(input, _one_dim("max", dim), keepdim)
+
+
+@public
+@numpy_names
+def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+    """The smallest element; with ``dim`` (values, indices) along it; with a tensor, ``minimum``.
+
+    NaN wins. Among equal elements the first is taken along a dim, while all share the gradient of
+    the full minimum. RuntimeError where there is no element.
+    """
+    if dim is FULL and other is None:
+        return Min.apply(input)
+    if isinstance(dim, Tensor) or other is not None:
+        return FUNCTIONS["minimum"](input, dim if other is None else other)
+    return MinDim.apply(input, _one_dim("min", dim), keepdim)
+
+
+def _one_dim(op: str, dim: Any) -> int:
+    if isinstance(dim, int):
+        return dim
+    got = f"!{type(dim).__name__}!"
+    raise TypeError(
+        f"{op}() received an invalid combination of arguments - got ({type(dim).__name__}), but expected one of:\n"
+        f" * ()\n      didn't match because some of the arguments have invalid types: ({got})\n"
+        f" * (Tensor other)\n      didn't match because some of the arguments have invalid types: ({got})\n"
+        " * (int dim, bool keepdim = False)\n"
+    )
+
+
+def _place_lot(lot: Lot) -> Tensor:
+    if lot["dim"] is not None:
+        return over_dims("dim")(lot)
+    found = lot.run(x=lot["x"].reshape(lot.size, -1), dim=1, keepdim=False)
+    return found.reshape(lot.size, *(1,) * lot.ndim("x")) if lot["keepdim"] else found
+
+
+class Place(Structured):
+    """Where the largest or smallest element is, along ``dim`` or of all."""
+
+    batch = _place_lot
+    name, function, method = "place", False, False
+    samples = cases(lambda: (draw(2, 3), 1, False, True), lambda: (draw(2, 3), None, False, False))
+
+    def forward(x, dim, keepdim, largest):
+        return _place("argmax" if largest else "argmin", x, dim, keepdim, largest)
+
+
+def _place(op: str, x: Tensor, dim: int | None, keepdim: bool, largest: bool) -> Tensor:
+    layout = x._layout
+    if layout.dtype is dtypes.bool_:
+        raise RuntimeError(f"{op}(): does not support bool input")
+    _check(op, layout, dim)
+    if dim is None and not layout.contiguous:
+        x = plain(x).contiguous()  # places count in row-major order, whatever the memory's
+    return _located(x, fold(x._layout, dim, keepdim), largest)[1]
+
+
+@public
+@numpy_names
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Indices (int64) of the largest elements along ``dim``, or of the largest of all.
+
+    The first of equal ones; the first NaN if there is one.
+    """
+    return Place.apply(input, dim, keepdim, True)
+
+
+@public
+@numpy_names
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Indices (int64) of the smallest elements along ``dim``, or of the smallest of all.
+
+    The first of equal ones; the first NaN if there is one.
+    """
+    return Place.apply(input, dim, keepdim, False)

@@ -1,0 +1,175 @@
+"""Softmax, its logarithm, and the logarithm of a sum of exponentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import over_dims
+from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import Kernel, launch
+from jitgrad.kernels.loops import softmax as kernels
+from jitgrad.ops.reduction.blocks import as_before, fold, plain
+from jitgrad.ops.shape.copy import cast, contiguous
+
+__all__ = ["along"]
+
+_blocks: dict[Any, tuple[int, ...]] = {}
+
+
+def blocks_of(layout: Layout, dim: int) -> tuple[int, ...]:
+    """The shape (outer, n, inner), or (outer, n) for the last dim, of row-major memory seen along ``dim``."""
+    key = (layout.shape, dim)
+    found = _blocks.get(key)
+    if found is None:
+        folded = fold(intern(layout.numpy_dtype, layout.shape), normalize_dim(dim, layout.ndim))
+        if len(_blocks) > 1 << 12:
+            _blocks.clear()
+        found = _blocks[key] = folded.source
+    return found
+
+
+def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
+    """Launch a kernel that works along ``dim`` on tensors of one shape; the result has it too."""
+    layout = inputs[-1]._layout
+    out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
+    data, shape = np.empty(out.shape, out.numpy_dtype), blocks_of(layout, dim)
+    if out.numel:
+        arrays = [contiguous(wrap(x._data, x._layout))._data.reshape(shape) for x in inputs]
+        launch(rows if len(shape) == 2 else columns, *arrays, data.reshape(shape))
+    return wrap(data, out)
+
+
+def _check(op: str, x: Layout, dim: int) -> None:
+    if not x.dtype.is_floating_point:
+        last = normalize_dim(dim, x.ndim) == x.ndim - 1
+        raise NotImplementedError(
+            f"\"{op}{'_lastdim' if last else ''}_kernel_impl\" not implemented for '{TITLES[x.dtype.name]}'"
+        )
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(3, 4), 1), {}
+    yield (draw(2, 3, 4), 1), {}
+    yield (draw(4, 3).t(), -2), {}
+    yield (draw(), 0), {}
+
+
+class Softmax(Structured):
+    """exp(x) / sum(exp(x)) along ``dim``."""
+
+    batch = over_dims("dim")
+    name, function, method, samples = "_softmax", False, False, staticmethod(_samples)
+
+    def forward(x, dim):
+        _check("softmax", x._layout, dim)
+        return along(kernels.softmax_rows, kernels.softmax_columns, dim, x)
+
+    def grad_x(g, out, dim):
+        return out * (g - (g * out).sum(dim, True))
+
+    def kernel_x(g, out, dim):
+        return along(kernels.softmax_rows_gradient, kernels.softmax_columns_gradient, dim, g, out)
+
+
+class LogSoftmax(Structured):
+    """x - log(sum(exp(x))) along ``dim``."""
+
+    batch = over_dims("dim")
+    name, function, method, samples = "_log_softmax", False, False, staticmethod(_samples)
+
+    def forward(x, dim):
+        _check("log_softmax", x._layout, dim)
+        return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x)
+
+    def grad_x(g, out, dim):
+        return g - out.exp() * g.sum(dim, True)
+
+    def kernel_x(g, out, dim):
+        return along(kernels.log_softmax_rows_gradient, kernels.log_softmax_columns_gradient, dim, g, out)
+
+
+def _dim(op: str, dim: Any) -> int:
+    if not isinstance(dim, int):
+        raise TypeError(f"{op}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
+    return dim
+
+
+def _required(op: str, dim: Any) -> int:
+    if dim is ...:
+        raise TypeError(f'{op}() missing 1 required positional arguments: "dim"')
+    return _dim(op, dim)
+
+
+@public
+@numpy_names
+def softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+    """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given.
+
+    NotImplementedError for integers and complex numbers, IndexError for a dim out of range.
+    """
+    dim = _required("softmax", dim)
+    return Softmax.apply(input if dtype is None else cast(input, dtype), dim)
+
+
+@public
+@numpy_names
+def log_softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+    """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given.
+
+    NotImplementedError for integers and complex numbers, IndexError for a dim out of range.
+    """
+    dim = _required("log_softmax", dim)
+    return LogSoftmax.apply(input if dtype is None else cast(input, dtype), dim)
+
+
+def softmin(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    """Softmax of -x along ``dim``."""
+    return softmax(-input, _dim("softmin", dim), dtype)
+
+
+public(softmin, method_too=False)
+
+
+class Logsumexp(Structured):
+    """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
+
+    batch = over_dims("dim")
+    name, function, method = "_logsumexp", False, False
+
+    def forward(x, dim, keepdim=False):
+        layout = x._layout
+        if layout.dtype.is_complex:
+            raise NotImplementedError(f"\"logsumexp\" not implemented for '{TITLES[layout.dtype.name]}'")
+        if layout.dtype.category < 2:
+            x = plain(x, dtypes.get_default_dtype())
+        folded = fold(x._layout, dim, keepdim)
+        out = folded.empty(x._layout.numpy_dtype)
+        kernel = kernels.logsumexp_rows if folded.flat else kernels.logsumexp_columns
+        launch(kernel, folded.read(x), folded.written(out))
+        return out
+
+    def grad_x(g, out, x, dim, keepdim):
+        layout = x._layout
+        return as_before(g, layout, dim, keepdim) * (x - as_before(out, layout, dim, keepdim)).exp()
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 1), {}
+        yield (draw(2, 3, 4), (0, 2), True), {}
+        yield (draw(4, 3).t(), 0), {}
+
+
+@public
+@numpy_names
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
+    return Logsumexp.apply(input, dim, keepdim)

@@ -1,0 +1,311 @@
+"""Sorting, and what is chosen by rank: topk, kthvalue, median."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import return_types
+from jitgrad.core.dtypes import TITLES
+from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import flattened, over_dims
+from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import Kernel, launch
+from jitgrad.kernels.loops import sort as kernels
+from jitgrad.ops.reduction.blocks import FULL, plain
+from jitgrad.ops.reduction.extrema import chosen_rule, shared_rule
+from jitgrad.ops.shape.copy import contiguous
+
+__all__: list[str] = []
+
+
+def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bool) -> tuple[Tensor, Tensor]:
+    """Run a kernel of (rows, n) arrays along ``dim``; results are row-major with ``width`` there."""
+    layout = x._layout
+    d = normalize_dim(dim, layout.ndim)
+    moved = plain(x).transpose(d, -1) if layout.ndim else plain(x)
+    n = moved._layout.shape[-1] if layout.ndim else 1
+    width = n if width is None else width
+    shape = (*moved._layout.shape[:-1], width) if layout.ndim else ()
+    values, index = np.empty(shape, layout.numpy_dtype), np.empty(shape, np.int64)
+    if values.size:
+        source = contiguous(moved)._data.reshape(-1, n)
+        launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), flag)
+    results = [wrap(a, intern(a.dtype, shape)) for a in (values, index)]
+    if layout.ndim > 1 and d != layout.ndim - 1:
+        results = [plain(contiguous(r.transpose(d, -1))) for r in results]
+    return results[0], results[1]
+
+
+def _scattered(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
+    """Each gradient goes back to where its element came from."""
+    zeros = FUNCTIONS["zeros"](layout.shape, dtype=g.dtype)
+    return FUNCTIONS["scatter"](zeros, dim, index, g)
+
+
+def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
+    if x._layout.dtype.is_complex:
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
+    return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
+
+
+def _samples() -> Iterator[Any]:
+    yield (draw(3, 4), 1), {}
+    yield (draw(3, 4), 0, True), {}
+    yield (draw(4, 3).t(), 0), {}
+
+
+class Sort(Structured):
+    """Sorted elements and their indices."""
+
+    batch = over_dims("dim")
+    name, function, method, several, samples = "_sort", False, False, True, staticmethod(_samples)
+
+    def forward(x, dim=-1, descending=False):
+        return _sorted(x, dim, descending)
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+
+class StableSort(Structured):
+    """Sorted elements and their indices, asked to be stable, as they always are."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "_stable_sort", "SortBackward1", False, False, True
+
+    def forward(x, dim=-1, descending=False):
+        return _sorted(x, dim, descending)
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+    samples = staticmethod(_samples)
+
+
+@public
+@numpy_names
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
+    """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
+    op = Sort if stable is None else StableSort
+    return op.apply(input, dim, descending)
+
+
+@public
+@numpy_names
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Indices (int64) that sort along ``dim``. Equal elements keep their order; NaN is largest."""
+    return Sort.apply(input.detach(), dim, descending).indices
+
+
+@public
+@takes_out
+def msort(input: Tensor) -> Tensor:
+    """The elements in order along the first dim."""
+    return Sort.apply(input, 0, False).values
+
+
+INSERTED = 64  # so many are found by insertion; for more the whole row is sorted
+
+
+def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]:
+    if k <= INSERTED:
+        return _along_last(kernels.select, x, dim, k, largest)
+    values, index = _along_last(kernels.sort, x, dim, None, largest)
+    values, index = (plain(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
+    return values, index
+
+
+class Topk(Structured):
+    """(values, indices) of the ``k`` largest, or smallest, elements along ``dim``, in order.
+
+    RuntimeError unless ``dim`` has that many.
+    """
+
+    batch = over_dims("dim")
+    several = True
+
+    def forward(x, k, dim=-1, largest=True, sorted=True):
+        if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
+            kind = "complex" if x._layout.dtype.is_complex else "bool"
+            raise RuntimeError(f"{' ' * (kind == 'complex')}topk does not support {kind} dtypes on CPU")
+        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        if not 0 <= k <= n:
+            raise RuntimeError("selected index k out of range")
+        return return_types.topk(*_chosen(x, dim, int(k), bool(largest)))
+
+    def grad_x(g, out, x_layout, dim):
+        return _scattered(g[0], out[1], x_layout, dim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 6), 2), {}
+        yield (draw(3, 9), 2, 1, False), {}
+        yield (draw(4, 3).t(), 1, 0), {}
+
+
+def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Value and index of the element that stands at ``rank`` (from 0) in sorted order."""
+    values, index = _along_last(kernels.sort, x, dim, None, False)
+    if not x._layout.ndim:
+        return values, index
+    parts = [t.narrow(dim, rank, 1) for t in (values, index)]
+    parts = [plain(contiguous(p if keepdim else p.squeeze(dim))) for p in parts]
+    return parts[0], parts[1]
+
+
+class Kthvalue(Structured):
+    """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
+
+    batch = over_dims("dim")
+    several = True
+
+    def forward(x, k, dim=-1, keepdim=False):
+        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        if not 1 <= k <= n:
+            raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
+        return return_types.kthvalue(*_at_rank(x, k - 1, dim, keepdim))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 2), {}
+        yield (draw(3, 4), 3, 0, True), {}
+
+
+def _check_median(name: str, x: Layout) -> None:
+    if x.dtype.is_complex or x.numpy_dtype == np.bool_:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
+
+
+def _check_median_dim(x: Tensor, dim: int) -> int:
+    """The size of the dim, which must not be 0."""
+    n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+    if not n:
+        raise IndexError(f"median(): Expected reduction dim {dim % x.ndim} to have non-zero size.")
+    return n
+
+
+class Median(Structured):
+    """The lower of the two middle elements; NaN if there is one."""
+
+    batch = flattened("median")
+    name, function, method = "median_all", False, False
+
+    def forward(x):
+        _check_median("median_cpu", x._layout)
+        flat = plain(x).reshape(-1)
+        if not flat._layout.numel:
+            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
+        values, _ = _along_last(kernels.sort, flat, 0, None, False)
+        last = values.select(0, flat._layout.numel - 1)
+        middle = values.select(0, (flat._layout.numel - 1) // 2)
+        if x._layout.dtype.is_floating_point:
+            middle = FUNCTIONS["where"](last.isnan(), last, middle)
+        return plain(contiguous(middle.clone()))
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 5),), {}
+
+
+class NanMedian(Structured):
+    """The lower of the two middle elements that are not NaN; NaN if there is none."""
+
+    batch = flattened("nanmedian")
+    name, grad_name, function, method = "nanmedian_all", "NanmedianBackward0", False, False
+
+    def forward(x):
+        if not x._layout.numel:
+            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
+        return _nanmedian(plain(x).reshape(-1), 0, False)[0]
+
+    def grad_x(g, out, x):
+        return shared_rule(g, out, x, None, False)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 5),), {}
+
+
+class NanMedianDim(Structured):
+    """The lower of the two middle elements along a dim that are not NaN, and its index."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "nanmedian_dim", "NanmedianBackward1", False, False, True
+
+    def forward(x, dim, keepdim=False):
+        return return_types.nanmedian(*_nanmedian(plain(x), dim, keepdim))
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 1), {}
+        yield (draw(3, 4), 0, True), {}
+
+
+def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    _check_median("median_out", x._layout)
+    _check_median_dim(x, dim)
+    values, index = _along_last(kernels.sort, x, dim, None, False)  # NaN last
+    if not x._layout.ndim:
+        return values, index
+    rank = ((~values.isnan()).sum(dim, True) - 1).clamp(min=0) // 2
+    found = values.gather(dim, rank), index.gather(dim, rank)
+    return found if keepdim else (plain(contiguous(found[0].squeeze(dim))), plain(contiguous(found[1].squeeze(dim))))
+
+
+@public
+@numpy_names
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of what is not NaN; with ``dim`` (values, indices) along it."""
+    return NanMedian.apply(input) if dim is None else NanMedianDim.apply(input, dim, keepdim)
+
+
+class MedianDim(Structured):
+    """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method, several = "median_dim", "MedianBackward1", False, False, True
+
+    def forward(x, dim, keepdim=False):
+        _check_median("median_out", x._layout)
+        n = _check_median_dim(x, dim)
+        values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
+        if x._layout.dtype.is_floating_point:
+            top = FUNCTIONS["max"](plain(x), dim, keepdim)
+            broken = top.values.isnan()
+            values = FUNCTIONS["where"](broken, top.values, values)
+            index = FUNCTIONS["where"](broken, top.indices, index)
+        return return_types.median(values, index)
+
+    def grad_x(g, out, x_layout, dim, keepdim):
+        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
+
+    @staticmethod
+    def samples() -> Iterator[Any]:
+        yield (draw(3, 4), 1), {}
+        yield (draw(3, 4), 0, True), {}
+
+
+@public
+@numpy_names
+def median(input: Tensor, dim: Any = FULL, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements of all; with ``dim`` (values, indices) along it.
+
+    NaN wins.
+    """
+    return Median.apply(input) if dim is FULL else MedianDim.apply(input, dim, keepdim)

@@ -1,0 +1,208 @@
+"""Views along dims of size one: expand, squeeze, unsqueeze; and sums back to smaller shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import Lot, one_by_one, over_dims, rewritten
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import is_int, size_argument
+from jitgrad.dispatch.structured import View, view_of
+from jitgrad.ops.shape.view import relaid, reshape
+
+__all__ = ["Expand", "Squeeze", "Unsqueeze"]
+
+
+def _expand_lot(lot: Lot) -> Any:
+    """Samples get their missing dims after the batch, not before it."""
+    x, size = lot["x"], lot["size"]
+    missing = len(size) + 1 - x._layout.ndim
+    if missing < 0:
+        return one_by_one(lot)
+    shape = x._layout.shape
+    x = x.view(shape[0], *(1,) * missing, *shape[1:]) if missing else x
+    return lot.run(x=x, size=(lot.size, *size))
+
+
+class Expand(View):
+    """The elements repeated along dims of size 1, without copying."""
+
+    batch = _expand_lot
+    name, function, method = "expand_to", False, False
+    samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
+
+    def forward(x, size):
+        shape, strides = _expanded(x, size)
+        return relaid(x, shape, strides)
+
+    def grad_x(g, x_layout):
+        return FUNCTIONS["sum_to_size"](g, x_layout.shape)
+
+
+def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    layout = x._layout
+    lead = len(size) - layout.ndim
+    if lead < 0:
+        raise RuntimeError(
+            f"expand({x.type()}{{{list(layout.shape)}}}, size={list(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({layout.ndim})"
+        )
+    shape, strides = [], []
+    for d, n in enumerate(size):
+        own = layout.shape[d - lead] if d >= lead else 1
+        if n == -1 and d < lead:
+            raise RuntimeError(
+                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+            )
+        n = own if n == -1 else n
+        if n != own and (own != 1 or n < 0):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton "
+                f"dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: {list(layout.shape)}"
+            )
+        shape.append(n)
+        strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
+    return tuple(shape), tuple(strides)
+
+
+def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
+    """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
+    return Expand.apply(self, size_argument("expand", size))
+
+
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """Repeat to the shape of ``other`` without copying."""
+    return Expand.apply(self, other._layout.shape)
+
+
+for _function in (expand, expand_as):
+    public(_function, function_too=False)
+
+
+@public
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """Repeat to ``size`` without copying, as broadcasting does."""
+    return Expand.apply(input, size_argument("broadcast_to", (size,)))
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """All tensors, expanded to the shape that they broadcast to."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*(t._layout.shape for t in given))
+    return tuple([Expand.apply(t, shape) for t in given])
+
+
+def shapes_broadcast(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes (ints or sequences) broadcast to."""
+    result: list[int] = []
+    for k, given in enumerate(shapes):
+        shape = (given,) if is_int(given) else tuple(given)
+        result = [1] * (len(shape) - len(result)) + result
+        for d in range(-1, -len(shape) - 1, -1):
+            if shape[d] != 1 and result[d] not in (1, shape[d]):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[d]} at {d}! Mismatching argument at index "
+                    f"{k} had {shape}; but expected shape should be broadcastable to {result}"
+                )
+            result[d] = result[d] if shape[d] == 1 else shape[d]
+    return Size(result)
+
+
+public(broadcast_tensors, method_too=False)
+public(shapes_broadcast, "broadcast_shapes", method_too=False)
+
+
+class Unsqueeze(View):
+    """A new dim of size 1 at ``dim``."""
+
+    batch = over_dims("dim", extra=1)
+    samples = cases(lambda: (draw(2, 3), 1), lambda: (draw(2, 3).t(), -1))
+
+    def forward(x, dim):
+        layout = x._layout
+        d = normalize_dim(dim, layout.ndim + 1)
+        step = layout.shape[d] * layout.strides[d] if d < layout.ndim else 1
+        shape = (*layout.shape[:d], 1, *layout.shape[d:])
+        if layout.contiguous:
+            return view_of(x, x._data.reshape(shape), intern(layout.numpy_dtype, shape, None, layout.device))
+        return relaid(x, shape, (*layout.strides[:d], step, *layout.strides[d:]))
+
+    def grad_x(g, dim):
+        return g.squeeze(dim)
+
+
+def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
+    keep = [d for d, n in enumerate(x._layout.shape) if n != 1 or d not in dims]
+    layout = x._layout
+    return relaid(x, [layout.shape[d] for d in keep], [layout.strides[d] for d in keep])
+
+
+class Squeeze(View):
+    """Drop all dims of size 1."""
+
+    batch = rewritten(lambda lot, x: x.squeeze(tuple(range(1, x._layout.ndim))))
+    name, function, method = "squeeze_all", False, False
+    samples = cases(lambda: (draw(1, 3, 1),))
+
+    def forward(x):
+        return _squeezed(x, range(x._layout.ndim))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class SqueezeDim(View):
+    """Drop one dim if its size is 1."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
+    samples = cases(lambda: (draw(1, 3, 1), 0), lambda: (draw(1, 3), 1))
+
+    def forward(x, dim):
+        return _squeezed(x, normalize_dims(dim, x._layout.ndim))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class SqueezeDims(View):
+    """Drop those of several dims whose size is 1."""
+
+    batch = over_dims("dim")
+    name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
+    samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
+
+    def forward(x, dim):
+        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+@public
+def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
+    if dim is None:
+        return Squeeze.apply(input)
+    if more:
+        return SqueezeDims.apply(input, (dim, *more))
+    return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
+
+
+# -- back to smaller shapes -------------------------------------------------------------------------
+
+
+@public
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+    wanted, shape = size_argument("sum_to_size", size), input._layout.shape
+    lead = len(shape) - len(wanted)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
+    total = FUNCTIONS["sum"](input, dims, True) if dims else input
+    return reshape(total, wanted) if lead else total

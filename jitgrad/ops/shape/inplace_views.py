@@ -1,0 +1,140 @@
+"""Changes of shape in place: the tensor itself gets another layout on its memory, or other memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.inference import check_write, is_inference
+from jitgrad.core.layout import intern
+from jitgrad.core.node import Node, node_of, renew_leaf
+from jitgrad.core.storage import count_write, empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.core.wrapped import Lifted, become
+from jitgrad.dispatch.checks import check_inplace_target
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import size_argument
+from jitgrad.dispatch.strides import extent, restrided
+from jitgrad.dispatch.underived import underived
+from jitgrad.ops.shape.slicing import as_strided
+
+__all__: list[str] = []
+
+
+# What PyTorch numbers the nodes of these ops in place.
+_IN_PLACE = {
+    "AsStridedBackward0": "AsStridedBackward1", "SqueezeBackward0": "SqueezeBackward3",
+    "SqueezeBackward1": "SqueezeBackward4", "SqueezeBackward2": "SqueezeBackward5", "TBackward0": "TBackward1",
+    "TransposeBackward0": "TransposeBackward1", "UnsqueezeBackward0": "UnsqueezeBackward1",
+}  # fmt: skip
+
+
+@functools.cache
+def _in_place_type(kind: Any) -> type[Node]:
+    return type(_IN_PLACE[kind.__name__], (kind,), {"__doc__": kind.__doc__})
+
+
+def _take_view(x: Tensor, view: Tensor) -> Tensor:
+    """Give ``x`` the layout of a view of it, and the view's history."""
+    edge, view._base = view._edge, None  # no view any more that a new history would reach
+    x._data, x._layout = view._data, view._layout
+    count_write(x)
+    if edge is not None:
+        node: Any = node_of(edge)
+        node.__class__ = _in_place_type(node.__class__)
+        if x._base is None:
+            x._rebase(edge)
+        else:  # a view that shows its part otherwise: what it is a part of has not changed
+            x._edge, x._requires_grad = edge, True
+            x._rebase(None)
+    return x
+
+
+def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scopes:
+            check_capture(self, name[:-1])
+        if isinstance(self, Lifted):
+            return become(self, function(self, *args, **kwargs))
+        check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
+        if name == "t_" and self._layout.ndim > 2:
+            raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
+        return _take_view(self, function(self, *args, **kwargs))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = doc
+    public(method, function_too=False)
+
+
+for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
+    _inplace(f"{_name}_", getattr(Tensor, _name), f"In-place version of ``{_name}``: the tensor's own layout changes.")
+_inplace("as_strided_", as_strided, "In-place version of ``as_strided``: the tensor's own layout changes.")
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order.
+
+    RuntimeError for a tensor that requires grad.
+    """
+    if self._requires_grad and not grad_state.inference:
+        raise RuntimeError("cannot resize variables that require grad")
+    check_write(self)
+    shape = size_argument("resize_", sizes)
+    if any(n < 0 for n in shape):
+        raise RuntimeError("numel: integer multiplication overflow")
+    if shape == self._layout.shape:
+        return self
+    layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
+    room = extent(self._layout.shape, self._layout.strides)
+    if layout.numel <= room:
+        self._data = restrided(self._data, layout.shape, layout.strides)
+    else:
+        data = empty_for(layout)
+        if room:
+            kept = intern(layout.numpy_dtype, (room,), None, layout.device)
+            source = FUNCTIONS["as_strided"](self.detach(), (room,), (1,), 0)
+            copy_into(data.reshape(-1)[:room], kept, source)
+        self._data = data
+    self._layout = layout
+    count_write(self)
+    return self
+
+
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """Change the shape to that of ``other``, as ``resize_`` does."""
+    return resize_(self, other._layout.shape)
+
+
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements.
+
+    Not differentiable. RuntimeError for a leaf that requires grad, and for another dtype.
+    """
+    recorded = grad_state.enabled and (self._requires_grad or (source is not None and source._requires_grad))
+    check_inplace_target(self, recorded, repeats=True)
+    if source is None:
+        layout = intern(self._layout.numpy_dtype, (0,), None, self._layout.device)
+        source = wrap(empty_for(layout), layout)
+    if source._layout.dtype is not self._layout.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
+        )
+    self._data, self._layout = source._data, source._layout
+    if self._edge is None and self._requires_grad:
+        renew_leaf(self)
+    if not is_inference(self):  # views of the old memory are written to no more
+        self._counter = [self._counter[0] + 1]
+    return underived("set_", self, self, source) if recorded else self
+
+
+def _c_name(x: Tensor) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+    return names.get(x.dtype.name, x.dtype.name)
+
+
+for _function in (resize_, resize_as_, set_):
+    public(_function, function_too=False)

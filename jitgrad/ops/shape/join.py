@@ -1,0 +1,251 @@
+"""Joining tensors: cat, stack, and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core import dtypes
+from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
+from jitgrad.core.storage import counter_of, empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, over_dims
+from jitgrad.dispatch.checks import check_devices
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.slicing import Slice
+
+__all__ = ["cat", "stack"]
+
+
+def _listed(op: str, tensors: Any) -> list[Tensor]:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
+    for k, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(tensor).__name__}")
+    check_devices(op, tensors)
+    return list(tensors)
+
+
+def _common_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:
+    return dtypes.promote(
+        [t.dtype for t in tensors if t._layout.ndim], [t.dtype for t in tensors if not t._layout.ndim], []
+    )
+
+
+def _skipped(x: Tensor) -> bool:
+    """Whether ``cat`` passes over a tensor: one of shape (0,) fits beside anything."""
+    return x._layout.shape == (0,)
+
+
+def _cat_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
+    """(dim, shape of the result); errors where shapes differ elsewhere."""
+    for k, tensor in enumerate(tensors):
+        if not tensor._layout.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    counted = [(k, t._layout.shape) for k, t in enumerate(tensors) if not _skipped(t)]
+    if not counted:
+        return normalize_dim(dim, 1), (0,)
+    first = counted[0][1]
+    dim = normalize_dim(dim, len(first))
+    for k, shape in counted:
+        if len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, n in enumerate(shape):
+            if d != dim and n != first[d]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {first[d]} but got size "
+                    f"{n} for tensor number {k} in the list."
+                )
+    return dim, (*first[:dim], sum(s[dim] for _, s in counted), *first[dim + 1 :])
+
+
+_PLANS: dict[Any, Any] = cache()
+
+
+def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
+    """The result's layout, and for each tensor its place there and the layout of that; None for nothing to copy."""
+    d, shape = _cat_shape(tensors, dim)
+    layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
+    at, parts = 0, []  # type: int, list[Any]
+    for tensor in tensors:
+        if _skipped(tensor) or not tensor._layout.numel:
+            parts.append((None, None))
+            continue
+        n = tensor._layout.shape[d]
+        part = intern(layout.numpy_dtype, tensor._layout.shape, layout.strides, layout.device)
+        parts.append(((*(slice(None),) * d, slice(at, at + n)), part))
+        at += n
+    return layout, parts
+
+
+def _cat_lot(lot: Lot) -> Tensor:
+    """Empty vectors among samples of other shapes count for nothing, as they do without a batch."""
+    tensors = lot["tensors"]
+    if any(t._layout.ndim != 2 for t in tensors):
+        lot.args["tensors"] = [t for t in tensors if t._layout.shape[1:] != (0,)]
+    return over_dims("dim")(lot)
+
+
+class Cat(Structured):
+    """Tensors one after another along ``dim``; their other sizes agree."""
+
+    together = ("tensors",)
+    batch = _cat_lot
+    name, function, method = "cat_list", False, False
+    samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
+
+    def forward(tensors, dim):
+        key = (*[t._layout for t in tensors], dim)
+        planned = _PLANS.get(key)
+        if planned is None:
+            planned = _PLANS[key] = _cat_plan(tensors, dim)
+        layout, parts = planned
+        out = wrap(empty_for(layout), layout)
+        for tensor, (where, part) in zip(tensors, parts, strict=True):
+            if part is not None:
+                copy_into(out._data[where], part, tensor)
+        return out
+
+    def grad_tensors(g, tensors_layout, dim):
+        grads, at = [], 0
+        d = normalize_dim(dim, g._layout.ndim)
+        for layout in tensors_layout:
+            if layout.shape == (0,):
+                grads.append(FUNCTIONS["zeros"](0, dtype=layout.dtype))
+                continue
+            part = Slice.apply(g, d, at, at + layout.shape[d], 1)
+            grads.append(cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype))
+            at += layout.shape[d]
+        return grads
+
+    def kernel_tensors(g, tensors_layout, dim):
+        if any(x.dtype is not g._layout.dtype or x.shape == (0,) for x in tensors_layout):
+            return Cat.grad_tensors(g, tensors_layout, dim)
+        return _parts(g, tensors_layout, normalize_dim(dim, g._layout.ndim))
+
+
+def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
+    """Views of ``g`` one after another along ``d``, outside any graph: what ``Slice`` gives, for less."""
+    base, counter = g if g._base is None else g._base, counter_of(g)
+    lead, at = (slice(None),) * d, 0
+    known: dict[int, Layout] = {}
+    parts = []
+    for n in [layout.shape[d] for layout in layouts]:
+        data = g._data[(*lead, slice(at, at + n))]
+        layout = known.get(n)
+        if layout is None:
+            layout = known[n] = layout_of(data, g._layout.device)
+        part = wrap(data, layout)
+        part._base, part._counter = base, counter
+        parts.append(part)
+        at += n
+    return parts
+
+
+class Stack(Structured):
+    """Tensors of one shape side by side along a new dim ``dim``."""
+
+    together = ("tensors",)
+    batch = over_dims("dim", extra=1)
+    name, function, method = "stack_list", False, False
+    samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))
+
+    def forward(tensors, dim):
+        shape = tensors[0]._layout.shape
+        d = normalize_dim(dim, len(shape) + 1)
+        for k, tensor in enumerate(tensors):
+            if tensor._layout.shape != shape:
+                raise RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                    f"{list(tensor._layout.shape)} at entry {k}"
+                )
+        return Cat.forward([t.unsqueeze(d) for t in tensors], d)
+
+    def grad_tensors(g, tensors_layout, dim):
+        parts = FUNCTIONS["unbind"](g, dim)
+        return [
+            cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype)
+            for part, layout in zip(parts, tensors_layout, strict=True)
+        ]
+
+
+def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along ``dim``.
+
+    dtypes are promoted. ValueError for no tensors, RuntimeError where other sizes differ.
+    """
+    given = _listed("cat", tensors)
+    if not given:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    return into_out("cat", Cat.apply(given, dim), out)
+
+
+def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape side by side along a new dim ``dim``."""
+    given = _listed("stack", tensors)
+    if not given:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    return into_out("stack", Stack.apply(given, dim), out)
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Each tensor with at least one dimension."""
+    return _each(tensors, lambda x: x.reshape(1) if not x._layout.ndim else x)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Each tensor with at least two dimensions; new ones come first."""
+    return _each(tensors, lambda x: x.reshape(1, 1) if not x._layout.ndim else x[None] if x._layout.ndim == 1 else x)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Each tensor with at least three dimensions."""
+    return _each(tensors, _three_dims)
+
+
+def _three_dims(x: Tensor) -> Tensor:
+    ndim = x._layout.ndim
+    if ndim >= 3:
+        return x
+    return x.reshape(1, 1, 1) if ndim == 0 else x[None, :, None] if ndim == 1 else x.unsqueeze(-1)
+
+
+def _each(tensors: tuple[Any, ...], function: Any) -> Any:
+    given = tensors[0] if len(tensors) == 1 else tensors
+    return function(given) if isinstance(given, Tensor) else tuple([function(t) for t in given])
+
+
+def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along their second dim (the first of vectors)."""
+    given = [atleast_1d(t) for t in _listed("hstack", tensors)]
+    return cat(given, 0 if given and given[0]._layout.ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one below another; vectors count as rows."""
+    return cat([atleast_2d(t) for t in _listed("vstack", tensors)], 0, out=out)
+
+
+def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along their third dim."""
+    return cat([atleast_3d(t) for t in _listed("dstack", tensors)], 2, out=out)
+
+
+def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Columns side by side: vectors, and matrices as they are."""
+    given = _listed("column_stack", tensors)
+    return cat([t.reshape(-1, 1) if t._layout.ndim <= 1 else t for t in given], 1, out=out)
+
+
+for _function in (cat, stack, hstack, vstack, dstack, column_stack, atleast_1d, atleast_2d, atleast_3d):
+    public(_function, method_too=False)
+for _alias, _of in {"concat": cat, "concatenate": cat, "row_stack": vstack}.items():
+    public(_of, _alias, method_too=False)

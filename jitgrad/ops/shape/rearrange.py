@@ -1,0 +1,264 @@
+"""Copies in another order, or more than once: flip, roll, repeat, and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import int64
+from jitgrad.core.layout import Layout, contiguous_strides, intern, normalize_dim
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, over_dims
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import check_dims, is_int, size_argument
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.shape.copy import cast, contiguous
+
+__all__ = ["Flip", "Repeat", "Roll"]
+
+
+def _new(layout: Layout, shape: Sequence[int] | None = None) -> Tensor:
+    made = intern(layout.numpy_dtype, tuple(layout.shape if shape is None else shape), None, layout.device)
+    return wrap(empty_for(made), made)
+
+
+def _distinct(dims: Sequence[int], ndim: int) -> list[int]:
+    found = [normalize_dim(d, ndim) for d in dims]
+    for d in found:
+        if found.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return found
+
+
+class Flip(Structured):
+    """The elements in reverse order along dims."""
+
+    linear = ("x",)
+    batch = over_dims("dims")
+    name, function, method = "flip_dims", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
+
+    def forward(x, dims):
+        layout, out = x._layout, _new(x._layout)
+        if not layout.numel or not layout.ndim:
+            copy_into(out._data, out._layout, x)
+            return out
+        strides = list(contiguous_strides(layout.shape))
+        start = sum((layout.shape[d] - 1) * strides[d] for d in dims)
+        for d in dims:
+            strides[d] = -strides[d]
+        source = contiguous(wrap(x._data, layout))._data.reshape(-1)
+        launch(kernels.read_strided, source, out._data.reshape(-1), np.array(layout.shape, np.int64),
+               np.array(strides, np.int64), start)  # fmt: skip
+        return out
+
+    def grad_x(g, dims):
+        return Flip.apply(g, dims)
+
+
+@public
+def flip(input: Tensor, *dims: Any) -> Tensor:
+    """The elements in reverse order along ``dims``, copied."""
+    return Flip.apply(input, tuple(_distinct(size_argument("flip", dims, "dims"), input._layout.ndim)))
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """The columns in reverse order."""
+    if input._layout.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """The rows in reverse order."""
+    if input._layout.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+public(fliplr)
+public(flipud)
+
+
+class Rot90(Structured):
+    """Turned by ``k`` quarters in the plane of two dims, from the first towards the second."""
+
+    linear = ("x",)
+    batch = over_dims("dims")
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3, 2), 2, (1, 2)), lambda: (draw(2, 3), -1))
+
+    def forward(x, k=1, dims=(0, 1)):
+        if len(dims) != 2:
+            raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+        a, b = _distinct(dims, x._layout.ndim)
+        flipped = Flip.forward(x, ((), (b,), (a, b), (a,))[k % 4])
+        return flipped.transpose(a, b).detach() if k % 2 else flipped
+
+    def grad_x(g, k, dims):
+        return Rot90.apply(g, -k, dims)
+
+
+# -- roll ---------------------------------------------------------------------------------------------
+
+
+def _roll_lot(lot: Lot) -> Any:
+    x, dims = lot["x"], lot["dims"]
+    if not dims:
+        return FUNCTIONS["roll"](x.reshape(lot.size, -1), lot["shifts"], 1).reshape(x._layout.shape)
+    return over_dims("dims")(lot)
+
+
+class Roll(Structured):
+    """The elements moved round along dims."""
+
+    linear = ("x",)
+    batch = _roll_lot
+    name, function, method = "roll_dims", False, False
+    samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
+
+    def forward(x, shifts, dims):
+        result = wrap(x._data, x._layout)
+        if dims is None:  # as if there were one dimension
+            flat = contiguous(result)
+            return _rolled(flat.reshape(-1), shifts[0], 0).reshape(x._layout.shape).detach()
+        for shift, dim in zip(shifts, dims, strict=True):
+            result = _rolled(result, shift, dim)
+        return result if dims else result.clone()
+
+    def grad_x(g, shifts, dims):
+        return Roll.apply(g, tuple(-s for s in shifts), dims)
+
+
+def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
+    n, out = x._layout.shape[dim] if x._layout.ndim else 1, _new(x._layout)
+    if not x._layout.ndim or not x._layout.numel:
+        copy_into(out._data, out._layout, x)
+        return out
+    cut = shift % n
+    for source, target in (((0, n - cut), (cut, n)), ((n - cut, n), (0, cut))):
+        if source[0] < source[1]:
+            part = FUNCTIONS["narrow"](out, dim, target[0], target[1] - target[0])
+            copy_into(part._data, part._layout, FUNCTIONS["narrow"](x, dim, source[0], source[1] - source[0]))
+    return out
+
+
+@public
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Move elements by ``shifts`` along ``dims``; what leaves at the end comes in at the start.
+
+    Without ``dims`` the tensor is rolled as if it had one dimension.
+    """
+    moves = [int(shifts)] if is_int(shifts) else [int(s) for s in shifts]
+    if dims is None or (not is_int(dims) and len(dims) == 0):
+        if len(moves) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
+        return Roll.apply(input, tuple(moves), None)
+    places = [dims] if is_int(dims) else list(dims)
+    if len(places) != len(moves):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}")
+    ndim = input._layout.ndim
+    return Roll.apply(input, tuple(moves), tuple([normalize_dim(d, ndim) for d in places]))
+
+
+# -- repeat -------------------------------------------------------------------------------------------
+
+
+def _repeat_lot(lot: Lot) -> Any:
+    times, (shape, *_) = lot["times"], (lot["x"]._layout.shape, None)
+    missing = max(len(times) + 1 - len(shape), 0)
+    return lot.run(x=lot["x"].view(shape[0], *(1,) * missing, *shape[1:]), times=(1, *times))
+
+
+class Repeat(Structured):
+    """The tensor laid out ``times`` along each dim."""
+
+    linear = ("x",)
+    batch = _repeat_lot
+    name, function, method = "repeat_dims", False, False
+    samples = cases(lambda: (draw(2, 3), (2, 1, 2)))
+
+    def forward(x, times):
+        layout = x._layout
+        shape = (1,) * (len(times) - layout.ndim) + layout.shape
+        out = _new(layout, [n * k for n, k in zip(shape, times, strict=True)])
+        if out._layout.numel:
+            paired = _new_view(out, [m for pair in zip(times, shape, strict=True) for m in pair])
+            source = x.detach().reshape([m for n in shape for m in (1, n)])
+            copy_into(paired._data, paired._layout, source)
+        return out
+
+    def grad_x(g, x_layout, times):
+        shape = (1,) * (len(times) - x_layout.ndim) + x_layout.shape
+        paired = g.reshape([m for pair in zip(times, shape, strict=True) for m in pair])
+        return paired.sum(list(range(0, 2 * len(times), 2))).reshape(x_layout.shape) if times else g
+
+
+def _new_view(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """A row-major tensor's memory in another shape, unrecorded."""
+    layout = intern(x._layout.numpy_dtype, tuple(shape), None, x._layout.device)
+    return wrap(x._data.reshape(layout.shape), layout)
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
+    times = size_argument("repeat", repeats, "repeats")
+    shape = self._layout.shape
+    if len(times) < len(shape):
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    check_dims([n * k for n, k in zip((1,) * (len(times) - len(shape)) + shape, times, strict=True)])
+    return Repeat.apply(self, times)
+
+
+public(repeat, function_too=False)
+
+
+@public
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """As ``repeat``; fewer numbers than dims are meant for the last ones."""
+    times = size_argument("tile", dims, "dims")
+    return repeat(input, (1,) * (input._layout.ndim - len(times)) + times)
+
+
+def _repeat_places(repeats: Tensor) -> Tensor:
+    counts = contiguous(cast(repeats.detach(), int64))
+    total = int(counts.sum().item())
+    layout = intern(np.dtype(np.int64), (total,), None, "cpu")
+    out = wrap(empty_for(layout), layout)
+    launch(kernels.repeat_index, counts._data, out._data)
+    return out
+
+
+@public
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *,
+                      output_size: int | None = None) -> Tensor:  # fmt: skip
+    """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each).
+
+    Without ``dim`` the tensor counts as one dimension. With ``repeats`` alone: the places themselves.
+    """
+    if repeats is None:
+        return _repeat_places(input)
+    x = input.reshape(-1) if dim is None else input
+    d = normalize_dim(0 if dim is None else dim, x._layout.ndim)
+    if is_int(repeats):
+        n, count = x._layout.shape[d], int(repeats)
+        if count < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        spread = x.unsqueeze(d + 1).expand(*x._layout.shape[: d + 1], count, *x._layout.shape[d + 1 :])
+        return spread.clone().reshape((*x._layout.shape[:d], n * count, *x._layout.shape[d + 1 :]))
+    if repeats._layout.ndim == 0 or repeats._layout.shape == (1,):
+        return repeat_interleave(x, int(repeats.item()), d)
+    if repeats._layout.shape != (x._layout.shape[d],):
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats._layout.shape[0]} and input.size({d}) = {x._layout.shape[d]}"
+        )
+    return x.index_select(d, _repeat_places(repeats))

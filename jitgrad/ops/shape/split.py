@@ -1,0 +1,250 @@
+"""Views of several parts at once: split, chunk, unbind, and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import intern, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import over_dims
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import is_int
+from jitgrad.dispatch.structured import View, view_of
+from jitgrad.ops.shape.slicing import Slice, zeros_of
+
+__all__ = ["split", "unbind"]
+
+
+def _parts(x: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
+    edges, lead = np.cumsum([0, *sizes]).tolist(), (slice(None),) * dim
+    return tuple([view_of(x, x._data[(*lead, slice(a, b))], kind="multi") for a, b in pairwise(edges)])
+
+
+def _apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Parts that share memory only: nobody knows that they are views, and each counts its own versions."""
+    return tuple([wrap(part._data, part._layout) for part in parts])
+
+
+def _joined(grads: Sequence[Tensor | None], layout: Any, sizes: Sequence[int], dim: int) -> Tensor:
+    """The parts' gradients side by side, zeros where there is none."""
+    shape = layout.shape
+    filled = [
+        zeros_of(intern(layout.numpy_dtype, (*shape[:dim], n, *shape[dim + 1 :]), None, layout.device))
+        if g is None else g
+        for g, n in zip(grads, sizes, strict=True)
+    ]  # fmt: skip
+    return FUNCTIONS["cat"](filled, dim)
+
+
+def _even(n: int, size: int) -> list[int]:
+    if size == 0:
+        return [0]
+    return [size] * (n // size) + ([n % size] if n % size else []) or [0]
+
+
+class Split(View):
+    """Parts of ``size`` along a dim."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "split_even", True, False, False
+    samples = cases(lambda: (draw(5, 2), 2, 0))
+
+    def forward(x, size, dim):
+        return _parts(x, _even(x._layout.shape[dim], size), dim)
+
+    def grad_x(g, x_layout, size, dim):
+        return _joined(g, x_layout, _even(x_layout.shape[dim], size), dim)
+
+
+class SplitWithSizes(View):
+    """Parts of given sizes along a dim."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "split_sizes", True, False, False
+    samples = cases(lambda: (draw(2, 5), (2, 3), 1))
+
+    def forward(x, sizes, dim):
+        return _parts(x, sizes, dim)
+
+    def grad_x(g, x_layout, sizes, dim):
+        return _joined(g, x_layout, sizes, dim)
+
+
+class UnsafeSplit(View):
+    """Parts of ``size`` along a dim, which may be written to as if they were copies."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "unsafe_split_even", True, False, False
+    samples = cases(lambda: (draw(5, 2), 2, 0))
+
+    def forward(x, size, dim):
+        return _apart(Split.forward(x, size, dim))
+
+    def grad_x(g, x_layout, size, dim):
+        return _joined(g, x_layout, _even(x_layout.shape[dim], size), dim)
+
+
+class UnsafeSplitWithSizes(View):
+    """Parts of given sizes along a dim, which may be written to as if they were copies."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "unsafe_split_sizes", True, False, False
+    samples = cases(lambda: (draw(2, 5), (2, 3), 1))
+
+    def forward(x, sizes, dim):
+        return _apart(SplitWithSizes.forward(x, sizes, dim))
+
+    def grad_x(g, x_layout, sizes, dim):
+        return _joined(g, x_layout, sizes, dim)
+
+
+class Unbind(View):
+    """The slices along a dim, without that dim."""
+
+    batch = over_dims("dim")
+    name, several, function, method = "unbind_dim", True, False, False
+    samples = cases(lambda: (draw(2, 3), 1))
+
+    def forward(x, dim):
+        lead = (slice(None),) * dim
+        return tuple([view_of(x, x._data[(*lead, k, ...)], kind="multi") for k in range(x._layout.shape[dim])])
+
+    def grad_x(g, x_layout, dim):
+        shape = (*x_layout.shape[:dim], *x_layout.shape[dim + 1 :])
+        empty = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
+        return FUNCTIONS["stack"]([zeros_of(empty) if part is None else part for part in g], dim)
+
+
+def _dim(op: str, x: Tensor, dim: int) -> int:
+    if not x._layout.ndim:
+        raise RuntimeError(f"{op} expects at least a 1-dimensional tensor")
+    return normalize_dim(dim, x._layout.ndim)
+
+
+def _split_evenly(op: Any, tensor: Tensor, size: int, dim: int) -> tuple[Tensor, ...]:
+    d = _dim("split", tensor, dim)
+    n = tensor._layout.shape[d]
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    return op.apply(tensor, size, d)
+
+
+def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
+    d = _dim("split", tensor, dim)
+    n, sizes = tensor._layout.shape[d], tuple(int(s) for s in split_sizes)
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but "
+            f"got split_sizes={list(sizes)}"
+        )
+    return op.apply(tensor, sizes, d)
+
+
+@public
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
+    if is_int(split_size_or_sections):
+        return _split_evenly(Split, tensor, int(split_size_or_sections), dim)
+    return _split_by_sizes(SplitWithSizes, tensor, split_size_or_sections, dim)
+
+
+@public
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of given sizes along ``dim``; views."""
+    return _split_by_sizes(SplitWithSizes, input, split_sizes, dim)
+
+
+@public
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split``, but its parts may be written to: nothing notes that they are views of one memory.
+
+    Gradients are wrong where ``input`` or another part of it is used after a write that reaches it.
+    """
+    return _split_evenly(UnsafeSplit, input, int(split_size), dim)
+
+
+@public
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """``split_with_sizes`` with parts that may be written to; see ``unsafe_split``."""
+    return _split_by_sizes(UnsafeSplitWithSizes, input, split_sizes, dim)
+
+
+def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
+    d = _dim("chunk", input, dim)
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input._layout.shape[d]
+    return by_sizes.apply(input, (0,) * chunks, d) if n == 0 else even.apply(input, -(-n // chunks), d)
+
+
+@public
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
+    return _chunks(Split, SplitWithSizes, input, chunks, dim)
+
+
+@public
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``chunk`` with parts that may be written to; see ``unsafe_split``."""
+    return _chunks(UnsafeSplit, UnsafeSplitWithSizes, input, chunks, dim)
+
+
+@public
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along ``dim``, without that dim; views."""
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return Unbind.apply(input, normalize_dim(dim, input._layout.ndim))
+
+
+@public
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
+    d = _dim("tensor_split", input, dim)
+    n = input._layout.shape[d]
+    if is_int(indices_or_sections):
+        count = int(indices_or_sections)
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        small, more = divmod(n, count)
+        edges = [k * small + min(k, more) for k in range(count + 1)]
+    else:
+        edges = [0, *(int(i) for i in indices_or_sections), n]
+    return tuple([Slice.apply(input, d, a, b, 1) for a, b in pairwise(edges)])
+
+
+def _named_split(op: str, least: int, dim_of: Any) -> None:
+    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+        ndim = input._layout.ndim
+        if ndim < least:
+            raise RuntimeError(
+                f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a "
+                f"tensor with {ndim} dimensions!"
+            )
+        d = dim_of(ndim)
+        if is_int(indices_or_sections) and input._layout.shape[d] % int(indices_or_sections):
+            raise RuntimeError(
+                f"torch.{op} attempted to split along dimension {d}, but the size of the dimension "
+                f"{input._layout.shape[d]} is not divisible by the split_size {indices_or_sections}!"
+            )
+        return tensor_split(input, indices_or_sections, d)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = f"Cut as ``tensor_split`` does, along the dim that ``{op}`` is named for."
+    public(function)
+
+
+_named_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+_named_split("vsplit", 2, lambda ndim: 0)
+_named_split("dsplit", 3, lambda ndim: 2)

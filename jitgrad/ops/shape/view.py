@@ -1,0 +1,346 @@
+"""Views that show all elements in another shape or order: view, reshape, permute, transpose and kin.
+
+Views share memory and version counter with their base. Their gradient is the inverse rearrangement.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.layout import Layout, cache, intern, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import Lot, aligned, one_by_one, over_dims, sized
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
+from jitgrad.dispatch.strides import restrided, view_strides
+from jitgrad.dispatch.structured import Structured, View, view_of
+from jitgrad.ops.shape.copy import contiguous
+
+__all__ = ["Alias", "Permute", "Reshaped", "Transpose", "relaid", "reshape"]
+
+
+def relaid(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0, kind: str = "") -> Tensor:
+    """A view of ``x`` by shape and strides, in elements."""
+    layout = x._layout
+    new = intern(layout.numpy_dtype, tuple(shape), tuple(strides), layout.device)
+    return view_of(x, restrided(x._data, shape, strides, offset), new, kind)
+
+
+# -- shape ------------------------------------------------------------------------------------------
+
+
+_SHAPES: dict[Any, Any] = cache()
+
+
+def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...] | None, Layout]:
+    """(shape without -1, strides of the view or None where it needs a copy, row-major layout)."""
+    key = (x._layout, shape)
+    found = _SHAPES.get(key)
+    if found is None:
+        full = infer_size(shape, x._layout.numel)
+        layout = intern(x._layout.numpy_dtype, full, None, x._layout.device)
+        found = _SHAPES[key] = (full, view_strides(x._layout, full), layout)
+    return found
+
+
+class Reshaped(View):
+    """The same elements in another shape."""
+
+    batch = sized("shape")
+    name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (6, 4)), lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
+
+    def forward(x, shape):
+        full, strides, layout = _strides_as(x, shape)
+        if strides is None:
+            raise RuntimeError(
+                "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+                "across two contiguous subspaces). Use .reshape(...) instead."
+            )
+        if x._layout.contiguous:
+            return view_of(x, x._data.reshape(full), layout)
+        return relaid(x, full, strides)
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class ReshapeAlias(View):
+    """The same elements in another shape, where they do not lie row by row."""
+
+    batch = sized("shape")
+    name, function, method = "reshape_alias", False, False
+    samples = cases(lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
+
+    def forward(x, shape):
+        return Reshaped.forward(x, shape)
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+class UnsafeView(Structured):
+    """The elements of a fresh copy in another shape; not a view to anybody else."""
+
+    linear = ("x",)
+    batch = sized("shape")
+    name, function, method, fresh = "unsafe_view", False, False, False
+    samples = cases(lambda: (draw(2, 3), (6,)))
+
+    def forward(x, shape):
+        return wrap(x._data.reshape(shape), intern(x._layout.numpy_dtype, shape, None, x._layout.device))
+
+    def grad_x(g, x_layout):
+        return reshape(g, x_layout.shape)
+
+
+@public
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape: a view where strides allow it, else a copy.
+
+    One size may be -1. RuntimeError where the numbers of elements differ.
+    """
+    wanted = size_argument("reshape", shape, "shape")
+    full, strides, _ = _strides_as(input, wanted)
+    if strides is not None:
+        return (Reshaped if input._layout.contiguous else ReshapeAlias).apply(input, full)
+    return UnsafeView.apply(contiguous(input), full)
+
+
+def view(self: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or read as another dtype.
+
+    RuntimeError where the strides would need a copy; see ``reshape``.
+    """
+    if not shape:
+        raise TypeError(
+            "view() received an invalid combination of arguments - got (), but expected one of:\n"
+            " * (torch.dtype dtype)\n * (tuple of ints size)\n"
+        )
+    if not is_int(shape[0]) and not isinstance(shape[0], (tuple, list)):
+        return FUNCTIONS["view_as_dtype"](self, shape[0])
+    return Reshaped.apply(self, size_argument("view", shape))
+
+
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same memory in the shape of ``other``."""
+    return Reshaped.apply(self, other._layout.shape)
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same elements in the shape of ``other``."""
+    return reshape(self, other._layout.shape)
+
+
+for _function in (view, view_as, reshape_as):
+    public(_function, function_too=False)
+
+
+@public
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Join the dims from ``start_dim`` to ``end_dim`` into one."""
+    shape = input._layout.shape
+    start, end = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@public
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Split one dim into several whose sizes multiply to its own; one may be -1."""
+    shape = input._layout.shape
+    dim = normalize_dim(dim, len(shape))
+    sizes = as_ints("unflatten", sizes, "sizes")
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        inner = infer_size(sizes, shape[dim])
+    except RuntimeError as error:
+        if "invalid for input" not in str(error):
+            raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in "
+            "the input tensor"
+        ) from None
+    return Reshaped.apply(input, (*shape[:dim], *inner, *shape[dim + 1 :]))
+
+
+@public
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return Reshaped.apply(contiguous(input), (-1,))
+
+
+# -- order ------------------------------------------------------------------------------------------
+
+
+def _permute_lot(lot: Lot) -> Any:
+    return lot.run(dims=(0, *(d + 1 for d in lot["dims"])))
+
+
+def _t_lot(lot: Lot) -> Any:
+    if lot.ndim("x") > 2:
+        return one_by_one(lot)
+    return Transpose.apply(lot["x"], 1, 2) if lot.ndim("x") == 2 else Alias.apply(lot["x"])
+
+
+class Permute(View):
+    """The dims in another order."""
+
+    batch = _permute_lot
+    name, function, method = "permute_dims", False, False
+    samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
+
+    def forward(x, dims):
+        return view_of(x, x._data.transpose(dims), key=dims)
+
+    def grad_x(g, dims):
+        return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
+
+
+def _transpose_lot(lot: Lot) -> Tensor:
+    """Samples without dims are handed back as they are."""
+    if lot.ndim("x"):
+        return over_dims("dim0", "dim1")(lot)
+    for name in ("dim0", "dim1"):
+        normalize_dim(lot[name], 0)
+    return lot["x"]
+
+
+class Transpose(View):
+    """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
+
+    batch = _transpose_lot
+    aliases = ("swapaxes", "swapdims")
+    samples = cases(lambda: (draw(2, 3, 4), 0, -1))
+
+    def forward(x, dim0, dim1):
+        n = x._layout.ndim
+        a, b = normalize_dim(dim0, n), normalize_dim(dim1, n)
+        return view_of(x, x._data.swapaxes(a, b) if n else x._data, key=("swap", a, b))
+
+    def grad_x(g, dim0, dim1):
+        return Transpose.apply(g, dim0, dim1)
+
+
+class T(View):
+    """The transpose of a matrix; vectors and scalars stay as they are."""
+
+    batch = _t_lot
+    name = "t"
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
+
+    def forward(x):
+        if x._layout.ndim > 2:
+            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x._layout.ndim}D")
+        return view_of(x, x._data.T, key="t")
+
+    def grad_x(g):
+        return T.apply(g)
+
+
+class Alias(View):
+    """The tensor itself, as a view of it."""
+
+    batch = aligned
+    name, function, method = "alias", False, False
+    samples = cases(lambda: (draw(2, 3),))
+
+    def forward(x):
+        return view_of(x, x._data, x._layout)
+
+    def grad_x(g):
+        return g
+
+
+@public
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+    wanted = size_argument("permute", dims, "dims")
+    n = input._layout.ndim
+    if len(wanted) != n:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {len(wanted)}"
+        )
+    order = tuple([normalize_dim(d, n) for d in wanted])
+    if len(set(order)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return Permute.apply(input, order)
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move dims to other positions; the others keep their order."""
+    n = input._layout.ndim
+    ends = []
+    for label, given in (("source", source), ("destination", destination)):
+        dims = [given] if is_int(given) else list(given)
+        ends.append([normalize_dim(d, n) for d in dims])
+        if len(set(ends[-1])) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{label}` ({dims})")
+    if len(ends[0]) != len(ends[1]):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({ends[0]} dims) should contain the same number of "
+            f"dims as destination ({ends[1]} dims)"
+        )
+    placed = dict(zip(ends[1], ends[0], strict=True))
+    rest = iter([d for d in range(n) if d not in ends[0]])
+    return Permute.apply(input, tuple([placed[d] if d in placed else next(rest) for d in range(n)]))
+
+
+public(movedim)
+public(movedim, "moveaxis")
+
+
+def _matrix(x: Tensor, name: str) -> Tensor:
+    if x._layout.ndim == 0:
+        return x
+    if x._layout.ndim == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {x._layout.ndim}-D tensor."
+        )
+    return Transpose.apply(x, -2, -1)
+
+
+def _reversed_dims(self: Tensor) -> Tensor:
+    if self._layout.ndim != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            UserWarning, stacklevel=2,
+        )  # fmt: skip
+    return Permute.apply(self, tuple(range(self._layout.ndim))[::-1])
+
+
+def _conjugated(x: Tensor) -> Tensor:
+    return x.conj() if x._layout.dtype.is_complex else x
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    n = self._layout.ndim
+    if n == 2:
+        return _conjugated(Transpose.apply(self, 0, 1))
+    if n == 0:
+        return _conjugated(Alias.apply(self))
+    hint = " For batches of matrices, consider using tensor.mH" if n > 2 else ""
+    raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{hint}")
+
+
+@public
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix or of each of a batch of matrices."""
+    return _conjugated(_matrix(input, "mH"))
+
+
+Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  # type: ignore[attr-defined]
+Tensor.mT = property(lambda self: _matrix(self, "mT"), doc="Each matrix transposed.")  # type: ignore[attr-defined]
+Tensor.H = property(_hermitian, doc="The conjugate transpose of a matrix.")  # type: ignore[attr-defined]
+Tensor.mH = property(adjoint, doc="Each matrix transposed and conjugated.")  # type: ignore[attr-defined]

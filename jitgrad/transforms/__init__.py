@@ -1,0 +1,1 @@
+"""Function transforms on wrapped tensors: forward mode and vmap."""

@@ -1,0 +1,74 @@
+"""What a tensor of one sample answers otherwise than a plain tensor: its memory is that of all samples."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from jitgrad.core.layout import Layout
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import Lifted
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.strides import extent
+
+__all__ = ["Sample"]
+
+_FORMATS = {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d"}
+
+
+class Sample(Lifted):
+    """Base of the tensors that vmap hands out: methods that read or set memory."""
+
+    _physical: Tensor
+    _layout: Layout
+
+    @property
+    def data(self) -> Tensor:
+        """The samples outside the graph, where ``func.grad`` differentiates; else not to be had, as in PyTorch."""
+        if self._requires_grad:
+            return self.detach()
+        raise RuntimeError("accessing `data` under vmap transform is not allowed")
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
+
+    def _no_storage(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    numpy = tolist = data_ptr = _no_storage
+
+    def storage_offset(self) -> int:
+        """Where the samples begin in their memory."""
+        return self._physical.storage_offset()
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether a sample's elements lie in row-major order without gaps."""
+        if getattr(memory_format, "name", "") in _FORMATS:
+            raise RuntimeError(
+                "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format"
+            )
+        return self._layout.contiguous
+
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """Copies of the samples."""
+        name = getattr(memory_format, "name", "")
+        if name in _FORMATS:
+            raise RuntimeError(
+                "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
+                f"torch.preserve_format or torch.contiguous_format (got {_FORMATS[name]})"
+            )
+        return FUNCTIONS["clone"](self, memory_format=memory_format)
+
+    def new_empty_strided(self, size: Any, stride: Any, **options: Any) -> Any:
+        """A tensor as ``empty_strided`` makes for each sample, one after another in memory."""
+        size, stride = tuple(size), tuple(stride)
+        room = extent(size, stride)
+        below = self._physical.new_empty_strided((self._level.size, *size), (room, *stride), **options)
+        return self._level.around(below)
+
+    def is_nonzero(self) -> bool:
+        """Not to be known for all samples at once."""
+        return bool(self)
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any().item())

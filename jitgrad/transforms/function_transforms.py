@@ -1,0 +1,151 @@
+"""A Function applied to lifted tensors: forward mode calls its jvp. Other transforms join in ``transformed``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.transform_guards import transforming
+from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.transforms.batched import Batched
+from jitgrad.transforms.dual import Dual, dual, split
+from jitgrad.transforms.function_vmap import over_batch
+
+__all__ = ["inner_class", "transformed"]
+
+_SEPARATE = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+    "the setup_context staticmethod. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
+)
+_FIXED = (
+    "Function's jvp returned a gradient at position {}, but  the corresponding forward output is not a differentiable "
+    "Tensor.You should return None at that position instead."
+)
+Call = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a Function (a subclass of ``base``) whose inputs may be lifted; NotImplemented if none is.
+
+    ``call(args, kwargs)`` applies it to plain inputs and returns (ctx, outputs).
+    """
+    if not cls._separate() and transforming():
+        raise RuntimeError(_SEPARATE)
+    lifted = outermost((*args, *kwargs.values()))
+    if isinstance(lifted, Dual):
+        return _pushed(base, cls, call, lifted._level, args, kwargs)
+    if isinstance(lifted, Batched):
+        return over_batch(base, cls, lifted._level, args, kwargs)
+    return NotImplemented
+
+
+def inner_class(cls: Any) -> Any:
+    """The class of a Function's nodes inside ``func.grad``, which go by another name there. Kept by the Function."""
+    if "_inner_cls" not in vars(cls):
+        documented = {"__doc__": cls._backward_cls.__doc__}
+        cls._inner_cls = type(f"{cls.__name__}GeneratedBackward", (cls._backward_cls,), documented)
+    return cls._inner_cls
+
+
+def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """forward on values, jvp on tangents."""
+    inputs = (*args, *kwargs.values())
+    values, tangents = zip(*[split(a, level) for a in inputs], strict=True)
+    ctx, output = _below(base, cls, call, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))
+    if ctx.materialize_grads:
+        tangents = tuple([_filled(v, t) for v, t in zip(values, tangents, strict=True)])
+    versions = [t._counter[0] if isinstance(t, Tensor) else 0 for t in tangents]
+    if ctx.saved_for_forward is None:
+        ctx.saved_for_forward = ()  # jvp sees what was saved for it, not for backward
+    moved = cls.jvp(ctx, *tangents)
+    ctx.saved_for_forward = None
+    outs, moves = _listed(output), _listed(moved)
+    if len(moves) != len(outs):
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients "
+            f"(expected {len(outs)} but got {len(moves)})"
+        )
+    given = {id(v): place for v, place in zip(values, zip(inputs, tangents, versions), strict=True)}
+    results = []
+    for k, (out, move) in enumerate(zip(outs, moves, strict=True)):
+        if isinstance(move, Tensor) and k in ctx._fixed:
+            raise RuntimeError(_FIXED.format(k))
+        results.append(_joined(level, out, move, k, given))
+    return tuple(results) if isinstance(output, tuple) else results[0]
+
+
+def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """(ctx, outputs) of a Function applied to what lies below a level, which earlier levels may have lifted."""
+    if outermost((*values, *named.values())) is None:
+        return call(values, named)
+    output = transformed(base, cls, call, values, named)
+    ctx = cls._backward_cls()
+    if not cls._separate():
+        raise RuntimeError(_SEPARATE)
+    cls.setup_context(ctx, (*values, *named.values()), output)
+    return ctx, output
+
+
+def _filled(value: Any, tangent: Any) -> Any:
+    if tangent is None and isinstance(value, Tensor) and value._layout.dtype.category >= 2:
+        return FUNCTIONS["zeros_like"](value)
+    return tangent
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _check_view(out: Any, tangent: Any, given: dict[int, Any]) -> None:
+    """The tangent of a view of an input is a view of that input's tangent."""
+    if tangent._base is None:
+        raise RuntimeError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    for original, moved, _ in given.values():
+        value = original._plain if isinstance(original, Dual) else original
+        if not isinstance(value, Tensor) or moved is None or out._base is not _root(value):
+            continue
+        if tangent._base is not _root(moved):
+            which = "given grad input" if value._base is None else "same base as the given grad input"
+            raise RuntimeError(
+                f"A custom Function is returning a view but the jvp is not returning a view of the {which}."
+            )
+
+
+def _root(x: Tensor) -> Tensor:
+    return x if x._base is None else x._base
+
+
+def _joined(level: Any, out: Any, tangent: Any, number: int, given: dict[int, Any]) -> Any:
+    """An output with its tangent."""
+    if tangent is None or not isinstance(out, Tensor):
+        return out
+    if not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {number}.")
+    if tangent.shape != out.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(out.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if id(out) in given:  # written to in place: the very input
+        original, before, version = given[id(out)]
+        if tangent._counter[0] == version:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+        if tangent is not before:
+            raise RuntimeError(
+                "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the gradient inplace and return it "
+                "as-is."
+            )
+        return dual(level, out, tangent) if original is out else original
+    if out._base is not None:
+        _check_view(out, tangent, given)
+    return dual(level, out, tangent)

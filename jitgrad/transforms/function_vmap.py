@@ -1,0 +1,224 @@
+"""A Function inside vmap: by its ``vmap`` staticmethod, or with a rule that is generated.
+
+The generated rule is a Function of the batch. Its forward and backward lift what they get, and call
+the user's on that, which so run on a sample each.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import Level
+from jitgrad.transforms.batched import Batch, batched, lies, physical
+
+__all__ = ["VmapInfo", "over_batch"]
+
+_MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's ``vmap`` is told of the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+def over_batch(base: Any, cls: Any, level: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a Function, of class ``base``, to inputs the outermost of which are batched at ``level``."""
+    if any(isinstance(value, Tensor) for value in kwargs.values()):
+        raise NotImplementedError(
+            "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+            f"autograd.Function. Got: {kwargs}"
+        )
+    if cls.generate_vmap_rule:
+        if cls._has_vmap():
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden "
+                "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+                f"avoid ambiguity. {_MORE}"
+            )
+        inputs = (*args, *kwargs.values())
+        below = [physical(x, level) if lies(x, level) else x for x in inputs]
+        in_dims = tuple([0 if lies(x, level) else None for x in inputs])
+        output = _generated(base, cls).apply(level.size, level.randomness, in_dims, *below)
+        return _lifted(level, output, 0)
+    if not cls._has_vmap():
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
+            f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
+        )
+    below, places = _mapped(lambda x: _opened(x, level)[0], args), _mapped(lambda x: _opened(x, level)[1], args)
+    output, out_dims = _two(cls.vmap(VmapInfo(level.size, level.randomness), places, *below, **kwargs))
+    return _lifted(level, output, out_dims)
+
+
+def _mapped(function: Any, nest: Any) -> Any:
+    """A nest of tuples, lists and dictionaries with ``function`` applied to its leaves."""
+    if isinstance(nest, dict):
+        return {key: _mapped(function, value) for key, value in nest.items()}
+    if type(nest) in (tuple, list):
+        return type(nest)([_mapped(function, value) for value in nest])
+    return function(nest)
+
+
+def _opened(x: Any, level: Any) -> tuple[Any, int | None]:
+    """(an input with its batch, the dim that the batch is); None for what has no batch."""
+    if not lies(x, level):
+        return x, None
+    found: tuple[Any, int | None] = x.given() if x._level is level else (physical(x, level), 0)
+    return found
+
+
+def _two(found: Any) -> tuple[Any, Any]:
+    """What a ``vmap`` returned, checked: (output, out_dims)."""
+    if not (isinstance(found, tuple) and len(found) == 2):
+        got = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found)}"
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+            f"compatible with the output. Got {got} instead"
+        )
+    if not _fits(found[1], found[0]):
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+            f"out_dims={found[1]} to be compatible with the structure of `output`. {_MORE}"
+        )
+    return found
+
+
+def _fits(dims: Any, output: Any) -> bool:
+    """Whether there is a dim for each output: one for all, or a nest like theirs."""
+    if not isinstance(dims, (tuple, list)):
+        return True
+    return type(dims) is type(output) and len(dims) == len(output) and all(map(_fits, dims, output))
+
+
+def _lifted(level: Level, output: Any, dims: Any) -> Any:
+    if isinstance(output, (tuple, list)):
+        each = dims if isinstance(dims, (tuple, list)) else [dims] * len(output)
+        return type(output)([_lifted(level, o, d) for o, d in zip(output, each, strict=True)])
+    if not isinstance(output, Tensor) or dims is None:
+        return output
+    return batched(level, output.movedim(dims, 0) if dims else output)
+
+
+def _lower(values: Any, level: Level) -> Any:
+    """Outputs with the batch as dim 0."""
+    if isinstance(values, (tuple, list)):
+        return type(values)([_lower(v, level) for v in values])
+    return physical(values, level)
+
+
+class _Ctx:
+    """The ``ctx`` of a sample's call: what it saves is kept by the ctx of the batch's call."""
+
+    def __init__(self, outer: Any, level: Level, outputs: dict[int, Tensor]):
+        # The outer ctx weakly, for that holds this one: a graph dies by reference count.
+        self.outer, self.level, self.outputs = weakref.proxy(outer), level, outputs
+        self.flags: tuple[bool, ...] = ()
+        self.forward_flags: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward, those of the batch below their lift."""
+        self.flags, kept = _kept(tensors, self.level)
+        self.outer.save_for_backward(*kept)
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for jvp."""
+        self.forward_flags, kept = _kept(tensors, self.level)
+        self.outer.save_for_forward(*kept)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved, lifted."""
+        flags = self.flags if self.outer.saved_for_forward is None else self.forward_flags
+        pairs = zip(self.outer.saved_tensors, flags, strict=True)
+        return tuple([batched(self.level, t) if flag else t for t, flag in pairs])
+
+    @property
+    def saved_for_forward(self) -> Any:
+        """What jvp is shown in the place of what was saved for backward, if anything is."""
+        return self.outer.saved_for_forward
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """Which inputs require grad."""
+        return self.outer.needs_input_grad[3:]
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Name outputs that need no gradient."""
+        self.outer.mark_non_differentiable(*[self.outputs[id(t)] for t in tensors])
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Name inputs that forward wrote into."""
+        self.outer.mark_dirty(*[self.outputs[id(t)] for t in tensors])
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether backward gets zeros or None where no gradient arrived."""
+        self.outer.set_materialize_grads(value)
+
+
+def _kept(tensors: Sequence[Any], level: Level) -> tuple[tuple[bool, ...], list[Any]]:
+    flags = tuple([lies(t, level) for t in tensors])
+    return flags, [physical(t, level) if flag else t for t, flag in zip(tensors, flags, strict=True)]
+
+
+def _generated(base: Any, cls: Any) -> Any:
+    """The Function of a batch of calls of ``cls``: (size, randomness, in_dims, *inputs). Kept by ``cls`` itself."""
+    if "_vmapped" not in vars(cls):
+        cls._vmapped = _generate(base, cls)
+    return cls._vmapped
+
+
+def _generate(base: Any, cls: Any) -> Any:
+    class Generated(base):
+        generate_vmap_rule = True  # of a vmap round this one
+
+        @staticmethod
+        def forward(size: int, randomness: str, in_dims: Any, *inputs: Any) -> Any:
+            with Batch(size, randomness) as level:
+                return _lower(cls.forward(*_lifted(level, inputs, in_dims)), level)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            size, randomness, in_dims, *given = inputs
+            with Batch(size, randomness) as level:
+                lifted, out = _lifted(level, tuple(given), in_dims), _lifted(level, output, 0)
+                outs, below = (out, output) if isinstance(out, tuple) else ((out,), (output,))
+                pairs = [*zip(outs, below, strict=True), *zip(lifted, given, strict=True)]
+                ctx.sample = _Ctx(ctx, level, {id(a): b for a, b in pairs if isinstance(a, Tensor)})
+                ctx.batch = (size, randomness, in_dims)
+                cls.setup_context(ctx.sample, lifted, out)
+                ctx.sample.outputs.clear()
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            size, randomness, in_dims = ctx.batch
+            with Batch(size, randomness) as level:
+                ctx.sample.level = level
+                found = cls.backward(ctx.sample, *_lifted(level, grads, 0))
+                found = found if isinstance(found, tuple) else (found,)
+                pairs = zip(found, in_dims, strict=True)
+                return (None, None, None, *[_gradient(g, dim, level) for g, dim in pairs])
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            size, randomness, in_dims = ctx.batch
+            with Batch(size, randomness) as level:
+                ctx.sample.level = level
+                return _lower(cls.jvp(ctx.sample, *_lifted(level, tangents[3:], in_dims)), level)
+
+    Generated.__name__ = Generated.__qualname__ = name = f"Vmapped{cls.__name__}"
+    Generated._backward_cls.__name__ = Generated._backward_cls.__qualname__ = f"{name}Backward"
+    return Generated
+
+
+def _gradient(g: Any, dim: int | None, level: Level) -> Any:
+    """An input's gradient: of the batch, or summed over it if the samples share the input."""
+    if not isinstance(g, Tensor):
+        return g
+    if dim is not None:
+        return physical(g, level)
+    return physical(g, level).sum(0)

@@ -1,0 +1,65 @@
+"""Gradients of tensors that transforms may have lifted: each level is taken off, the engine runs below."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.grad_mode import state
+from jitgrad.core.node import edge_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.wrapped import Lifted, outermost
+from jitgrad.engine import engine
+from jitgrad.ops.shape.view import Alias
+
+__all__ = ["bottoms", "fresh", "gradients", "requires_grad"]
+
+
+def gradients(
+    outs: Sequence[Any], ins: Sequence[Any], grads: Sequence[Any], create_graph: bool = False, keep_graph: bool = True
+) -> list[Tensor | None]:
+    """The gradients of ``outs``, weighted by ``grads``, with respect to ``ins``; None where none arrives.
+
+    What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is lifted in
+    ``outs`` or ``ins`` is kept in any case: more than one run may need it.
+    """
+    lifted = outermost((*outs, *ins))
+    if lifted is not None:
+        run = functools.partial(gradients, create_graph=create_graph)
+        found: list[Tensor | None] = lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
+        return found
+    roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
+    edges, seeds = [e for e, _ in roots if e is not None], [g for e, g in roots if e is not None]
+    targets = [edge_of(i) for i in ins]
+    wanted = [t for t in targets if t is not None]
+    if not edges or not wanted:
+        return [None] * len(ins)
+    rules = bool(state.levels) and outermost(seeds) is not None
+    each = iter(engine.run(edges, seeds, keep_graph, create_graph, wanted, accumulate=False, rules=rules))
+    return [None if t is None else next(each) for t in targets]
+
+
+def fresh(x: Any) -> Any:
+    """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
+    if isinstance(x, Lifted) and x._level.open:
+        return x.renewed(fresh)
+    if x._requires_grad and state.enabled:
+        return Alias.apply(x)
+    result = x.detach()
+    result._requires_grad = True
+    return result
+
+
+def bottoms(x: Any) -> list[Tensor]:
+    """The plain tensors that a lifted one is made of."""
+    if not (isinstance(x, Lifted) and x._level.open):
+        return [x]
+    found: list[Tensor] = []
+    x.map(lambda v: found.extend(bottoms(v)))
+    return found
+
+
+def requires_grad(x: Any) -> bool:
+    """Whether any of the plain tensors that ``x`` is made of requires grad."""
+    return any(t._requires_grad for t in bottoms(x))

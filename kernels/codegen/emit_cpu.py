@@ -1,0 +1,326 @@
+"""Scalar rules to the text of a CPU loop kernel.
+
+From rules, a compute dtype and a layout follow self-contained source: the words that the rules name
+are written out first, then one loop that loads every input, evaluates every rule and only then
+stores (LLVM merges calls that rules share only when no store lies between them).
+
+Two layouts suffice. ``flat`` loops over contiguous arrays. ``strided`` takes the first element of
+each array as a one-element array, with the collapsed shape and the strides (in elements) as
+``uint64`` arrays: any rank, permutation and broadcast runs through one compiled overload.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.words import WORDS
+
+__all__ = ["INLINE", "Argument", "elementwise_text", "retype", "words_text"]
+
+Literal = int | float
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One input of a kernel: an array, a run-time scalar, or a value written into the text."""
+
+    name: str
+    kind: str  # "array", "scalar" or "literal"
+    value: Literal | None = None
+    condition: bool = False  # a boolean array, read as it is
+    once: bool = False  # an array of one element among longer ones, read before the loop
+
+
+class _Retype(ast.NodeTransformer):
+    """Writes numbers in the compute dtype: a bare 0.5 would widen float32 arithmetic to float64."""
+
+    def __init__(self, integers: bool):
+        self.integers = integers
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        kinds = (int, float, complex) if self.integers else (float, complex)
+        if isinstance(node.value, kinds) and not isinstance(node.value, bool):
+            return ast.Call(ast.Name("T", ast.Load()), [node], [])
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "T":
+            return node
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            if node.func.value.id == "np" and node.func.attr.startswith(("float", "int", "uint", "complex")):
+                return node  # the author named the dtype
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        exponent = node.right
+        if isinstance(node.op, ast.Pow) and isinstance(exponent, ast.Constant) and isinstance(exponent.value, int):
+            node.left = self.visit(node.left)
+            return node
+        return self.generic_visit(node)
+
+
+class _DivideWord(ast.NodeTransformer):
+    """Writes ``a / b`` as the word ``divide``; in words only ``T(1) / b``, as others may be real."""
+
+    def __init__(self, in_word: bool):
+        self.in_word = in_word
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        if not isinstance(node.op, ast.Div) or (self.in_word and not ast.unparse(node.left).startswith("T(")):
+            return node
+        return _call("divide", node.left, node.right)
+
+
+def with_divide(source: str, dtype: str, in_word: bool = False) -> str:
+    """Return ``source`` for compute dtype ``dtype``, its divisions as a word if that is complex."""
+    if "/" not in source or not dtype.startswith("complex"):
+        return source
+    return ast.unparse(ast.fix_missing_locations(_DivideWord(in_word).visit(ast.parse(source))))
+
+
+def retype(source: str, integers: bool = False) -> str:
+    """Return ``source`` with float literals (and int literals if asked) wrapped as ``T(literal)``."""
+    tree = _Retype(integers).visit(ast.parse(source))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def words_text(names: Iterable[str], dtype: str) -> str:
+    """Return definitions of ``names`` and of the words that they use, in order of need."""
+    done: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in done:
+            return
+        source = with_divide(WORDS[name].source(dtype), dtype, in_word=True)
+        for other in sorted(words_called([source]) - {name}):
+            add(other)
+        done[name] = f"{INLINE}\n{retype(source)}\n"
+
+    for name in sorted(names):
+        add(name)
+    return "\n".join(done.values())
+
+
+# What decorates helpers. They are called from kernels only: wrappers for Python and C would go unused.
+INLINE = (
+    '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True, no_cpython_wrapper=True, '
+    "no_cfunc_wrapper=True)"
+)
+
+
+class _Rename(ast.NodeTransformer):
+    """Gives a rule's own variables the rule's prefix, so that several rules share one loop."""
+
+    def __init__(self, names: dict[str, ast.expr]):
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return copy.deepcopy(self.names.get(node.id, node))
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Powers: small whole exponents multiply, any other is the word."""
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        if not isinstance(node.op, ast.Pow):
+            return _folded(node)
+        exponent = node.right.value if isinstance(node.right, ast.Constant) else None
+        return node if isinstance(exponent, int) else _call("pow", node.left, node.right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        node = self.generic_visit(node)  # type: ignore[assignment]
+        powers = isinstance(node.func, ast.Name) and node.func.id in ("pow", "power_of")
+        if powers and isinstance(node.args[1], ast.Constant):
+            return _literal_power(node.args[0], node.args[1].value)  # type: ignore[arg-type]
+        return node
+
+
+def _folded(node: ast.BinOp) -> ast.expr:
+    """The value of an operation on two numbers, such as the exponent in ``pow(x, 3 - 1)``."""
+    if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+        with contextlib.suppress(ZeroDivisionError):
+            return ast.Constant(eval(ast.unparse(node)))
+    return node
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
+
+
+def _literal_power(base: ast.expr, exponent: Literal) -> ast.expr:
+    if float(exponent).is_integer():
+        power = ast.BinOp(base, ast.Pow(), ast.Constant(abs(int(exponent))))
+        return power if exponent >= 0 else ast.BinOp(ast.Constant(1), ast.Div(), power)
+    if exponent in (0.5, -0.5):
+        return _call("sqrt" if exponent > 0 else "rsqrt", base)
+    return _call("pow", base, ast.Constant(exponent))
+
+
+def inline(rule: Rule, target: str, literals: dict[str, ast.expr], conjugate: bool) -> list[str]:
+    """Return the rule's statements, its result assigned to ``target``.
+
+    ``conjugate`` evaluates a holomorphic derivative's rule as conj(rule(conj(g))): PyTorch's
+    convention for complex gradients, without a word of it in the rule.
+    """
+    local = {s.targets[0].id for s in rule.statements if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
+    names: dict[str, ast.expr] = {n: ast.Name(f"{target}_{n}", ast.Load()) for n in local}
+    names |= literals
+    if conjugate:
+        names["g"] = ast.Name("g_conj", ast.Load())
+    lines = []
+    for statement in copy.deepcopy(rule.statements):
+        statement = _Rename(names).visit(statement)
+        if isinstance(statement, ast.Return):
+            value = ast.unparse(ast.fix_missing_locations(statement))[len("return ") :]
+            lines.append(f"{target} = np.conj({value})" if conjugate else f"{target} = {value}")
+        else:
+            lines.append(ast.unparse(ast.fix_missing_locations(statement)))
+    return [retype(line, integers=True) for line in lines]
+
+
+def element(
+    rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str], dtype: str,
+    conjugate: bool,
+) -> tuple[list[str], list[str], set[str]]:  # fmt: skip
+    """Return (statements computing one element, expressions to store, words called)."""
+    literals: dict[str, ast.expr] = {a.name: ast.Constant(a.value) for a in arguments if a.kind == "literal"}
+    conjugate = conjugate and any(a.name == "g" for a in arguments)
+    body = ["g_conj = np.conj(g)"] if conjugate else []
+    for rule, target in rules:
+        body += [with_divide(line, dtype) for line in inline(rule, f"{target}_value", literals, conjugate)]
+    stores = []
+    for (_, target), out in zip(rules, out_dtypes, strict=True):
+        real = dtype.startswith("complex") and out.startswith("float")
+        stores.append(f"{target}_value" + (".real" if real else ""))
+    return body, stores, words_called(body)
+
+
+def words_called(lines: Iterable[str]) -> set[str]:
+    calls = (n for n in ast.walk(ast.parse("\n".join(lines))) if isinstance(n, ast.Call))
+    return {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id in WORDS}
+
+
+_FLAT = """\
+def {name}({parameters}):
+    {scalars}
+    for i in range({first}.size):
+        {loads}
+        {body}
+        {stores}
+"""
+_NEAR_BLOCK = 1024  # elements that fit in the first-level cache several times over
+_BLOCKED = """\
+def {name}({parameters}):
+    {scalars}
+    for start in range(0, {first}.size, {block}):
+        {cuts}
+        near = True
+        for i in range({first_block}.size):
+            {checks}
+        if near:
+            for i in range({first_block}.size):
+                {loads}
+                {near_body}
+                {stores}
+        else:
+            for i in range({first_block}.size):
+                {loads}
+                {body}
+                {stores}
+"""
+_STRIDED = """\
+def {name}({parameters}, shape, strides, first_row, last_row):
+    {scalars}
+    last = shape.size - 1
+    {inner_strides}
+    for row in range(np.uint64(first_row), np.uint64(last_row)):
+        rest = row
+        {offsets}
+        for d in range(last - 1, -1, -1):
+            j = rest % shape[d]
+            rest //= shape[d]
+            {advance}
+        for i in range(shape[last]):
+            {loads}
+            {body}
+            {stores}
+"""
+
+
+def elementwise_text(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
+    dtype: str, strided: bool, conjugate: bool,
+) -> str:  # fmt: skip
+    """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, shape, strides])``.
+
+    ``rules`` pairs each rule with the name of what it computes; ``dtype`` is the compute dtype.
+    """
+    arrays = [a.name for a in arguments if a.kind == "array"]
+    casts = {a.name: "bool" if a.condition else "T" for a in arguments}
+    scalars = [a.name for a in arguments if a.kind == "scalar"]
+    outputs = [target for _, target in rules]
+    body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
+    every = [f"{a}_array" for a in [*arrays, *outputs]]
+    once = [a.name for a in arguments if a.once]
+    walked = [a for a in arrays if a not in once]
+    near_body, limits = ([], {}) if strided else near(body, walked, dtype)
+    index = "{0}_array[{0}_at + i * {0}_step]" if strided else "{0}_block[i]" if limits else "{0}_array[i]"
+    pieces = {
+        "scalars": [f"{s} = T({s}_scalar)" for s in scalars] + [f"{a} = {casts[a]}({a}_array[0])" for a in once],
+        "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in walked],
+        "body": body,
+        "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
+        "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
+        "offsets": [f"{a[:-6]}_at = np.uint64(0)" for a in every],
+        "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
+        "near_body": near_body,
+        "checks": [f"near &= np.abs(T({index.format(a)})) <= T({limit})" for a, limit in limits.items()],
+        "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
+    }
+    head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
+    parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
+    template = _STRIDED if strided else _BLOCKED if limits else _FLAT
+    return head + fill(
+        template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK),
+        first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
+    )  # fmt: skip
+
+
+def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, float]]:
+    """The body with words' forms for moderate arguments, and the inputs' limits within which it holds.
+
+    Both empty unless every such word is applied to an input itself.
+    """
+    tree = ast.parse("\n".join(body))
+    limits: dict[str, float] = {}
+    for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+        form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]
+        if form is None or dtype not in form[1]:
+            continue
+        argument = call.args[0]
+        if not (isinstance(argument, ast.Name) and argument.id in arrays):
+            return [], {}
+        limits[argument.id] = min(form[1][dtype], limits.get(argument.id, math.inf))
+        call.func.id = form[0]  # type: ignore[attr-defined]
+    return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
+
+
+_SCALAR_TYPES = {"bool": "bool_"}
+
+
+def fill(template: str, pieces: dict[str, list[str]], **words: str) -> str:
+    """Fill a text template: lists become lines at their placeholder's indentation."""
+    lines = []
+    for line in template.splitlines():
+        key = line.strip()[1:-1]
+        if line.strip() == f"{{{key}}}" and key in pieces:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [indent + piece for piece in pieces[key]]
+        else:
+            lines.append(line.format(**words) if "{" in line else line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,139 @@
+"""The text of a hand-written loop, made self-contained.
+
+What a loop names besides its parameters is written out before it: numbers as constants, plain Python
+functions and ``@njit`` functions as inlined functions. So the text alone decides the machine code.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable, Set
+from functools import cached_property
+from typing import Any
+
+from jitgrad.kernels.codegen.emit_cpu import INLINE, retype
+from jitgrad.kernels.words import WORDS
+
+__all__ = ["LoopSource", "SourceError"]
+
+_KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
+_CONSTANTS = (bool, int, float, complex, str)
+
+
+class SourceError(TypeError):
+    """A loop names something that cannot be written into a kernel."""
+
+
+class LoopSource:
+    """Syntax tree of a loop, the words it calls, and the text of everything else that it names.
+
+    It is parsed when first asked for: a process runs few of all loops.
+    """
+
+    def __init__(self, function: Callable[..., Any], also: Set[str] = frozenset(), inline: str = INLINE):
+        """``also``: further names that the text may use; ``inline``: what decorates helper functions."""
+        self.known, self.inline = _KNOWN | also, inline
+        self.function = getattr(function, "py_func", function)  # an @njit function's Python original
+        self.name = self.function.__name__
+        self.parameters = list(inspect.signature(self.function).parameters)
+        self._lines = _lines(self.function)  # now: the file may be another by the time they are parsed
+        self._helpers: dict[str, str] = {}
+        self._words: set[str] = set()
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The loop's definition, everything that it names resolved."""
+        tree = _tree(self.function, self._lines)
+        self._resolve(self.function, tree)
+        return tree
+
+    @property
+    def words(self) -> set[str]:
+        """The words that the loop and its helpers call."""
+        return self._words if self.tree else set()
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Positions of the parameters that the loop stores into."""
+        stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
+        return tuple(k for k, p in enumerate(self.parameters) if p in stored)
+
+    def text(self) -> str:
+        """Constants, helper functions and the loop; words are the emitter's to add."""
+        loop = retype(ast.unparse(self.tree))
+        return "\n".join([*self._helpers.values(), loop]) + "\n"
+
+    def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> None:
+        closure = inspect.getclosurevars(function)
+        scope = {**closure.globals, **closure.nonlocals}
+        for name in _free_names(tree):
+            if name in self._helpers or name == self.name:
+                continue
+            value: Any = scope.get(name)
+            if name in WORDS and not inspect.isfunction(value):
+                self._words.add(name)
+            elif _is_constant(value):
+                self._helpers[name] = f"{name} = {value!r}"
+            elif inspect.isfunction(getattr(value, "py_func", value)):
+                self._inline(name, getattr(value, "py_func", value))
+            elif name not in self.known:
+                self._unknown(function, tree, name, value)
+
+    def _inline(self, name: str, helper: Callable[..., Any]) -> None:
+        tree = _tree(helper, _lines(helper))
+        tree.name = name
+        self._resolve(helper, tree)
+        self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
+
+    def _unknown(self, function: Callable[..., Any], tree: ast.FunctionDef, name: str, value: Any) -> None:
+        line = next(n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
+        line += function.__code__.co_firstlineno - 1
+        what = f"a {type(value).__name__}" if value is not None else "not defined"
+        raise SourceError(
+            f"{self.name}: the name {name!r} at {function.__code__.co_filename}:{line} is {what}; a loop kernel may "
+            "name its parameters, np, math, the dtype T, numbers, words such as exp, and Python functions"
+        )
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, _CONSTANTS) or (isinstance(value, tuple) and all(map(_is_constant, value)))
+
+
+def _lines(function: Callable[..., Any]) -> list[str]:
+    linecache.checkcache(function.__code__.co_filename)  # a reloaded module has another text
+    return linecache.getlines(function.__code__.co_filename, function.__globals__)
+
+
+def _tree(function: Callable[..., Any], lines: list[str]) -> ast.FunctionDef:
+    if not lines:
+        raise SourceError(
+            f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
+        )
+    source = "".join(inspect.getblock(lines[function.__code__.co_firstlineno - 1 :]))
+    tree = ast.parse(textwrap.dedent(source)).body[0]
+    if not isinstance(tree, ast.FunctionDef):
+        raise SourceError(f"{function.__name__}: a loop must be a function defined by def, on lines of its own")
+    tree.decorator_list, tree.returns = [], None
+    tree.name = function.__name__  # which whoever makes loops of one text may have set
+    for argument in tree.args.args:
+        argument.annotation = None
+    return tree
+
+
+def _free_names(tree: ast.FunctionDef) -> list[str]:
+    local = {a.arg for a in tree.args.args}
+    local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    return [n for n in dict.fromkeys(names) if n not in local]
+
+
+def _is_store(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _base_name(node: ast.Subscript) -> str:
+    return node.value.id if isinstance(node.value, ast.Name) else ""

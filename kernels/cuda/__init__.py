@@ -1,0 +1,1 @@
+"""CUDA: kernels for the GPU, and the only files that import a CUDA provider."""

@@ -1,0 +1,325 @@
+"""CUDA: the only file that imports a provider of it, compiles for it and launches on it.
+
+Providers, by preference: numba-cuda-mlir, then ``numba.cuda`` (the numba-cuda package or what Numba
+itself has). With ``NUMBA_ENABLE_CUDASIM=1`` Numba's simulator runs kernels in the interpreter, thread
+by thread: for tests of small arrays on machines without a GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import linecache
+import math
+import os
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.core import config
+
+from jitgrad.kernels.codegen.emit_cpu import Argument
+from jitgrad.kernels.codegen.rules import Rule
+from jitgrad.kernels.codegen.source import LoopSource
+from jitgrad.kernels.compiler import cache_directory
+from jitgrad.kernels.cuda import emit as emit_cuda
+from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
+from jitgrad.kernels.launch import Kernel, launch, library
+
+__all__ = [
+    "SIMULATED", "THREADS", "CudaLoop", "compile_cuda", "copy_to_device", "copy_to_host", "device_count", "elementwise",
+    "empty", "geometry", "is_available", "pool", "provider", "synchronize", "uploaded", "user_kernel",
+]  # fmt: skip
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+# The simulator starts an operating system's thread for each of CUDA's.
+THREADS, MOST_BLOCKS = (4, 2) if SIMULATED else (256, 1 << 14)
+
+
+# -- the provider ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def provider() -> Any:
+    """The module ``cuda`` of the first provider that finds a GPU; None where none does."""
+    for package in ("numba",) if SIMULATED else ("numba_cuda_mlir", "numba"):
+        try:
+            module = importlib.import_module(f"{package}.cuda")
+            if module.is_available():
+                return module
+        except Exception:  # not installed, or it cannot start the driver: as good as absent
+            continue
+    return None
+
+
+def is_available() -> bool:
+    """Whether kernels can run: there is a GPU with a driver, or the simulator is on."""
+    return provider() is not None
+
+
+def device_count() -> int:
+    """How many GPUs there are; 1 for the simulator."""
+    return len(provider().gpus) if is_available() else 0
+
+
+def synchronize() -> None:
+    """Wait for all launches to end."""
+    provider().synchronize()
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def _rounded(function: Callable[..., float]) -> Callable[..., Any]:
+    """A function of Python's ``math`` whose result has its argument's dtype, and that never raises."""
+
+    def rounded(*args: Any) -> Any:
+        kind = np.result_type(*args).type
+        try:
+            return kind(function(*args))
+        except ValueError:
+            return kind(math.nan)
+        except OverflowError:
+            return kind(math.inf)
+
+    return rounded
+
+
+def _simulated_math() -> Any:
+    """What ``math`` is in simulated kernels: precision and special values as on the device."""
+    names = {
+        "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+        "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
+    }  # fmt: skip
+    known = {n: getattr(np, names.get(n, n), None) or _rounded(f) for n, f in vars(math).items() if callable(f)}
+    known["lgamma"] = _rounded(lambda x: math.inf if x <= 0 and x == int(x) else math.lgamma(x))
+    return types.SimpleNamespace(**known)
+
+
+@functools.cache
+def _names() -> dict[str, Any]:
+    cuda = provider()
+    if SIMULATED:
+        known = {n + f: getattr(np, n) for n in ("rint", "trunc", "exp2") for f in ("", "f")}
+        return {"cuda": cuda, "np": np, "math": _simulated_math(), "libdevice": types.SimpleNamespace(**known)}
+    return {"cuda": cuda, "np": np, "math": math, "libdevice": cuda.libdevice}
+
+
+def _source_file(stem: str, text: str) -> Path | None:
+    """Keep the text in a file: the provider's cache on disk needs one, and finds results beside it."""
+    path = cache_directory() / "cuda" / f"{stem}.py"
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(f".{os.getpid()}")
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+    except OSError:
+        return None
+    return path
+
+
+def compile_cuda(name: str, text: str) -> Any:
+    """Return the kernel ``name`` that ``text`` defines, as a lazily compiling dispatcher."""
+    stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    path = None if SIMULATED else _source_file(stem, text)
+    filename = str(path or f"<jitgrad {stem}.py>")
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    scope = {**_names(), "__name__": f"jitgrad_cuda_{stem}"}
+    exec(compile(text, filename, "exec"), scope)
+    function = scope[name]
+    if SIMULATED:
+        return provider().jit(_quiet(function))
+    if path is not None:
+        try:
+            return provider().jit(cache=True)(function)
+        except (RuntimeError, TypeError, ValueError):  # the provider cannot cache here
+            pass
+    return provider().jit(function)
+
+
+def _quiet(function: Callable[..., None]) -> Callable[..., None]:
+    """The function without NumPy's warnings of overflow: in the simulator scalars are NumPy's."""
+
+    def quiet(*args: Any) -> None:
+        with np.errstate(all="ignore"):
+            function(*args)
+
+    # The simulator replaces the module ``cuda`` in the globals of the function that it runs.
+    return types.FunctionType(quiet.__code__, function.__globals__, function.__name__, None, quiet.__closure__)
+
+
+class Grid:
+    """A dispatcher with its launch configurations, kept: making one costs more than a launch."""
+
+    __slots__ = ("configured", "dispatcher")
+
+    def __init__(self, dispatcher: Any):
+        self.dispatcher = dispatcher
+        self.configured: dict[int, Any] = {}
+
+    def blocks(self, count: int) -> Any:
+        """The kernel on a grid of ``count`` blocks."""
+        found = self.configured.get(count)
+        if found is None:
+            with warnings.catch_warnings():  # small grids are no news
+                warnings.simplefilter("ignore")
+                found = self.dispatcher[count, THREADS]
+            if not SIMULATED:  # there it is the dispatcher itself, configured anew
+                self.configured[count] = found
+        return found
+
+    def over(self, n: int) -> Any:
+        """The kernel on a grid for ``n`` elements, several to a thread if there are many."""
+        return self.blocks(min(-(-n // THREADS), MOST_BLOCKS))
+
+
+# -- elementwise kernels ---------------------------------------------------------------------------
+
+
+class CudaElementwise(Kernel):
+    """An emitted kernel. Arguments: flat arrays, scalars, for strided ones the geometry, and n."""
+
+    __slots__ = ("arrays", "grid", "scalar", "tail")
+
+    def __init__(self, name: str, dispatcher: Any, arrays: int, outputs: int, scalar: Any, strided: bool):
+        super().__init__(name, self._run, tuple(range(arrays, arrays + outputs)))
+        self.grid, self.arrays, self.scalar = Grid(dispatcher), arrays + outputs, scalar
+        self.tail = 2 if strided else 1
+
+    def _run(self, *args: Any) -> None:
+        n = args[-1]
+        if not n:
+            return
+        count = self.arrays
+        if len(args) - self.tail > count:  # numbers travel in the compute dtype
+            scalars = map(self.scalar, args[count : -self.tail])
+            args = (*args[:count], *scalars, *args[-self.tail :])
+        self.grid.over(n)(*args)
+
+    def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
+        """The number of elements, for every array of values."""
+        return dict.fromkeys(range(self.arrays), (args[-1],))
+
+
+def elementwise(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str], dtype: str,
+    strided: bool, conjugate: bool, wide: bool,
+) -> CudaElementwise:  # fmt: skip
+    """Return the CUDA kernel that evaluates ``rules``; ``wide``: places need 64 bits."""
+    index = "uint64" if wide else "uint32"
+    text = emit_cuda.elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate, index)
+    arrays = sum(a.kind == "array" for a in arguments)
+    return CudaElementwise(name, compile_cuda(name, text), arrays, len(rules), np.dtype(dtype).type, strided)
+
+
+def geometry(sizes: Sequence[int], strides: Sequence[Sequence[int]], wide: bool) -> Any:
+    """The sizes and strides of a strided launch, in device memory."""
+    numbers = [len(sizes), *sizes, *(s for steps in strides for s in steps)]
+    return provider().to_device(np.array(numbers, np.uint64 if wide else np.uint32))
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+class CudaLoop:
+    """A loop written by hand for the device; its text is specialised to a dtype."""
+
+    def __init__(self, function: Callable[..., None]):
+        self.source = LoopSource(function, also={"cuda"}, inline=emit_cuda.DEVICE)
+        self.grids: dict[np.dtype[Any], Grid] = {}
+
+    def text(self, dtype: str, accumulator: str) -> str:
+        """The self-contained source for compute dtype ``dtype``."""
+        body = emit_cuda.self_contained(self.source.text(), self.source.words, dtype)
+        return f"A = np.{accumulator}\n{body}"
+
+    def grid(self, dtype: np.dtype[Any]) -> Grid:
+        """Return the compiled loop for ``dtype``, to be launched on blocks."""
+        found = self.grids.get(dtype)
+        if found is None:
+            accumulator = "int64" if dtype.kind in "biu" else dtype.name
+            text = self.text(dtype.name, accumulator)
+            found = self.grids[dtype] = Grid(compile_cuda(self.source.name, text))
+        return found
+
+
+class UserKernel(Kernel):
+    """A user's numba.cuda loop, launched on a grid that has a thread for every element."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, function: Callable[..., None]):
+        self.loop = CudaLoop(function)
+        writes = tuple(k for k, p in enumerate(self.loop.source.parameters) if p.startswith(("out", "grad_")))
+        super().__init__(self.loop.source.name, self._run, writes)
+
+    def _run(self, *args: Any) -> None:
+        arrays = [a for a in args if isinstance(a, DeviceArray)]
+        n, dtype = max(a.size for a in arrays), arrays[0].dtype
+        if n:
+            given = [_loop_argument(a, dtype) for a in args]
+            self.loop.grid(dtype).blocks(-(-n // THREADS))(*given)
+
+
+def _loop_argument(value: Any, dtype: np.dtype[Any]) -> Any:
+    """What a user's loop gets: the provider's array, or a number no wider than the loop's dtype."""
+    if isinstance(value, DeviceArray):
+        return value.exact.reshape(value.shape) if value.ndim > 1 else value.exact
+    return dtype.type(value) if isinstance(value, float) and dtype.kind in "fc" else value
+
+
+@functools.cache
+def user_kernel(function: Callable[..., None]) -> Kernel:
+    """Return the kernel that runs a user's loop: ``cuda.grid(1)`` counts the elements of the largest array.
+
+    The loop names its parameters, ``cuda``, ``math``, ``np``, words, ``T`` (the first array's dtype), numbers
+    and functions. Arrays are contiguous; floats come in the first array's dtype.
+    """
+    return UserKernel(function)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def pool() -> Pool:
+    """The memory of all arrays on the device."""
+    return Pool(lambda count, dtype: provider().device_array(count, dtype), 1 if SIMULATED else 128)
+
+
+def empty(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> DeviceArray:
+    """An uninitialised array; ``strides`` in elements, row-major by default."""
+    dtype = np.dtype(dtype)
+    steps = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(s * dtype.itemsize for s in strides)
+    allocation = pool().take(dtype, _extent(shape, [s // dtype.itemsize for s in steps]))
+    return DeviceArray(allocation, dtype, tuple(shape), steps)
+
+
+def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+@library("out")
+def copy_to_device(x: np.ndarray, out: DeviceArray) -> None:
+    """Copy a contiguous array into a contiguous array on the device."""
+    if x.size:
+        out.exact.copy_to_device(x.reshape(-1))
+
+
+def uploaded(array: np.ndarray) -> DeviceArray:
+    """A small array's copy on the device: tensors without dimensions may meet those on a device."""
+    made = empty(array.shape, array.dtype)
+    launch(copy_to_device, array, made)
+    return made
+
+
+@library("out")
+def copy_to_host(x: DeviceArray, out: np.ndarray) -> None:
+    """Copy a contiguous array on the device into a contiguous one here; waits for the device."""
+    if x.size:
+        x.exact.copy_to_host(out.reshape(-1))

@@ -1,0 +1,302 @@
+"""The table: activation functions of neural networks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+
+
+def _logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+class Sigmoid(Elementwise):
+    """Logistic function: ``1 / (1 + exp(-x))``."""
+
+    reference, aliases = _logistic, ("expit",)
+
+    def forward(x):
+        return sigmoid(x)
+
+    def grad_x(g, out):
+        return g * (1 - out) * out
+
+
+class Relu(Elementwise):
+    """``x`` where it is positive, else 0."""
+
+    kind, accepts = "same", "int float"
+    refuses = {
+        "bool": (RuntimeError, "Boolean inputs not supported for relu"),
+        "complex": (NotImplementedError, "clamp is not supported for complex types"),
+    }
+
+    @staticmethod
+    def reference(x):
+        return np.maximum(x, 0)
+
+    def forward(x):
+        return where(x <= 0, 0, x)
+
+    def grad_x(g, out):
+        return where(out <= 0, 0, g)
+
+
+class LeakyRelu(Elementwise):
+    """``x`` where it is positive, else ``negative_slope * x``."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x, negative_slope=0.01):
+        return np.where(x > 0, x, x * negative_slope).astype(x.dtype)
+
+    def forward(x, negative_slope=0.01):
+        return where(x > 0, x, x * negative_slope)
+
+    def grad_x(g, x, negative_slope):
+        return where(x > 0, g, g * negative_slope)
+
+
+class Elu(Elementwise):
+    """``scale * x`` where x is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x, alpha=1.0, scale=1.0, input_scale=1.0):
+        return np.where(x > 0, scale * x, scale * alpha * np.expm1(input_scale * x)).astype(x.dtype)
+
+    def forward(x, alpha=1.0, scale=1.0, input_scale=1.0):
+        return where(x <= 0, expm1(x * input_scale) * (alpha * scale), x * scale)
+
+    def grad_x(g, x, alpha, scale, input_scale):
+        slope = input_scale * (alpha * scale) * exp(minimum(x * input_scale, 0))
+        return where(x <= 0, g * slope, g * scale)
+
+
+class Celu(Elementwise):
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
+
+    kind, accepts, error_name = "same", "float", "elu_cpu"
+    function = method = False
+
+    @staticmethod
+    def reference(x, alpha=1.0):
+        return np.where(x > 0, x, alpha * np.expm1(x / alpha)).astype(x.dtype)
+
+    def forward(x, alpha=1.0):
+        return where(x <= 0, expm1(x / alpha) * alpha, x)
+
+    def grad_x(g, x, alpha):
+        return where(x <= 0, g * exp(minimum(x / alpha, 0)), g)
+
+
+class Gelu(Elementwise):
+    """``x`` times the normal distribution function of ``x``."""
+
+    kind, accepts, error_name = "same", "float", "GeluKernelImpl"
+    function = method = False
+
+    @staticmethod
+    def reference(x):
+        from scipy.special import ndtr
+
+        return x * ndtr(x)
+
+    def forward(x):
+        return x * 0.5 * (1 + erf(x * 0.7071067811865476))
+
+    def grad_x(g, x):
+        below = 0.5 * (1 + erf(x * 0.7071067811865476))
+        density = exp(-0.5 * (x * x)) * 0.3989422804014327
+        return g * (below + x * density)
+
+
+class GeluTanh(Elementwise):
+    """``gelu`` by the approximation with tanh."""
+
+    kind, accepts, error_name, grad_name = "same", "float", "GeluKernelImpl", "GeluBackward0"
+    function = method = False
+
+    @staticmethod
+    def reference(x):
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    def forward(x):
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+
+    def grad_x(g, x):
+        t = tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x)))
+        inner = 0.7978845608028654 * (1 + 3 * 0.044715 * (x * x))
+        return g * (0.5 * (1 + t) + 0.5 * x * ((1 - t) * (1 + t)) * inner)
+
+
+class Silu(Elementwise):
+    """``x * sigmoid(x)``."""
+
+    kind, accepts, function, method = "same", "float complex", False, False
+
+    @staticmethod
+    def reference(x):
+        return x * _logistic(x)
+
+    def forward(x):
+        return x * sigmoid(x)
+
+    def grad_x(g, x):
+        s = sigmoid(x)
+        return g * (s * (1 + x * (1 - s)))
+
+
+class Mish(Elementwise):
+    """``x * tanh(log(1 + exp(x)))``."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x):
+        return x * np.tanh(np.logaddexp(0, x)).astype(x.dtype)
+
+    def forward(x):
+        return x * tanh(log1p(exp(x)))
+
+    def grad_x(g, x):
+        t = tanh(log1p(exp(x)))
+        return g * (t + x * sigmoid(x) * ((1 - t) * (1 + t)))
+
+
+class Softplus(Elementwise):
+    """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x, beta=1.0, threshold=20.0):
+        return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta).astype(x.dtype)
+
+    def forward(x, beta=1.0, threshold=20.0):
+        return where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)
+
+    def grad_x(g, x, beta, threshold):
+        return where(x * beta > threshold, g, g * sigmoid(x * beta))
+
+
+class LogSigmoid(Elementwise):
+    """``log(sigmoid(x))``."""
+
+    kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
+    function = method = False
+
+    @staticmethod
+    def reference(x):
+        return -np.logaddexp(0, -x).astype(x.dtype)
+
+    def forward(x):
+        return minimum(x, 0) - log1p(exp(-abs(x)))
+
+    def grad_x(g, x):
+        return g * sigmoid(-x)
+
+
+class Hardtanh(Elementwise):
+    """``x`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
+
+    kind, accepts, function, method = "same", "int float", False, False
+    refuses = {
+        "bool": (RuntimeError, "Bool inputs not supported for hardtanh"),
+        "complex": (NotImplementedError, "clamp is not supported for complex types"),
+    }
+
+    @staticmethod
+    def reference(x, min_val=-1.0, max_val=1.0):
+        return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
+
+    def forward(x, min_val=-1.0, max_val=1.0):
+        return minimum(maximum(x, min_val), max_val)
+
+    def grad_x(g, x, min_val, max_val):
+        return where((x <= min_val) | (x >= max_val), 0, g)
+
+
+class Hardsigmoid(Elementwise):
+    """``x / 6 + 1 / 2`` kept between 0 and 1."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x):
+        return np.clip(x + 3, 0, 6) / 6
+
+    def forward(x):
+        return minimum(maximum(x + 3, 0), 6) / 6
+
+    def grad_x(g, x):
+        return where((x > -3) & (x < 3), g / 6, 0)
+
+
+class Hardswish(Elementwise):
+    """``x`` times its hard sigmoid."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x):
+        return x * np.clip(x + 3, 0, 6) / 6
+
+    def forward(x):
+        return x * minimum(maximum(x + 3, 0), 6) / 6
+
+    def grad_x(g, x):
+        return where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
+
+
+class Threshold(Elementwise):
+    """``x`` where it is above ``threshold``, else ``value``."""
+
+    kind, accepts, function, method = "same", "int float", False, False
+
+    @staticmethod
+    def reference(x, threshold=0.5, value=2.0):
+        return np.where(x <= threshold, x.dtype.type(value), x)
+
+    def forward(x, threshold=0.5, value=2.0):
+        return where(x <= threshold, value, x)
+
+    def grad_x(g, x, threshold):
+        return where(x <= threshold, 0, g)
+
+
+class Softshrink(Elementwise):
+    """``x`` moved towards 0 by ``lambd``, 0 within that distance."""
+
+    kind, accepts, function, method = "same", "float", False, False
+    error_name = "softshrink_check"
+
+    @staticmethod
+    def reference(x, lambd=0.5):
+        return np.sign(x) * np.maximum(np.abs(x) - lambd, 0).astype(x.dtype)
+
+    def forward(x, lambd=0.5):
+        return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))
+
+    def grad_x(g, x, lambd):
+        return where((x >= -lambd) & (x <= lambd), 0, g)
+
+
+class Hardshrink(Elementwise):
+    """``x``, but 0 within ``lambd`` of 0."""
+
+    kind, accepts = "same", "float"
+
+    @staticmethod
+    def reference(x, lambd=0.5):
+        return np.where(np.abs(x) <= lambd, x.dtype.type(0), x)
+
+    def forward(x, lambd=0.5):
+        return where((x >= -lambd) & (x <= lambd), 0, x)
+
+    def grad_x(g, x, lambd):
+        return where((x >= -lambd) & (x <= lambd), 0, g)

@@ -1,0 +1,305 @@
+"""Arithmetic: sums, products, signs, rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+
+_TWO_BOOLS = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. "
+    "Use the `^` or `logical_xor()` operator instead."
+)
+_ONE_BOOL = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+    "mask, use the `~` or `logical_not()` operator instead."
+)
+_BOOLS: dict[str, tuple[type[Exception], str]] = {
+    "bool": (RuntimeError, _TWO_BOOLS), "any bool": (RuntimeError, _ONE_BOOL),
+}  # fmt: skip
+_NEGATED_BOOL = (
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+    "mask, use the `~` or `logical_not()` operator instead."
+)
+
+
+class Add(Elementwise):
+    """Sum: ``x + y``."""
+
+    kind, reference = "same", np.add
+    operators = ("__add__", "__radd__")
+
+    def forward(x, y):
+        return x + y
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g):
+        return g
+
+
+class AddScaled(Elementwise):
+    """Sum with a factor: ``x + alpha * y``."""
+
+    kind, function, method = "same", False, False
+    grad_name = "AddBackward0"
+
+    @staticmethod
+    def reference(x, y, alpha=1):
+        return x + x.dtype.type(alpha) * y
+
+    def forward(x, y, alpha=1):
+        return x + alpha * y
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, alpha):
+        return g * alpha
+
+
+class Sub(Elementwise):
+    """Difference: ``x - y``."""
+
+    kind, reference = "same", np.subtract
+    operators = ("__sub__",)
+    accepts, refuses = "int float complex", _BOOLS
+
+    def forward(x, y):
+        return x - y
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g):
+        return -g
+
+
+class SubScaled(Elementwise):
+    """Difference with a factor: ``x - alpha * y``."""
+
+    kind, function, method = "same", False, False
+    grad_name = "SubBackward0"
+    accepts, refuses = "int float complex", _BOOLS
+
+    @staticmethod
+    def reference(x, y, alpha=1):
+        return x - x.dtype.type(alpha) * y
+
+    def forward(x, y, alpha=1):
+        return x - alpha * y
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, alpha):
+        return -g * alpha
+
+
+class Rsub(Elementwise):
+    """Difference, reversed: ``y - alpha * x``."""
+
+    kind, function, method = "same", False, False
+    accepts, refuses = "int float complex", _BOOLS
+
+    @staticmethod
+    def reference(x, y, alpha=1):
+        return y - x.dtype.type(alpha) * x
+
+    def forward(x, y, alpha=1):
+        return y - alpha * x
+
+    def grad_x(g, alpha):
+        return -g * alpha
+
+    def grad_y(g):
+        return g
+
+
+class RsubNumber(Rsub):
+    """Difference from a number: ``y - alpha * x``."""
+
+    grad_name, numbers_only = "RsubBackward1", True
+
+
+class Mul(Elementwise):
+    """Product: ``x * y``."""
+
+    kind, reference = "same", np.multiply
+    operators = ("__mul__", "__rmul__")
+    aliases = ("multiply",)
+
+    def forward(x, y):
+        return x * y
+
+    def grad_x(g, y):
+        return g * y
+
+    def grad_y(g, x):
+        return g * x
+
+
+class Neg(Elementwise):
+    """Negation: ``-x``."""
+
+    kind, reference = "same", np.negative
+    operators, aliases = ("__neg__",), ("negative",)
+    accepts, refuses = "int float complex", {"bool": (RuntimeError, _NEGATED_BOOL)}
+
+    def forward(x):
+        return -x
+
+    def grad_x(g):
+        return -g
+
+
+class Abs(Elementwise):
+    """Absolute value; of complex numbers the modulus, which is real."""
+
+    kind, reference, holomorphic = "real", np.abs, False
+    operators, aliases = ("__abs__",), ("absolute",)
+    accepts = "int float complex"
+
+    def forward(x):
+        return abs(x)
+
+    def grad_x(g, x):
+        return g * sign(x)
+
+
+class Sign(Elementwise):
+    """-1, 0 or 1 by the sign of ``x``."""
+
+    kind, accepts = "same", "bool int float"
+    refuses = {
+        "complex": (
+            NotImplementedError,
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+        )
+    }
+
+    @staticmethod
+    def reference(x):
+        return x if x.dtype == bool else np.nan_to_num(np.sign(x))
+
+    def forward(x):
+        return sign(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Sgn(Elementwise):
+    """The sign; of a complex number ``x / abs(x)``, 0 at 0."""
+
+    kind, accepts = "same", "bool int float"
+    function = method = False
+    name, grad_name = "sgn_real", "SgnBackward0"
+    reference = Sign.reference
+
+    def forward(x):
+        return sign(x)
+
+    def grad_x(g):
+        return 0
+
+
+class SgnComplex(Elementwise):
+    """``x / abs(x)``, 0 at 0."""
+
+    kind, accepts, holomorphic = "same", "complex", False
+    function = method = False
+    grad_name = "SgnBackward0"
+    reference = np.sign
+
+    def forward(x):
+        return sign(x)
+
+    def grad_x(g, x):
+        size = abs(x)
+        return where(x == 0, 0, g / size - real(g / x) * (x / size))
+
+
+class Conj(Elementwise):
+    """Complex conjugate."""
+
+    kind, reference, holomorphic, accepts = "same", np.conj, False, "complex"
+    function = method = False
+
+    def forward(x):
+        return conj(x)
+
+    def grad_x(g):
+        return conj(g)
+
+
+class Positive(Elementwise):
+    """``x`` itself: a copy."""
+
+    kind, accepts, function, method = "same", "int float complex", False, False
+
+    @staticmethod
+    def reference(x):
+        return x
+
+    def forward(x):
+        return x
+
+    def grad_x(g):
+        return g
+
+
+class Addcmul(Elementwise):
+    """``x + value * y * z``."""
+
+    kind, accepts, numbers, error_name = "same", "int float complex", (), "addcmul_cpu_out"
+    function = method = False
+
+    @staticmethod
+    def reference(x, y, z, value=1):
+        return x + x.dtype.type(value) * y * z
+
+    def forward(x, y, z, value=1):
+        return x + value * y * z
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, z, value):
+        return g * (z * value)
+
+    def grad_z(g, y, value):
+        return g * (y * value)
+
+
+class Lerp(Elementwise):
+    """``x + weight * (y - x)``, computed from the nearer end."""
+
+    # abs(0.5) is real whatever the dtype: complex numbers have no order.
+    kind, accepts, numbers, grad_name = "same", "float complex", ("weight",), "LerpBackward1"
+    function, method, error_name = False, False, "lerp_kernel_tensor"
+
+    @staticmethod
+    def reference(x, y, weight):
+        return x + weight * (y - x)
+
+    def forward(x, y, weight):
+        return where(abs(weight) < abs(0.5), x + weight * (y - x), y - (y - x) * (1 - weight))
+
+    def grad_x(g, weight):
+        return g * (1 - weight)
+
+    def grad_y(g, weight):
+        return g * weight
+
+    def grad_weight(g, x, y):
+        return g * (y - x)
+
+
+class LerpNumber(Lerp):
+    """``lerp`` with a number as weight."""
+
+    grad_name = "LerpBackward0"
+    error_name = "lerp_kernel_scalar"

@@ -1,0 +1,291 @@
+"""The table: rounding, and choices between values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+
+
+def _no_complex(name):
+    """How PyTorch refuses complex numbers in this family."""
+    return {"complex": (RuntimeError, f"{name} not implemented for complex tensors.")}
+
+
+# -- rounding: the gradient is zero everywhere ----------------------------------------------------
+
+
+class Floor(Elementwise):
+    """The largest integer that is not above ``x``."""
+
+    kind, reference, accepts, error_name = "same", np.floor, "int float", "floor_vml_cpu"
+    refuses = {"complex": (NotImplementedError, "floor is not supported for complex inputs")}
+
+    def forward(x):
+        return floor(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Ceil(Elementwise):
+    """The smallest integer that is not below ``x``."""
+
+    kind, reference, accepts, error_name = "same", np.ceil, "int float", "ceil_vml_cpu"
+    refuses = {"complex": (NotImplementedError, "ceil is not supported for complex inputs")}
+
+    def forward(x):
+        return ceil(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Trunc(Elementwise):
+    """``x`` without its fraction."""
+
+    kind, reference, accepts, error_name = "same", np.trunc, "int float", "trunc_vml_cpu"
+    refuses = {"complex": (NotImplementedError, "trunc is not supported for complex inputs")}
+    aliases = ("fix",)
+
+    def forward(x):
+        return trunc(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Round(Elementwise):
+    """The nearest integer, of two equally near ones the even one."""
+
+    kind, reference, accepts, error_name = "same", np.rint, "int float", "round_vml_cpu"
+    function = method = False
+
+    def forward(x):
+        return round(x)
+
+    def grad_x(g):
+        return 0
+
+
+class RoundDecimals(Elementwise):
+    """``x`` rounded at ``scale`` = 10 ** decimals."""
+
+    kind, accepts, error_name, grad_name = "same", "float", "round_cpu", "RoundBackward1"
+    function = method = False
+
+    @staticmethod
+    def reference(x, scale=1.0):
+        return np.rint(x * scale) / scale
+
+    def forward(x, scale=1.0):
+        return round(x * scale) / scale
+
+    def grad_x(g):
+        return 0
+
+
+class Frac(Elementwise):
+    """The fraction of ``x``, with its sign."""
+
+    kind, accepts = "same", "float"
+
+    @staticmethod
+    def reference(x):
+        return x - np.trunc(x)
+
+    def forward(x):
+        return x - trunc(x)
+
+    def grad_x(g):
+        return g
+
+
+# -- choices --------------------------------------------------------------------------------------
+
+
+class Where(Elementwise):
+    """``x`` where the condition holds, else ``y``."""
+
+    kind, reference, conditions = "same", np.where, ("condition",)
+    function = method = False
+
+    def forward(condition, x, y):
+        return where(condition, x, y)
+
+    def grad_x(g, condition):
+        return where(condition, g, 0)
+
+    def grad_y(g, condition):
+        return where(condition, 0, g)
+
+
+class Maximum(Elementwise):
+    """The larger of two; NaN if either is. At a tie each gets half the gradient."""
+
+    kind, reference, accepts, numbers = "same", np.maximum, "bool int float", ()
+    refuses = _no_complex("maximum")
+
+    def forward(x, y):
+        return maximum(x, y)
+
+    def grad_x(g, x, y):
+        return where(x == y, g / 2, where(x < y, 0, g))
+
+    def grad_y(g, x, y):
+        return where(x == y, g / 2, where(x > y, 0, g))
+
+
+class Minimum(Elementwise):
+    """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
+
+    kind, reference, accepts, numbers = "same", np.minimum, "bool int float", ()
+    refuses = _no_complex("minimum")
+
+    def forward(x, y):
+        return minimum(x, y)
+
+    def grad_x(g, x, y):
+        return where(x == y, g / 2, where(x > y, 0, g))
+
+    def grad_y(g, x, y):
+        return where(x == y, g / 2, where(x < y, 0, g))
+
+
+class Fmax(Elementwise):
+    """The larger of two; a NaN counts as missing."""
+
+    kind, reference, accepts, numbers = "same", np.fmax, "bool int float", ()
+    refuses = _no_complex("fmax")
+
+    def forward(x, y):
+        return where(isnan(x) | (y > x), y, x)
+
+    def grad_x(g, x, y):
+        return where((x >= y) | isnan(y), g, 0)
+
+    def grad_y(g, x, y):
+        return where((x >= y) | isnan(y), 0, g)
+
+
+class Fmin(Elementwise):
+    """The smaller of two; a NaN counts as missing."""
+
+    kind, reference, accepts, numbers = "same", np.fmin, "bool int float", ()
+    refuses = _no_complex("fmin")
+
+    def forward(x, y):
+        return where(isnan(x) | (y < x), y, x)
+
+    def grad_x(g, x, y):
+        return where((x <= y) | isnan(y), g, 0)
+
+    def grad_y(g, x, y):
+        return where((x <= y) | isnan(y), 0, g)
+
+
+class Clamp(Elementwise):
+    """``x`` kept between two tensors; where they cross, the upper one."""
+
+    kind, accepts, error_name = "same", "int float", "clamp_cpu"
+    function, method, domain = False, False, ((-3, 3), (-2, -1), (1, 2))
+    refuses = {"complex": (NotImplementedError, "clamp is not supported for complex types")}
+
+    @staticmethod
+    def reference(x, low, high):
+        return np.minimum(np.maximum(x, low), high)
+
+    def forward(x, low, high):
+        return minimum(maximum(x, low), high)
+
+    def grad_x(g, x, low, high):
+        return where((x >= low) & (x <= high), g, 0)
+
+    def grad_low(g, x, low, high):
+        return where((low < high) & (x < low), g, 0)
+
+    def grad_high(g, x, low, high):
+        return where((x > high) | (high < low), g, 0)
+
+
+class ClampNumbers(Clamp):
+    """``x`` kept between two numbers."""
+
+    grad_name, numbers_only = "ClampBackward1", True
+
+
+class ClampMin(Elementwise):
+    """``x``, but at least ``low``, a tensor."""
+
+    kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
+    function = method = False
+    reference, error_name = np.maximum, "maximum_cpu"
+
+    def forward(x, low):
+        return maximum(x, low)
+
+    def grad_x(g, x, low):
+        return where(x >= low, g, 0)
+
+    def grad_low(g, x, low):
+        return where(x < low, g, 0)
+
+
+class ClampMinNumber(ClampMin):
+    """``x``, but at least the number ``low``."""
+
+    grad_name, numbers_only = "ClampMinBackward0", True
+    refuses = Clamp.refuses
+
+
+class ClampLow(ClampMin):
+    """``clamp`` with a lower bound only."""
+
+    grad_name = "ClampBackward0"
+    refuses = Clamp.refuses
+
+
+class ClampLowNumber(ClampMin):
+    """``clamp`` with a number as its only bound, the lower one."""
+
+    grad_name, numbers_only = "ClampBackward1", True
+    refuses = Clamp.refuses
+
+
+class ClampMax(Elementwise):
+    """``x``, but at most ``high``, a tensor."""
+
+    kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"
+    function = method = False
+    reference, error_name = np.minimum, "minimum_cpu"
+
+    def forward(x, high):
+        return minimum(x, high)
+
+    def grad_x(g, x, high):
+        return where(x <= high, g, 0)
+
+    def grad_high(g, x, high):
+        return where(x > high, g, 0)
+
+
+class ClampMaxNumber(ClampMax):
+    """``x``, but at most the number ``high``."""
+
+    grad_name, numbers_only = "ClampMaxBackward0", True
+    refuses = Clamp.refuses
+
+
+class ClampHigh(ClampMax):
+    """``clamp`` with an upper bound only."""
+
+    grad_name = "ClampBackward0"
+    refuses = Clamp.refuses
+
+
+class ClampHighNumber(ClampMax):
+    """``clamp`` with a number as its only bound, the upper one."""
+
+    grad_name, numbers_only = "ClampBackward1", True
+    refuses = Clamp.refuses

@@ -1,0 +1,154 @@
+"""How an elementwise op is declared, and the kernels that follow from a declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from jitgrad.kernels import threads
+from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
+from jitgrad.kernels.codegen.rules import Rule, RuleError
+from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.launch import Kernel
+
+__all__ = ["TABLE", "Elementwise", "elementwise_kernel", "on_declaration"]
+
+TABLE: dict[str, type[Elementwise]] = {}
+_listeners: list[Callable[[type[Elementwise]], None]] = []
+
+
+def on_declaration(listener: Callable[[type[Elementwise]], None]) -> None:
+    """Call ``listener`` with every op declared so far and from now on."""
+    _listeners.append(listener)
+    for op in tuple(TABLE.values()):
+        listener(op)
+
+
+class Elementwise:
+    """Base of elementwise ops: a subclass with scalar rules is a complete declaration.
+
+    ``forward(x, y, alpha=1)``: parameters without default are tensors, those with one are scalars.
+    ``grad_x(g, out, x)``: the gradient for input ``x``; what it names is what is saved. An input
+    without a rule gets none. Complex gradients are conjugated for ``holomorphic`` ops.
+    A subclass of an op is another op that shares its rules.
+    """
+
+    name: ClassVar[str] = ""  # public name; the class name in snake case by default
+    grad_name: ClassVar[str] = ""  # the grad_fn's name; ClassName + "Backward0" by default
+    kind: ClassVar[str] = "float"  # result dtype: "float", "same", "bool" or "real"
+    accepts: ClassVar[str] = "bool int float complex"  # dtype categories of the inputs
+    refuses: ClassVar[dict[str, tuple[type[Exception], str]]] = {}  # category: its own error
+    error_name: ClassVar[str] = ""  # in errors about dtypes; NAME_cpu by default
+    domain: ClassVar[Any] = (-3, 3)  # where samples are drawn; one pair, or one for each input
+    reference: ClassVar[Callable[..., Any] | None] = None  # the same on NumPy arrays
+    holomorphic: ClassVar[bool] = True
+    aliases: ClassVar[tuple[str, ...]] = ()  # further public names
+    operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
+    function: ClassVar[bool] = True  # whether jitgrad.NAME exists
+    method: ClassVar[bool] = True  # whether Tensor.NAME and Tensor.NAME_ exist
+    conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
+    literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
+    numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
+    numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
+
+    inputs: ClassVar[tuple[str, ...]]
+    scalars: ClassVar[dict[str, Any]]
+    rule: ClassVar[Rule]
+    grads: ClassVar[dict[str, Rule]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.name = cls.__dict__.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.grad_name = cls.__dict__.get("grad_name") or f"{cls.__name__}Backward0"
+        if not (cls.__doc__ and "__doc__" in cls.__dict__):
+            raise RuleError(f"{cls.__name__}: an op needs a docstring; it becomes jitgrad.{cls.name}'s")
+        cls.aliases, cls.operators = cls.__dict__.get("aliases", ()), cls.__dict__.get("operators", ())
+        cls.error_name = cls.error_name or f"{cls.name}_cpu"
+        cls.rule = Rule(cls.__name__, cls.forward)  # type: ignore[attr-defined]
+        cls.inputs = tuple(p for p in cls.rule.parameters if p not in cls.rule.defaults)
+        cls.scalars = cls.rule.defaults
+        cls.grads = {
+            n: Rule(cls.__name__, getattr(cls, f"grad_{n}")) for n in cls._named_rules()
+        }
+        cls._check_names()
+        TABLE[cls.name] = cls
+        for listener in tuple(_listeners):
+            listener(cls)
+
+    @classmethod
+    def _named_rules(cls) -> list[str]:
+        """Inputs that have a gradient rule, here or in a declaration that this one refines."""
+        keys = dict.fromkeys(k for c in reversed(cls.__mro__) for k, v in c.__dict__.items() if callable(v))
+        return [k.removeprefix("grad_") for k in keys if k.startswith("grad_")]
+
+    @classmethod
+    def _check_names(cls) -> None:
+        for name, rule in cls.grads.items():
+            known = {"g", "out", *cls.inputs, *cls.scalars}
+            if name not in cls.inputs:
+                raise RuleError(f"{cls.__name__}.grad_{name}: forward has no input {name!r}; it has {cls.inputs}")
+            if unknown := set(rule.parameters) - known:
+                raise RuleError(f"{cls.__name__}.grad_{name}: unknown parameters {unknown}; known are {sorted(known)}")
+
+
+_kernels: dict[Any, Kernel] = {}
+PARALLEL_SIZE = 1 << 18
+
+
+def elementwise_kernel(
+    name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
+    dtype: str, strided: bool, parallel: bool, conjugate: bool = False, device: str = "cpu", wide: bool = False,
+) -> Kernel:  # fmt: skip
+    """Return the kernel that evaluates ``rules`` on arrays.
+
+    Its arguments are the input arrays, one output array per rule, the scalars and, when
+    ``strided``, the collapsed shape, the strides, and the first and last row to do. On a ``device``
+    other than the CPU they end as `cuda.CudaElementwise` says.
+    """
+    key = (name, tuple(rules), tuple(arguments), tuple(out_dtypes), dtype, strided, parallel, conjugate, device, wide)
+    if key not in _kernels and device != "cpu":
+        _kernels[key] = cuda.elementwise(name, rules, arguments, out_dtypes, dtype, strided, conjugate, wide)
+    if key not in _kernels:
+        text = elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate)
+        arrays = sum(a.kind == "array" for a in arguments)
+        writes = tuple(range(arrays, arrays + len(rules)))
+        call = compile_text(name, text)
+        if parallel:
+            whole = {k for k, a in enumerate(a for a in arguments if a.kind == "array") if a.once}
+            call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules), whole)
+        _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
+    return _kernels[key]
+
+
+class StridedKernel(Kernel):
+    """An elementwise kernel whose arrays are first elements; their shape is an argument."""
+
+    __slots__ = ()
+
+    def shapes(self, args: tuple[Any, ...]) -> dict[int, tuple[int, ...]]:
+        """The collapsed shape, for every array of values."""
+        shape = tuple(int(n) for n in args[-4])
+        return dict.fromkeys(range(max(self.writes) + 1), shape)
+
+
+def _split_flat(call: Callable[..., None], arrays: int, whole: set[int]) -> Callable[..., None]:
+    cut = [k not in whole for k in range(arrays)]
+
+    def split(*args: Any) -> None:
+        parts = threads.spans(args[arrays - 1].size, threads.get_num_threads())
+        scalars, given = args[arrays:], list(zip(args, cut, strict=False))
+        threads.run_together([(call, (*(a[b:e] if c else a for a, c in given), *scalars)) for b, e in parts])
+
+    return split
+
+
+def _split_rows(call: Callable[..., None]) -> Callable[..., None]:
+    def split(*args: Any) -> None:
+        *rest, begin, end = args
+        parts = min(threads.get_num_threads(), end - begin) or 1
+        edges = [begin + (end - begin) * k // parts for k in range(parts + 1)]
+        threads.run_together([(call, (*rest, b, e)) for b, e in zip(edges, edges[1:], strict=False)])
+
+    return split

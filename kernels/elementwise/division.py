@@ -1,0 +1,145 @@
+"""The table: quotients and remainders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+from jitgrad.kernels.words.by_kind import trunc_divide
+
+
+class Div(Elementwise):
+    """Quotient: ``x / y``, in floating point also for integers."""
+
+    reference, function, method = np.true_divide, False, False
+    operators = ("__truediv__",)
+    domain = ((-3, 3), (0.5, 3))
+
+    def forward(x, y):
+        return x / y
+
+    def grad_x(g, y):
+        return g / y
+
+    def grad_y(g, x, y):
+        return -g * (x / y / y)
+
+
+class DivFloor(Elementwise):
+    """Quotient rounded down; its gradient is zero."""
+
+    kind, reference, function, method = "same", np.floor_divide, False, False
+    grad_name, error_name = "DivBackward2", "div_floor_cpu"
+    domain, accepts = ((-9, 9), (1, 4)), "int float"
+
+    def forward(x, y):
+        return floor_divide(x, y)
+
+    def grad_x(g):
+        return 0
+
+    def grad_y(g):
+        return 0
+
+
+class DivTrunc(Elementwise):
+    """Quotient rounded towards zero; its gradient is zero."""
+
+    kind, reference, function, method = "same", trunc_divide, False, False
+    grad_name, error_name = "DivBackward2", "div_trunc_cpu"
+    domain, accepts = ((-9, 9), (1, 4)), "int float"
+
+    def forward(x, y):
+        return trunc_divide(x, y)
+
+    def grad_x(g):
+        return 0
+
+    def grad_y(g):
+        return 0
+
+
+class Remainder(Elementwise):
+    """Remainder with the sign of ``y``, as Python's ``%``."""
+
+    kind, reference, function, method = "same", np.remainder, False, False
+    grad_name = "RemainderBackward1"
+    domain, accepts = ((-9, 9), (1, 4)), "int float"
+
+    def forward(x, y):
+        return remainder(x, y)
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, x, y):
+        return -g * floor_divide(x, y)
+
+
+class RemainderNumber(Remainder):
+    """Remainder of the division by a number, with the number's sign."""
+
+    grad_name, numbers_only = "RemainderBackward0", True
+
+
+class Fmod(Elementwise):
+    """Remainder with the sign of ``x``, as C's ``fmod``."""
+
+    kind, reference, function, method = "same", np.fmod, False, False
+    grad_name = "FmodBackward1"
+    domain, accepts = ((-9, 9), (1, 4)), "int float"
+
+    def forward(x, y):
+        return fmod(x, y)
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, x, y):
+        return -g * trunc_divide(x, y)
+
+
+class FmodNumber(Fmod):
+    """Remainder of the division by a number, with the sign of ``x``."""
+
+    grad_name, numbers_only = "FmodBackward0", True
+
+
+class Reciprocal(Elementwise):
+    """One over ``x``."""
+
+    domain = (0.5, 3)
+
+    @staticmethod
+    def reference(x):
+        return 1 / x
+
+    def forward(x):
+        return reciprocal(x)
+
+    def grad_x(g, out):
+        return -g * (out * out)
+
+
+class Addcdiv(Elementwise):
+    """``x + value * y / z``."""
+
+    kind, accepts, numbers, domain = "same", "float complex", (), (0.5, 3)
+    function = method = False
+
+    @staticmethod
+    def reference(x, y, z, value=1):
+        return x + x.dtype.type(value) * y / z
+
+    def forward(x, y, z, value=1):
+        return x + value * y / z
+
+    def grad_x(g):
+        return g
+
+    def grad_y(g, z, value):
+        return g * (value / z)
+
+    def grad_z(g, y, z, value):
+        return -g * (value * (y / (z * z)))

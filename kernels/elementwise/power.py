@@ -1,0 +1,83 @@
+"""The table: powers and roots."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+from jitgrad.kernels.words.by_kind import power_of
+
+
+class Sqrt(Elementwise):
+    """Square root; NaN below zero for real numbers."""
+
+    reference, domain = np.sqrt, (0.1, 3)
+
+    def forward(x):
+        return sqrt(x)
+
+    def grad_x(g, out):
+        return g / (2 * out)
+
+
+class Rsqrt(Elementwise):
+    """One over the square root."""
+
+    domain = (0.1, 3)
+
+    @staticmethod
+    def reference(x):
+        return 1 / np.sqrt(x)
+
+    def forward(x):
+        return rsqrt(x)
+
+    def grad_x(g, out):
+        return -0.5 * g * (out * out * out)
+
+
+class Pow(Elementwise):
+    """``x`` to the power ``y``, both tensors."""
+
+    kind, reference, function, method = "same", power_of, False, False
+    grad_name, error_name = "PowBackward1", "pow"
+    domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
+
+    def forward(x, y):
+        return power_of(x, y)
+
+    def grad_x(g, x, y):
+        return where(y == 0, 0, g * (y * power_of(x, y - 1)))
+
+    def grad_y(g, out, x, y):
+        return where((x == 0) & (y == abs(y)), 0, g * (out * log(x)))
+
+
+class PowNumber(Elementwise):
+    """``x`` to the power of a number; small whole exponents multiply."""
+
+    kind, reference, function, method = "same", power_of, False, False
+    grad_name, error_name, numbers_only = "PowBackward0", "pow", True
+    domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
+    literals = {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)}
+
+    def forward(x, y):
+        return power_of(x, y)
+
+    def grad_x(g, x, y):
+        return where(y == 0, 0, g * (y * power_of(x, y - 1)))
+
+
+class NumberPow(Elementwise):
+    """A number to the power of a tensor."""
+
+    kind, reference, function, method = "same", power_of, False, False
+    grad_name, error_name = "PowBackward2", "pow"
+    domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
+
+    def forward(x, y):
+        return power_of(x, y)
+
+    def grad_y(g, out, x, y):
+        return where((x == 0) & (y == abs(y)), 0, g * (out * log(x)))

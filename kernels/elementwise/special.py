@@ -1,0 +1,204 @@
+"""The table: special functions, and small conversions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+from jitgrad.kernels.words.polygamma import polygamma
+
+
+def _scipy(name):
+    """SciPy's function, looked up when it is called: only the tests have SciPy."""
+
+    def reference(*args):
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    return reference
+
+
+class Erf(Elementwise):
+    """Error function."""
+
+    reference, accepts, error_name = _scipy("erf"), "bool int float", "erf_vml_cpu"
+
+    def forward(x):
+        return erf(x)
+
+    def grad_x(g, x):
+        return g * (1.1283791670955126 * exp(-(x * x)))
+
+
+class Erfc(Elementwise):
+    """``1 - erf(x)``, without cancellation for large ``x``."""
+
+    reference, accepts, error_name = _scipy("erfc"), "bool int float", "erfc_vml_cpu"
+
+    def forward(x):
+        return erfc(x)
+
+    def grad_x(g, x):
+        return g * (-1.1283791670955126 * exp(-(x * x)))
+
+
+class Lgamma(Elementwise):
+    """Logarithm of the absolute value of the gamma function."""
+
+    reference, accepts, error_name = _scipy("gammaln"), "bool int float", "lgamma_vml_cpu"
+    domain = (0.3, 6)
+
+    def forward(x):
+        return lgamma(x)
+
+    def grad_x(g, x):
+        return g * digamma(x)
+
+
+class Digamma(Elementwise):
+    """Derivative of ``lgamma``."""
+
+    reference, accepts, error_name, domain = _scipy("digamma"), "bool int float", "digamma", (0.3, 6)
+
+    def forward(x):
+        return digamma(x)
+
+    def grad_x(g, x):
+        return g * polygamma(1, x)
+
+
+class Polygamma(Elementwise):
+    """The ``n``-th derivative of ``digamma``."""
+
+    accepts, domain, function, method = "bool int float", (0.3, 6), False, False
+    error_name = "polygamma"
+
+    @staticmethod
+    def reference(x, n=1):
+        return _scipy("polygamma")(n, x)
+
+    def forward(x, n=1):
+        return polygamma(n, x)
+
+    def grad_x(g, x, n):
+        return g * polygamma(n + 1, x)
+
+
+class Erfinv(Elementwise):
+    """Inverse of ``erf``; infinite at -1 and 1, NaN beyond."""
+
+    reference, accepts, error_name, domain = _scipy("erfinv"), "bool int float", "erfinv_vml_cpu", (-0.9, 0.9)
+
+    def forward(x):
+        return erfinv(x)
+
+    def grad_x(g, out):
+        return g * (0.886226925452758 * exp(out * out))
+
+
+class Deg2rad(Elementwise):
+    """Degrees to radians."""
+
+    reference, accepts, grad_name = np.deg2rad, "bool int float", "Deg2RadBackward0"
+    refuses = {"complex": (RuntimeError, "deg2rad is not supported for complex tensors.")}
+
+    def forward(x):
+        return x * 0.017453292519943295
+
+    def grad_x(g):
+        return g * 0.017453292519943295
+
+
+class Rad2deg(Elementwise):
+    """Radians to degrees."""
+
+    reference, accepts, grad_name = np.rad2deg, "bool int float", "Rad2DegBackward0"
+    refuses = {"complex": (RuntimeError, "rad2deg is not supported for complex tensors.")}
+
+    def forward(x):
+        return x * 57.29577951308232
+
+    def grad_x(g):
+        return g * 57.29577951308232
+
+
+class AngleReal(Elementwise):
+    """The argument of a real number: pi below zero, else 0."""
+
+    reference, accepts, grad_name = np.angle, "bool int float", "AngleBackward0"
+    function = method = False
+
+    def forward(x):
+        return angle(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Angle(Elementwise):
+    """The argument of a complex number."""
+
+    kind, reference, accepts, holomorphic = "real", np.angle, "complex", False
+    function = method = False
+
+    def forward(x):
+        return angle(x)
+
+    def grad_x(g, x):
+        size = abs(x)
+        return where(x == 0, 0, g * (x / size) / size * 1j)
+
+
+class Logit(Elementwise):
+    """``log(x / (1 - x))``."""
+
+    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+
+    @staticmethod
+    def reference(x):
+        return np.log(x / (1 - x))
+
+    def forward(x):
+        return log(x / (1 - x))
+
+    def grad_x(g, x):
+        nan = sqrt(-1.0)
+        return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
+
+
+class LogitEps(Elementwise):
+    """``logit`` of ``x`` kept between ``eps`` and ``1 - eps``."""
+
+    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+    error_name, grad_name = "logit_cpu", "LogitBackward0"
+
+    @staticmethod
+    def reference(x, eps=0.2):
+        z = np.clip(x, eps, 1 - eps)
+        return np.log(z / (1 - z)).astype(z.dtype)
+
+    def forward(x, eps=0.2):
+        z = minimum(maximum(x, eps), 1 - eps)
+        return log(z / (1 - z))
+
+    def grad_x(g, x, eps):
+        return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
+
+
+class NanToNum(Elementwise):
+    """``x`` with NaN and the infinities replaced."""
+
+    kind, accepts, function, method = "same", "float", False, False
+
+    @staticmethod
+    def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):
+        return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+    def forward(x, nan=0.0, posinf=1e30, neginf=-1e30):
+        finite = where(isposinf(x), posinf, where(isneginf(x), neginf, x))
+        return where(isnan(x), nan, finite)
+
+    def grad_x(g, x):
+        return where(isfinite(x), g, 0)

@@ -1,0 +1,376 @@
+"""The table: exponentials, logarithms, circular and hyperbolic functions, special functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+
+
+class Exp(Elementwise):
+    """e to the power ``x``."""
+
+    reference = np.exp
+
+    def forward(x):
+        return exp(x)
+
+    def grad_x(g, out):
+        return g * out
+
+
+class Exp2(Elementwise):
+    """2 to the power ``x``."""
+
+    reference = np.exp2
+    aliases = ()
+
+    def forward(x):
+        return exp2(x)
+
+    def grad_x(g, out):
+        return g * out * 0.6931471805599453
+
+
+class Expm1(Elementwise):
+    """exp(x) - 1, without cancellation near 0."""
+
+    reference = np.expm1
+
+    def forward(x):
+        return expm1(x)
+
+    def grad_x(g, out):
+        return g * (out + 1)
+
+
+class Log(Elementwise):
+    """Natural logarithm."""
+
+    reference, domain = np.log, (0.1, 5)
+
+    def forward(x):
+        return log(x)
+
+    def grad_x(g, x):
+        return g / x
+
+
+class Log2(Elementwise):
+    """Logarithm to base 2."""
+
+    reference, domain = np.log2, (0.1, 5)
+
+    def forward(x):
+        return log2(x)
+
+    def grad_x(g, x):
+        return g / (x * 0.6931471805599453)
+
+
+class Log10(Elementwise):
+    """Logarithm to base 10."""
+
+    reference, domain = np.log10, (0.1, 5)
+
+    def forward(x):
+        return log10(x)
+
+    def grad_x(g, x):
+        return g / (x * 2.302585092994046)
+
+
+class Log1p(Elementwise):
+    """log(1 + x), without cancellation near 0."""
+
+    reference, domain, grad_name = np.log1p, (-0.9, 3), "Log1PBackward0"
+
+    def forward(x):
+        return log1p(x)
+
+    def grad_x(g, x):
+        return g / (x + 1)
+
+
+class Logaddexp(Elementwise):
+    """log(exp(x) + exp(y)), without overflow."""
+
+    kind, accepts, numbers = "same", "float complex", ()
+
+    @staticmethod
+    def reference(x, y):
+        return np.log(np.exp(x) + np.exp(y)) if x.dtype.kind == "c" else np.logaddexp(x, y)
+
+    def forward(x, y):
+        larger = where(real(x) >= real(y), x, y)
+        smaller = where(real(x) >= real(y), y, x)
+        return where((x == y) & isinf(x), x, larger + log1p(exp(smaller - larger)))
+
+    def grad_x(g, x, y):
+        return g / (1 + exp(y - x))
+
+    def grad_y(g, x, y):
+        return g / (1 + exp(x - y))
+
+
+class Logaddexp2(Elementwise):
+    """log2(2**x + 2**y), without overflow."""
+
+    kind, reference, accepts, numbers = "same", np.logaddexp2, "float", ()
+
+    def forward(x, y):
+        top = maximum(x, y)
+        return where((x == y) & isinf(x), x, top + log1p(exp2(-abs(x - y))) * 1.4426950408889634)
+
+    def grad_x(g, x, y):
+        return g / (1 + exp2(y - x))
+
+    def grad_y(g, x, y):
+        return g / (1 + exp2(x - y))
+
+
+class Xlogy(Elementwise):
+    """x * log(y), 0 where x is 0 and y is not NaN."""
+
+    domain, accepts = ((0.2, 3), (0.2, 3)), "bool int float"
+    function = method = False
+
+    @staticmethod
+    def reference(x, y):
+        with np.errstate(all="ignore"):
+            return np.where(np.isnan(y), y, np.where(x == 0, 0, x * np.log(y)))
+
+    def forward(x, y):
+        return where(isnan(y), y, where(x == 0, 0, x * log(y)))
+
+    def grad_x(g, x, y):
+        return where(((x == 0) & (y <= 0)) | ((g == 0) & (y == y)), 0, g * log(y))
+
+    def grad_y(g, x, y):
+        return g * (x / y)
+
+
+class XlogyLeft(Xlogy):
+    """x * log(y) of a number x."""
+
+    grad_name = "XlogyBackward1"
+
+
+class XlogyRight(Xlogy):
+    """x * log(y) with a number y."""
+
+    grad_name, numbers_only = "XlogyBackward2", True
+
+
+class Sin(Elementwise):
+    """Sine."""
+
+    reference = np.sin
+
+    def forward(x):
+        return sin(x)
+
+    def grad_x(g, x):
+        return g * cos(x)
+
+
+class Cos(Elementwise):
+    """Cosine."""
+
+    reference = np.cos
+
+    def forward(x):
+        return cos(x)
+
+    def grad_x(g, x):
+        return g * -sin(x)
+
+
+class Tan(Elementwise):
+    """Tangent."""
+
+    reference, domain = np.tan, (-1.2, 1.2)
+
+    def forward(x):
+        return tan(x)
+
+    def grad_x(g, out):
+        return g * (1 + out * out)
+
+
+class Asin(Elementwise):
+    """Inverse sine."""
+
+    reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
+
+    def forward(x):
+        return asin(x)
+
+    def grad_x(g, x):
+        return g * rsqrt(1 - x * x)
+
+
+class Acos(Elementwise):
+    """Inverse cosine."""
+
+    reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
+
+    def forward(x):
+        return acos(x)
+
+    def grad_x(g, x):
+        return g * -rsqrt(1 - x * x)
+
+
+class Atan(Elementwise):
+    """Inverse tangent."""
+
+    reference, aliases = np.arctan, ("arctan",)
+
+    def forward(x):
+        return atan(x)
+
+    def grad_x(g, x):
+        return g / (x * x + 1)
+
+
+class Atan2(Elementwise):
+    """The angle of the point (y, x), from -pi to pi."""
+
+    reference, domain, aliases = np.arctan2, ((0.3, 3), (-3, 3)), ("arctan2",)
+    accepts, numbers = "bool int float", ()
+
+    def forward(x, y):
+        return atan2(x, y)
+
+    def grad_x(g, x, y):
+        square = x * x + y * y
+        return g * y * where(square == 0, 0, 1 / square)
+
+    def grad_y(g, x, y):
+        square = x * x + y * y
+        return g * -x * where(square == 0, 0, 1 / square)
+
+
+class Hypot(Elementwise):
+    """The square root of x*x + y*y, without overflow on the way."""
+
+    kind, reference, accepts, numbers = "same", np.hypot, "float", ()
+
+    def forward(x, y):
+        return hypot(x, y)
+
+    def grad_x(g, out, x):
+        return g * (x / out)
+
+    def grad_y(g, out, y):
+        return g * (y / out)
+
+
+class Sinh(Elementwise):
+    """Hyperbolic sine."""
+
+    reference = np.sinh
+
+    def forward(x):
+        return sinh(x)
+
+    def grad_x(g, x):
+        return g * cosh(x)
+
+
+class Cosh(Elementwise):
+    """Hyperbolic cosine."""
+
+    reference = np.cosh
+
+    def forward(x):
+        return cosh(x)
+
+    def grad_x(g, x):
+        return g * sinh(x)
+
+
+class Tanh(Elementwise):
+    """Hyperbolic tangent."""
+
+    reference = np.tanh
+
+    def forward(x):
+        return tanh(x)
+
+    def grad_x(g, out):
+        return g * (1 - out) * (1 + out)
+
+
+class Asinh(Elementwise):
+    """Inverse hyperbolic sine."""
+
+    reference, aliases = np.arcsinh, ("arcsinh",)
+
+    def forward(x):
+        return asinh(x)
+
+    def grad_x(g, x):
+        return g * rsqrt(x * x + 1)
+
+
+class Acosh(Elementwise):
+    """Inverse hyperbolic cosine."""
+
+    reference, domain, aliases = np.arccosh, (1.2, 4), ("arccosh",)
+
+    def forward(x):
+        return acosh(x)
+
+    def grad_x(g, x):
+        return g * (rsqrt(x - 1) * rsqrt(x + 1))
+
+
+class Atanh(Elementwise):
+    """Inverse hyperbolic tangent."""
+
+    reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
+
+    def forward(x):
+        return atanh(x)
+
+    def grad_x(g, x):
+        return g / (1 - x * x)
+
+
+class Sinc(Elementwise):
+    """sin(pi x) / (pi x), 1 at 0."""
+
+    reference, domain = np.sinc, (0.2, 3)
+
+    def forward(x):
+        angle_of_x = x * 3.141592653589793
+        return where(x == 0, 1, sin(angle_of_x) / angle_of_x)
+
+    def grad_x(g, x):
+        turned = x * 3.141592653589793
+        return where(x == 0, 0, g * ((turned * cos(turned) - sin(turned)) / (turned * x)))
+
+
+class Copysign(Elementwise):
+    """The size of ``x`` with the sign of ``y``."""
+
+    reference, accepts, numbers = np.copysign, "bool int float", ("y",)
+    function = method = False
+
+    def forward(x, y):
+        return copysign(x, y)
+
+    def grad_x(g, out, x):
+        return where(x == 0, 0, g * (out / x))
+
+    def grad_y(g):
+        return 0
+
+
+class CopysignNumber(Copysign):
+    """The size of ``x`` with the sign of a number."""
+
+    grad_name, numbers_only = "CopysignBackward1", True

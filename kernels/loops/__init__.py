@@ -1,0 +1,1 @@
+"""Loops written by hand, one family of ops a file: arrays and numbers in, outputs last, nothing of tensors."""

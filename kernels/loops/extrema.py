@@ -1,0 +1,128 @@
+"""Extrema and their places, any and all, over contiguous (outer, n, inner) arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.reduction import STREAMED
+from jitgrad.kernels.words.rows import _from_rank, _mirrored, _rank
+
+__all__ = [
+    "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
+]  # fmt: skip
+
+
+def better(v, best, largest):
+    """Which of two stands: the larger or smaller, the first NaN for ever."""
+    return v if (v != v) | ((best == best) & ((v > best) == largest)) else best
+
+
+def row_largest(row):
+    """The largest element of a row, NaN if there is one."""
+    best = _rank(row[0])
+    for i in range(row.size):
+        best = max(best, _rank(row[i]))
+    return _from_rank(best)
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def extreme_rows(x, out, largest):
+    """The largest or smallest of each row (n >= 1); NaN where there is one."""
+    for r in range(x.shape[0]):
+        row = x[r]
+        if largest:
+            out[r] = row_largest(row)
+        else:
+            best = _rank(_mirrored(row[0]))
+            for i in range(row.size):
+                best = max(best, _rank(_mirrored(row[i])))
+            out[r] = _mirrored(_from_rank(best))
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def extreme_columns(x, out, largest):
+    """The largest or smallest along n >= 1; NaN where there is one."""
+    inner = x.shape[2]
+    for o in range(x.shape[0]):
+        for j in range(inner):
+            out[o, j] = x[o, 0, j]
+        for i in range(1, x.shape[1]):
+            for j in range(inner):
+                out[o, j] = better(x[o, i, j], out[o, j], largest)
+
+
+@loop(split=("x", "value", "index"), grain=STREAMED)
+def locate_rows(x, value, index):
+    """Where each row first holds ``value``, or a NaN if that is its extremum."""
+    last = x.shape[1] - 1
+    for r in range(x.shape[0]):
+        row, wanted, i = x[r], value[r], 0
+        while i < last and not (row[i] == wanted or row[i] != row[i]):
+            i += 1
+        index[r] = i
+
+
+@loop(split=("x", "value", "index"), grain=STREAMED)
+def locate_columns(x, value, index):
+    """Where ``value``, or a NaN, first stands along n."""
+    for o in range(x.shape[0]):
+        for i in range(x.shape[1] - 1, -1, -1):
+            for j in range(x.shape[2]):
+                v = x[o, i, j]
+                index[o, j] = i if (v == value[o, j]) | (v != v) else index[o, j]
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def any_rows(x, out, every):
+    """Whether any element of a row is not zero; with ``every``: whether none is zero."""
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        begin, found = 0, False
+        while begin < n and not found:
+            part = x[r, begin : begin + 256]
+            for i in range(part.size):
+                found |= (part[i] != 0) != every
+            begin += 256
+        out[r] = found != every
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def any_columns(x, out, every):
+    """Whether any element along n is not zero; with ``every``: whether none is zero."""
+    inner = x.shape[2]
+    found = np.empty(inner, np.bool_)
+    for o in range(x.shape[0]):
+        found[:] = False
+        for i in range(x.shape[1]):
+            for j in range(inner):
+                found[j] |= (x[o, i, j] != 0) != every
+        for j in range(inner):
+            out[o, j] = found[j] != every
+
+
+@loop(split=("g", "index", "out"), grain=STREAMED)
+def place(g, index, out):
+    """The gradient of a choice: g where it was taken from, zero elsewhere."""
+    for o in range(out.shape[0]):
+        out[o] = 0
+        for j in range(out.shape[2]):
+            out[o, index[o, j], j] = g[o, j]
+
+
+@loop(split=("x", "value", "g", "out"), grain=STREAMED)
+def share(x, value, g, out):
+    """The gradient of an extremum: g in equal parts wherever x has that value."""
+    inner = x.shape[2]
+    hits = np.empty(inner, T)
+    for o in range(x.shape[0]):
+        hits[:] = 0
+        for i in range(x.shape[1]):
+            for j in range(inner):
+                v, wanted = x[o, i, j], value[o, j]
+                hits[j] += (v == wanted) | ((v != v) & (wanted != wanted))
+        for i in range(x.shape[1]):
+            for j in range(inner):
+                v, wanted = x[o, i, j], value[o, j]
+                hit = (v == wanted) | ((v != v) & (wanted != wanted))
+                out[o, i, j] = g[o, j] / hits[j] if hit else T(0)

@@ -1,0 +1,110 @@
+"""Norms, sums of squared deviations and their gradients, over contiguous (outer, n, inner) arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.reduction import STREAMED
+
+__all__ = [
+    "deviations_columns", "deviations_rows", "norm_columns", "norm_rows", "root", "squares_columns", "squares_rows",
+]  # fmt: skip
+
+
+@loop(reassoc=True, split=("x", "center", "out"), grain=STREAMED)
+def squares_rows(x, center, out):
+    """Sums of |x - center| ** 2."""
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        total, middle = W(0).real, center[r]
+        for begin in range(0, n, 512):
+            part, block = x[r, begin : begin + 512], T(0).real
+            for i in range(part.size):
+                d = part[i] - middle
+                block += d.real * d.real + d.imag * d.imag
+            total += block
+        out[r] = total
+
+
+@loop(split=("x", "center", "out"), grain=STREAMED)
+def squares_columns(x, center, out):
+    """Sums of |x - center| ** 2."""
+    n, inner = x.shape[1], x.shape[2]
+    block = np.empty(512, T).real.copy()
+    total = np.empty(512, W).real.copy()
+    for o in range(x.shape[0]):
+        for left in range(0, inner, 512):
+            width, middle = min(512, inner - left), center[o, left:]
+            total[:] = 0
+            for begin in range(0, n, 32):
+                block[:] = 0
+                for i in range(begin, min(begin + 32, n)):
+                    part = x[o, i, left:]
+                    for j in range(width):
+                        d = part[j] - middle[j]
+                        block[j] += d.real * d.real + d.imag * d.imag
+                for j in range(width):
+                    total[j] += block[j]
+            result = out[o, left:]
+            for j in range(width):
+                result[j] = total[j]
+
+
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
+def norm_rows(x, out):
+    """Square roots of sums of |x| ** 2."""
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        total = W(0).real
+        for begin in range(0, n, 512):
+            part, block = x[r, begin : begin + 512], T(0).real
+            for i in range(part.size):
+                block += part[i].real * part[i].real + part[i].imag * part[i].imag
+            total += block
+        out[r] = np.sqrt(total)
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def norm_columns(x, out):
+    """Square roots of sums of |x| ** 2."""
+    n, inner = x.shape[1], x.shape[2]
+    total = np.empty(512, W).real.copy()
+    for o in range(x.shape[0]):
+        for left in range(0, inner, 512):
+            width = min(512, inner - left)
+            total[:] = 0
+            for i in range(n):
+                part = x[o, i, left:]
+                for j in range(width):
+                    total[j] += part[j].real * part[j].real + part[j].imag * part[j].imag
+            result = out[o, left:]
+            for j in range(width):
+                result[j] = np.sqrt(total[j])
+
+
+@loop(split=("x", "center", "g", "out"), grain=STREAMED)
+def deviations_rows(x, center, g, out, scale):
+    """(x - center) * g * scale: the gradient of a variance."""
+    for r in range(x.shape[0]):
+        row, target, middle, factor = x[r], out[r], center[r], g[r] * T(scale)
+        for i in range(row.size):
+            target[i] = (row[i] - middle) * factor
+
+
+@loop(split=("x", "center", "g", "out"), grain=STREAMED)
+def deviations_columns(x, center, g, out, scale):
+    """(x - center) * g * scale: the gradient of a variance."""
+    for o in range(x.shape[0]):
+        middle, factor = center[o], g[o]
+        for i in range(x.shape[1]):
+            row, target = x[o, i], out[o, i]
+            for j in range(row.size):
+                target[j] = (row[j] - middle[j]) * (factor[j] * T(scale))
+
+
+@loop
+def root(out):
+    """Square roots of a flat array, in place: variances become standard deviations."""
+    for i in range(out.size):
+        out[i] = np.sqrt(out[i])

@@ -1,0 +1,204 @@
+"""Normalisation: of rows, as in layer and group norm, and of channels, as in batch norm, with gradients.
+
+Rows come as (outer, groups, n), weights as (groups, n). Channels come as (outer, channels, inner), or where there is
+one place to a channel as (outer, channels), the form that is called ``columns``. Sums are made of blocks in the
+compute dtype, and the blocks' sums in double precision; variances are of distances to the mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.launch import loop
+
+__all__ = [
+    "channel_gradient", "channel_gradient_columns", "channel_moments", "channel_sums", "channel_sums_columns",
+    "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows", "row_gradient",
+    "row_sums",
+]  # fmt: skip
+
+
+@loop(reassoc=True, split=("x", "out", "mean", "rstd"))
+def normalize_rows(x, weight, bias, out, mean, rstd, eps):
+    """(x - mean) * rstd * weight + bias, for the mean and the inverse root of variance + eps of each row."""
+    n = x.shape[2]
+    for o in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            row, target, factor, shift = x[o, k], out[o, k], weight[k], bias[k]
+            total = W(0)
+            for begin in range(0, n, 512):
+                part, block = row[begin : begin + 512], T(0)
+                for i in range(part.size):
+                    block += part[i]
+                total += block
+            middle, squares = T(total / n), W(0)
+            for begin in range(0, n, 512):
+                part, block = row[begin : begin + 512], T(0)
+                for i in range(part.size):
+                    block += (part[i] - middle) * (part[i] - middle)
+                squares += block
+            scale = T(1 / np.sqrt(squares / n + eps))
+            mean[o, k], rstd[o, k] = middle, scale
+            for i in range(n):
+                target[i] = (row[i] - middle) * scale * factor[i] + shift[i]
+
+
+@loop(reassoc=True, split=("g", "x", "mean", "rstd", "out"))
+def row_gradient(g, x, mean, rstd, weight, out):
+    """The gradient of ``normalize_rows`` with respect to x."""
+    n = x.shape[2]
+    for o in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            slope, row, target, factor = g[o, k], x[o, k], out[o, k], weight[k]
+            middle, scale = mean[o, k], rstd[o, k]
+            total, product = W(0), W(0)
+            for begin in range(0, n, 512):
+                end = min(begin + 512, n)
+                gs, xs, ws, a, b = slope[begin:end], row[begin:end], factor[begin:end], T(0), T(0)
+                for i in range(gs.size):
+                    d = gs[i] * ws[i]
+                    a += d
+                    b += d * (xs[i] - middle)
+                total += a
+                product += b
+            level, tilt = T(total / n), T(product / n) * scale * scale
+            for i in range(n):
+                target[i] = (slope[i] * factor[i] - level - (row[i] - middle) * tilt) * scale
+
+
+@loop
+def row_sums(g, x, mean, rstd, weight, bias):
+    """The gradients of ``normalize_rows`` with respect to weight and bias."""
+    outer, n = x.shape[0], x.shape[2]
+    room = min(2048, n)
+    products, sums, for_weight, for_bias = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
+    for k in range(x.shape[1]):
+        for left in range(0, n, 2048):
+            width = min(2048, n - left)
+            for_weight[:], for_bias[:] = 0, 0
+            for begin in range(0, outer, 32):
+                products[:], sums[:] = 0, 0
+                for o in range(begin, min(begin + 32, outer)):
+                    slope, row, middle, scale = g[o, k, left:], x[o, k, left:], mean[o, k], rstd[o, k]
+                    for j in range(width):
+                        products[j] += slope[j] * ((row[j] - middle) * scale)
+                        sums[j] += slope[j]
+                for j in range(width):
+                    for_weight[j] += products[j]
+                    for_bias[j] += sums[j]
+            to_weight, to_bias = weight[k, left:], bias[k, left:]
+            for j in range(width):
+                to_weight[j], to_bias[j] = for_weight[j], for_bias[j]
+
+
+# -- channels -----------------------------------------------------------------------------------------
+
+
+@loop(reassoc=True)
+def channel_moments(x, mean, var):
+    """The mean of each channel, and the mean of the squares of distances to it."""
+    outer, inner = x.shape[0], x.shape[2]
+    count = outer * inner
+    for c in range(x.shape[1]):
+        total = W(0)
+        for o in range(outer):
+            row = x[o, c]
+            for begin in range(0, inner, 512):
+                part, block = row[begin : begin + 512], T(0)
+                for i in range(part.size):
+                    block += part[i]
+                total += block
+        middle, squares = T(total / count), W(0)
+        for o in range(outer):
+            row = x[o, c]
+            for begin in range(0, inner, 512):
+                part, block = row[begin : begin + 512], T(0)
+                for i in range(part.size):
+                    block += (part[i] - middle) * (part[i] - middle)
+                squares += block
+        mean[c], var[c] = middle, squares / count
+
+
+@loop
+def inverse_root(var, out, eps):
+    """1 / sqrt(var + eps)."""
+    for c in range(var.size):
+        out[c] = 1 / np.sqrt(W(var[c]) + eps)
+
+
+@loop
+def move_towards(fresh, out, momentum, factor):
+    """Move running values in place: (1 - momentum) * out + momentum * factor * fresh."""
+    for c in range(fresh.size):
+        out[c] = out[c] * T(1 - momentum) + T(momentum) * (fresh[c] * T(factor))
+
+
+@loop(split=("x", "out"))
+def normalize_channels(x, mean, rstd, weight, bias, out):
+    """(x - mean) * rstd * weight + bias, each of one value a channel."""
+    for o in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            row, target, middle, scale, shift = x[o, c], out[o, c], mean[c], rstd[c] * weight[c], bias[c]
+            for i in range(row.size):
+                target[i] = (row[i] - middle) * scale + shift
+
+
+@loop(split=("x", "out"))
+def normalize_columns(x, mean, rstd, weight, bias, out):
+    """``normalize_channels`` for (outer, channels)."""
+    for o in range(x.shape[0]):
+        row, target = x[o], out[o]
+        for c in range(row.size):
+            target[c] = (row[c] - mean[c]) * (rstd[c] * weight[c]) + bias[c]
+
+
+@loop(reassoc=True)
+def channel_sums(g, x, mean, rstd, weight, bias):
+    """Sums of g * (x - mean) * rstd and of g: the gradients of weight and bias."""
+    inner = x.shape[2]
+    for c in range(x.shape[1]):
+        middle, product, total = mean[c], W(0), W(0)
+        for o in range(x.shape[0]):
+            slope, row = g[o, c], x[o, c]
+            for begin in range(0, inner, 512):
+                gs, xs, a, b = slope[begin : begin + 512], row[begin : begin + 512], T(0), T(0)
+                for i in range(gs.size):
+                    a += gs[i]
+                    b += gs[i] * (xs[i] - middle)
+                total += a
+                product += b
+        weight[c], bias[c] = product * rstd[c], total
+
+
+@loop
+def channel_sums_columns(g, x, mean, rstd, weight, bias):
+    """``channel_sums`` for (outer, channels)."""
+    products, sums = np.zeros(x.shape[1], W), np.zeros(x.shape[1], W)
+    for o in range(x.shape[0]):
+        slope, row = g[o], x[o]
+        for c in range(row.size):
+            products[c] += slope[c] * (row[c] - mean[c])
+            sums[c] += slope[c]
+    for c in range(products.size):
+        weight[c], bias[c] = products[c] * rstd[c], sums[c]
+
+
+@loop(split=("g", "x", "out"))
+def channel_gradient(g, x, mean, rstd, weight, products, sums, out, count):
+    """The gradient of normalised channels with respect to x, given ``channel_sums`` and how many elements they sum."""
+    for o in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            slope, row, target, middle, scale = g[o, c], x[o, c], out[o, c], mean[c], rstd[c] * weight[c]
+            level, tilt = sums[c] / T(count), products[c] * rstd[c] / T(count)
+            for i in range(row.size):
+                target[i] = (slope[i] - level - (row[i] - middle) * tilt) * scale
+
+
+@loop(split=("g", "x", "out"))
+def channel_gradient_columns(g, x, mean, rstd, weight, products, sums, out, count):
+    """``channel_gradient`` for (outer, channels)."""
+    for o in range(x.shape[0]):
+        slope, row, target = g[o], x[o], out[o]
+        for c in range(row.size):
+            tilt = products[c] * rstd[c] / T(count)
+            target[c] = (slope[c] - sums[c] / T(count) - (row[c] - mean[c]) * tilt) * (rstd[c] * weight[c])

@@ -1,0 +1,258 @@
+"""Steps of optimisers: a loop over one parameter, and one launch over all of them.
+
+Each loop is written for one parameter, flat: parameter, gradient, state, the ``step`` counter where
+it has one, then the hyper-parameters as run-time numbers, ``lr`` first. ``foreach`` makes a kernel of it that
+takes the arrays of any number of parameters, of any shapes, and is compiled once.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+
+from jitgrad.kernels import threads
+from jitgrad.kernels.compiler import compile_text
+from jitgrad.kernels.device_array import run_on_device
+from jitgrad.kernels.launch import SPLIT_SIZE, Kernel, Loop, loop
+from jitgrad.kernels.words import maximum
+from jitgrad.kernels.words.vocabulary import T
+
+__all__ = [
+    "Foreach",
+    "adagrad",
+    "adam",
+    "foreach",
+    "rmsprop",
+    "sgd",
+    "sgd_momentum",
+]
+
+
+@loop
+def sgd(param, grad, lr, weight_decay, maximize):
+    """param -= lr (grad + weight_decay param)."""
+    rate, decay, sign = T(lr), T(weight_decay), T(-1 if maximize else 1)
+    for i in range(param.size):
+        g = sign * grad[i]
+        if weight_decay != 0:
+            g += decay * param[i]
+        param[i] -= rate * g
+
+
+@loop
+def sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize, fresh):
+    """buffer = momentum buffer + (1 - dampening) grad, or grad the first time; param -= lr buffer."""
+    rate, decay, sign = T(lr), T(weight_decay), T(-1 if maximize else 1)
+    keep, damped = T(momentum), T(1 - dampening)
+    if fresh:
+        keep, damped = T(0), T(1)
+        for i in range(buffer.size):
+            buffer[i] = 0
+    look = T(momentum)
+    for i in range(param.size):
+        g = sign * grad[i]
+        if weight_decay != 0:
+            g += decay * param[i]
+        b = keep * buffer[i] + damped * g
+        buffer[i] = b
+        param[i] -= rate * (g + look * b if nesterov else b)
+
+
+def bias_corrections(step, lr, beta1, beta2):
+    """Adam's rate and the root of its second correction, in float64 as PyTorch has them."""
+    count = np.float64(step)
+    return lr / (1 - beta1**count), np.sqrt(1 - beta2**count)
+
+
+@loop
+def adam(
+    param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad,
+    maximize,
+):  # fmt: skip
+    """Adam; AdamW where the decay is ``decoupled`` from the gradient. Advances ``step``.
+
+    ``max_exp_avg_sq`` is read and written for ``amsgrad`` alone: else any array of the size will do.
+    """
+    step[0] += 1
+    corrected = bias_corrections(step[0], lr, beta1, beta2)
+    rate, correction = T(corrected[0]), T(corrected[1])
+    new, keep2, new2, tiny = T(1 - beta1), T(beta2), T(1 - beta2), T(eps)
+    decay, sign = T(0 if decoupled else weight_decay), T(-1 if maximize else 1)
+    shrink = T(1 - lr * weight_decay if decoupled else 1)
+    for i in range(param.size):
+        p = param[i] * shrink
+        g = sign * grad[i]
+        if weight_decay != 0:
+            g += decay * p
+        m = exp_avg[i] + new * (g - exp_avg[i])
+        v = keep2 * exp_avg_sq[i] + new2 * g * g
+        exp_avg[i] = m
+        exp_avg_sq[i] = v
+        if amsgrad:
+            v = maximum(max_exp_avg_sq[i], v)
+            max_exp_avg_sq[i] = v
+        param[i] = p - rate * m / (np.sqrt(v) / correction + tiny)
+
+
+@loop
+def rmsprop(
+    param, grad, square_avg, grad_avg, buffer, step, lr, alpha, eps, weight_decay, momentum, centered, maximize,
+):  # fmt: skip
+    """square_avg averages grad^2; param -= lr grad / (sqrt(square_avg) + eps).
+
+    ``grad_avg`` is read and written if ``centered`` alone, ``buffer`` with ``momentum`` alone.
+    """
+    step[0] += 1
+    rate, keep, new, tiny = T(lr), T(alpha), T(1 - alpha), T(eps)
+    decay, sign, inertia = T(weight_decay), T(-1 if maximize else 1), T(momentum)
+    for i in range(param.size):
+        g = sign * grad[i]
+        if weight_decay != 0:
+            g += decay * param[i]
+        v = keep * square_avg[i] + new * g * g
+        square_avg[i] = v
+        if centered:
+            mean = grad_avg[i] + new * (g - grad_avg[i])
+            grad_avg[i] = mean
+            v -= mean * mean
+        change = g / (np.sqrt(v) + tiny)
+        if momentum > 0:
+            change += inertia * buffer[i]
+            buffer[i] = change
+        param[i] -= rate * change
+
+
+@loop
+def adagrad(param, grad, sum_sq, step, lr, lr_decay, weight_decay, eps, maximize):
+    """sum_sq += grad^2; param -= lr / (1 + (step - 1) lr_decay) grad / (sqrt(sum_sq) + eps)."""
+    step[0] += 1
+    rate = T(lr / (1 + (np.float64(step[0]) - 1) * lr_decay))
+    decay, sign, tiny = T(weight_decay), T(-1 if maximize else 1), T(eps)
+    for i in range(param.size):
+        g = sign * grad[i]
+        if weight_decay != 0:
+            g += decay * param[i]
+        total = sum_sq[i] + g * g
+        sum_sq[i] = total
+        param[i] -= rate * g / (np.sqrt(total) + tiny)
+
+
+# A NumPy array's header, as NumPy's C headers publish it and every extension has compiled in: the
+# object's own head, the data's address, the number of dimensions, the address of their sizes. To
+# read it costs 30 ns an array; to ask Python for the address costs 1 us.
+_HEAD = object.__basicsize__
+_TEXT = f"""\
+from numba import carray, types
+from numba.extending import intrinsic
+
+@intrinsic
+def pointer(typing_context, address, dtype):
+    kind = types.CPointer(dtype.dtype)
+
+    def convert(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(kind))
+
+    return kind(types.uintp, dtype), convert
+
+@njit(nogil=True)
+def word(address):
+    return carray(pointer(address, np.uintp), 1)[0]
+
+@njit(nogil=True)
+def size_of(array):
+    size = 1
+    sizes = word(array + {_HEAD + 16})
+    for d in range(carray(pointer(array + {_HEAD + 8}, np.int32), 1)[0]):
+        size *= carray(pointer(sizes + 8 * d, np.intp), 1)[0]
+    return size
+
+{{loop_text}}
+S = np.{{counter}}
+{{loop}}_one = njit(nogil=True, error_model="numpy", fastmath={{{{"contract"}}}})({{loop}})
+
+def {{loop}}_all(table, first, last, {{scalars}}):
+    count = table.size // {{arrays}}
+    start = 0
+    for k in range(count):
+        size = size_of(table[k])
+        begin, end = min(max(first - start, 0), size), min(max(last - start, 0), size)
+        start += size
+        {{loop}}_one({{parts}}, {{scalars}})
+"""
+_PART = "carray(pointer(word(table[{k} * count + k] + {head}) + begin * {item}, T), end - begin)"
+_COUNTER = "carray(pointer(word(table[{k} * count + k] + {head}), S), 1)"
+
+
+class Foreach(Kernel):
+    """A parameter's loop over ``count`` parameters in one launch.
+
+    Its arguments are all parameters, then all gradients, and so on, contiguous and of one dtype, the
+    counters last, then the scalars. It is one compiled function for any number of them: it is handed
+    the array objects and finds addresses and sizes itself.
+    """
+
+    __slots__ = ("arrays", "count", "loop", "scalars")
+
+    def __init__(self, loop: Loop, count: int):
+        parameters = list(loop.source.parameters)
+        first = parameters.index("lr")
+        self.loop, self.count = loop, count
+        self.arrays, self.scalars = parameters[:first], parameters[first:]
+        writes = tuple(w * count + k for w in loop.writes for k in range(count))
+        super().__init__(f"{loop.name}_foreach", self._run, writes)
+
+    def _run(self, *args: Any) -> None:
+        if type(args[0]) is not np.ndarray:
+            return run_on_device("foreach", (self, *args))
+        count = self.count
+        many = len(self.arrays) * count
+        arrays, scalars = args[:many], args[many:]
+        if numba.config.DISABLE_JIT:
+            self._run_plain(arrays, scalars)
+            return
+        call = _compiled(self.loop, arrays[0].dtype, arrays[-1].dtype)
+        total = sum([a.size for a in arrays[:count]])
+        if total >= SPLIT_SIZE and threads.get_num_threads() > 1:
+            self._run_split(call, arrays, scalars, total)
+        else:
+            call(np.fromiter(map(id, arrays), np.uintp, many), 0, total, *scalars)
+
+    def _run_split(self, call: Any, arrays: tuple[Any, ...], scalars: tuple[Any, ...], total: int) -> None:
+        jobs: list[Any] = []
+        alive: list[Any] = []  # the tables hold addresses only
+        for begin, end in threads.spans(total, threads.get_num_threads()):
+            if alive and "step" in self.arrays:  # the first thread alone advances the counters
+                arrays = (*arrays[: -self.count], *[a.copy() for a in arrays[-self.count :]])
+            alive.append(arrays)
+            jobs.append((call, (np.fromiter(map(id, arrays), np.uintp, len(arrays)), begin, end, *scalars)))
+        threads.run_together(jobs)
+
+    def _run_plain(self, arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
+        flat = [a.reshape(-1) for a in arrays]
+        for k in range(self.count):
+            self.loop.call(*flat[k :: self.count], *scalars)
+
+
+@functools.cache
+def foreach(loop: Loop, count: int) -> Foreach:
+    """Return the kernel that runs ``loop`` over ``count`` parameters."""
+    return Foreach(loop, count)
+
+
+@functools.cache
+def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
+    kernel = foreach(loop, 1)
+    last = len(kernel.arrays) - 1
+    parts = [
+        (_COUNTER if a == "step" else _PART).format(k=k, head=_HEAD, item=dtype.itemsize)
+        for k, a in enumerate(kernel.arrays)
+    ]
+    assert "step" not in kernel.arrays[:last], "the counter comes last"
+    text = _TEXT.format(
+        loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=last + 1,
+        parts=", ".join(parts), scalars=", ".join(kernel.scalars),
+    )  # fmt: skip
+    return compile_text(f"{loop.name}_all", text)

@@ -1,0 +1,99 @@
+"""Sums and products over contiguous (outer, n, inner) arrays.
+
+Each exists in two forms: ``rows`` reduces the last axis of (outer, n); ``columns`` the middle axis
+of (outer, n, inner), walking memory in order. Sums add blocks in the compute dtype, in as many
+lanes as LLVM likes, and the blocks' sums in double precision: the error does not grow with n.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.launch import loop
+
+__all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "sum_columns", "sum_rows"]
+
+STREAMED = 1 << 21  # elements from which threads pay for loops as fast as memory
+
+
+# Inner loops run over slices from 0: Numba's check for negative indices, where LLVM cannot rule them
+# out, keeps a loop from being vectorised.
+
+
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
+def sum_rows(x, out):
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        total = W(0)
+        for begin in range(0, n, 1024):
+            part, block = x[r, begin : begin + 1024], A(0)
+            for i in range(part.size):
+                block += A(part[i])
+            total += block
+        out[r] = total
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def sum_columns(x, out):
+    n, inner = x.shape[1], x.shape[2]
+    block, total = np.empty(1024, A), np.empty(1024, W)
+    for o in range(x.shape[0]):
+        for left in range(0, inner, 1024):
+            width = min(1024, inner - left)
+            total[:] = W(0)
+            for begin in range(0, n, 64):
+                block[:] = A(0)
+                for i in range(begin, min(begin + 64, n)):
+                    row = x[o, i, left:]
+                    for j in range(width):
+                        block[j] += A(row[j])
+                for j in range(width):
+                    total[j] += block[j]
+            result = out[o, left:]
+            for j in range(width):
+                result[j] = total[j]
+
+
+@loop
+def divide(out, count):
+    """Divide a flat array in place: sums become means."""
+    for i in range(out.size):
+        out[i] = out[i] / T(count)
+
+
+@loop(reassoc=True, split=("x", "out"), grain=STREAMED)
+def prod_rows(x, out):
+    for r in range(x.shape[0]):
+        product = A(1)
+        for i in range(x.shape[1]):
+            product *= A(x[r, i])
+        out[r] = product
+
+
+@loop(split=("x", "out"), grain=STREAMED)
+def prod_columns(x, out):
+    inner = x.shape[2]
+    for o in range(x.shape[0]):
+        for j in range(inner):
+            out[o, j] = 1
+        for i in range(x.shape[1]):
+            for j in range(inner):
+                out[o, j] *= x[o, i, j]
+
+
+@loop(split=("x", "g", "out"), grain=STREAMED)
+def prod_others(x, g, out):
+    """For each element g times the product of all others along n: right where some are zero."""
+    n, inner = x.shape[1], x.shape[2]
+    running = np.empty(inner, T)
+    for o in range(x.shape[0]):
+        running[:] = T(1)
+        for i in range(n):
+            for j in range(inner):
+                out[o, i, j] = running[j]
+                running[j] *= x[o, i, j]
+        running[:] = T(1)
+        for i in range(n - 1, -1, -1):
+            for j in range(inner):
+                out[o, i, j] = g[o, j] * np.conj(out[o, i, j] * running[j])
+                running[j] *= x[o, i, j]

@@ -1,0 +1,49 @@
+"""Sorting along the last axis of (rows, n) arrays. NaN counts as the largest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.words.rows import _rank
+
+__all__ = ["select", "sort"]
+
+
+@library("values", "index")
+def sort(x, values, index, descending):
+    """Sorted rows and where their elements came from; equal elements keep their order."""
+    if descending:
+        order = x.shape[1] - 1 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    else:
+        order = np.argsort(x, axis=1, kind="stable")
+    index[...] = order
+    values[...] = np.take_along_axis(x, order, axis=1)
+
+
+@loop(split=("x", "values", "index"))
+def select(x, values, index, largest):
+    """The k largest or smallest elements of each row in order, k being the width of ``values``.
+
+    Every row is read once; an element better than the worst one kept is put in its place among
+    them. The first of equal elements comes first. NaN is the largest.
+    """
+    n, k = x.shape[1], values.shape[1]
+    ranks = np.empty(k, np.int64)
+    for r in range(x.shape[0]):
+        row, places, kept = x[r], index[r], 0
+        worst = np.int64(0)
+        for i in range(n):
+            rank = np.int64(_rank(row[i]))
+            rank = rank if largest else ~rank
+            if kept == k and rank <= worst:
+                continue
+            at = kept if kept < k else k - 1
+            while at > 0 and ranks[at - 1] < rank:
+                ranks[at], places[at] = ranks[at - 1], places[at - 1]
+                at -= 1
+            ranks[at], places[at] = rank, i
+            kept = min(kept + 1, k)
+            worst = ranks[kept - 1]
+        for j in range(k):
+            values[r, j] = row[places[j]]

@@ -1,0 +1,267 @@
+"""The gamma function's logarithm and its derivative.
+
+Positive arguments: a series in 1 / x from 7.5 or 10 on; below, the recurrence leads to one interval
+on which a polynomial is multiplied by the factor that has the function's zeros. Negative arguments:
+the reflection formula, accurate to a unit of the larger of 1 and the result only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from jitgrad.kernels.words.logarithm import log
+from jitgrad.kernels.words.power import _wide_log2
+from jitgrad.kernels.words.trig import _sin_reduced
+from jitgrad.kernels.words.vocabulary import D, T, lifted, word
+
+__all__ = ["digamma", "lgamma"]
+
+
+@word(internal=True)
+class _wide_sin:
+    """sin(r) for abs(r) <= pi / 2 to 30 bits, in float64 everywhere."""
+
+    def real(r):
+        z = r * r
+        p = D(-2.550328837003235e-08)
+        p = p * z + D(2.7627061172097456e-06)
+        p = p * z - D(0.00019843093468807638)
+        p = p * z + D(0.008333350531756878)
+        p = p * z - D(0.1666666716337204)
+        return r + r * z * p
+
+
+@word(internal=True)
+class _lgamma_start:
+    """(v, product): lgamma(a) is a polynomial in v and plus or minus the logarithm of a product.
+
+    Plus for 1.25 <= a < 7.5, where v is a - 2 less as many ones as bring it below 1 / 2; minus for
+    smaller a. At 1.25, where both come to much the same, the difference loses least.
+    """
+
+    def real(a):
+        one, half = np.float64(1), np.float64(0.5)
+        quarter = half * half
+        v, product = a - (one + one), one
+        for _ in range(5):
+            far = v >= half
+            product = product * (v + one) if far else product
+            v = v - one if far else v
+        below = a < one + quarter
+        v = (a - one if a >= half else a) if below else v
+        product = (a if a >= half else a * (a + one)) if below else product
+        return v, product
+
+
+@word(internal=True)
+class _lgamma_middle:
+    """lgamma(v + 2) for -3 / 4 <= v <= 1 / 2."""
+
+    def float32(v):
+        t = v + D(0.125)
+        p = D(9.943312564061225e-05)
+        p = p * t - D(0.00019731025523072977)
+        p = p * t + D(0.0002976168164502968)
+        p = p * t - D(0.0006260743024516395)
+        p = p * t + D(0.0013686482321621646)
+        p = p * t - D(0.0029540838851982395)
+        p = p * t + D(0.006561733687676307)
+        p = p * t - D(0.015252227314028229)
+        p = p * t + D(0.0381225110594984)
+        p = p * t - D(0.10918087018252066)
+        p = p * t + D(0.4358645521767639)
+        return v * (v + D(1.0)) * p
+
+    def float64(v):
+        t = v + 0.125
+        p = 1.3736661770283546e-07
+        p = p * t - 2.6160485185704703e-07
+        p = p * t + 2.3043999612071916e-07
+        p = p * t - 4.6948636468185993e-07
+        p = p * t + 1.179069831795578e-06
+        p = p * t - 2.323428477160938e-06
+        p = p * t + 4.494348157509546e-06
+        p = p * t - 8.975349713373035e-06
+        p = p * t + 1.8028808585592163e-05
+        p = p * t - 3.632151921461649e-05
+        p = p * t + 7.36159917807771e-05
+        p = p * t - 0.00015031765410415904
+        p = p * t + 0.0003097323724536263
+        p = p * t - 0.0006455970857202277
+        p = p * t + 0.0013661088707803712
+        p = p * t - 0.0029506371998197813
+        p = p * t + 0.0065619712415999785
+        p = p * t - 0.015252472846072564
+        p = p * t + 0.03812250298427572
+        p = p * t - 0.10918086531277564
+        p = p * t + 0.43586455222115017
+        return v * (v + 1.0) * p
+
+
+@word(lifted(math.lgamma), cuda="math.lgamma", ulp={"float32": 1, "float64": 4})
+class lgamma:
+    """The logarithm of the absolute value of the gamma function."""
+
+    def float32(x):
+        a = np.float64(np.abs(x))
+        v, product = _lgamma_start(a)
+        large = a >= D(7.5)
+        logarithm = _wide_log2(a if large else product) * D(0.6931471805599453)
+        z = D(1.0) / (a * a)
+        p = D(-0.002760393164147964)
+        p = p * z + D(0.0833332565202409)
+        series = (a - D(0.5)) * (logarithm - D(1.0)) + (D(0.4189385332046727) + p / a)
+        middle = _lgamma_middle(v) + (logarithm if a >= D(1.25) else -logarithm)
+        y = series if large else middle
+        part = a - np.floor(a)
+        sine = _wide_sin(D(3.141592653589793) * (part if part < D(0.5) else D(1.0) - part))
+        mirrored = _wide_log2(D(3.141592653589793) / (a * sine)) * D(0.6931471805599453) - y
+        y = mirrored if (x < 0.0) & (a > D(1e-20)) else y
+        pole = (a == T(np.inf)) | ((x <= 0.0) & (part == D(0.0)))
+        return T(np.inf) if pole else np.float32(y)
+
+    def float64(x):
+        a = np.abs(x)
+        v, product = _lgamma_start(a)
+        large = a >= 7.5
+        logarithm = log(a if large else product)
+        z = 1.0 / (a * a)
+        p = 0.004851151043819418
+        p = p * z - 0.001879814355892945
+        p = p * z + 0.0008412724765653173
+        p = p * z - 0.0005952348448018029
+        p = p * z + 0.0007936507825608188
+        p = p * z - 0.0027777777777622204
+        p = p * z + 0.08333333333333333
+        series = (a - 0.5) * (logarithm - 1.0) + (0.4189385332046727 + p / a)
+        middle = _lgamma_middle(v) + (logarithm if a >= 1.25 else -logarithm)
+        y = series if large else middle
+        part = a - np.floor(a)
+        sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
+        mirrored = log(3.141592653589793 / (a * sine)) - y
+        y = mirrored if (x < 0.0) & (a > 1e-20) else y
+        pole = (a == T(np.inf)) | ((x <= 0.0) & (part == 0.0))
+        return T(np.inf) if pole else y
+
+
+@word(internal=True)
+class _digamma_start:
+    """(y, total) with digamma(a) = digamma(y) + total and 1 <= y < 2, for 0 < a < 10.
+
+    The sum of 1 / (a - k) is gathered as one fraction: one division, not eight.
+    """
+
+    def real(a):
+        one, zero = np.float64(1), np.float64(0)
+        y, above, below = a, zero, one
+        for _ in range(8):
+            far = y >= one + one
+            y = y - one if far else y
+            above = above * y + below if far else above
+            below = below * y if far else below
+        tiny = a < one
+        total = -one / a if tiny else above / below
+        return a + one if tiny else y, total
+
+
+@word(internal=True)
+class _digamma_middle:
+    """digamma(y) for 1 <= y <= 2; its zero is given to twice the digits."""
+
+    def float32(y):
+        v = y - D(1.5)
+        p = D(0.01108385213948409)
+        p = p * v - D(0.01638420884104666)
+        p = p * v + D(0.01698717176327324)
+        p = p * v - D(0.02578083436694424)
+        p = p * v + D(0.04087960456312525)
+        p = p * v - D(0.06205702397085176)
+        p = p * v + D(0.09498207738936881)
+        p = p * v - D(0.14839878490975192)
+        p = p * v + D(0.24054261582233702)
+        p = p * v - D(0.42362749889810625)
+        p = p * v + D(0.9510558756342902)
+        return (y - D(1.4616321449683622)) * p
+
+    def float64(y):
+        v = y - 1.5
+        p = -8.316042158238228e-05
+        p = p * v + 0.00012238837845953877
+        p = p * v - 5.882922762885191e-05
+        p = p * v + 9.162598135038049e-05
+        p = p * v - 0.00021931971988597168
+        p = p * v + 0.0003268707400444211
+        p = p * v - 0.0004594463434893086
+        p = p * v + 0.0006899503663650104
+        p = p * v - 0.001042376786706861
+        p = p * v + 0.0015635724278844603
+        p = p * v - 0.002344633314992849
+        p = p * v + 0.003518079480694872
+        p = p * v - 0.005280019419713503
+        p = p * v + 0.007927024118905545
+        p = p * v - 0.01190821507471446
+        p = p * v + 0.017907248193248626
+        p = p * v - 0.026975796847933897
+        p = p * v + 0.040760833944711264
+        p = p * v - 0.06192213327158112
+        p = p * v + 0.09498872445282866
+        p = p * v - 0.14840492305391834
+        p = p * v + 0.24054248424078736
+        p = p * v - 0.42362742128146047
+        p = p * v + 0.9510558760318328
+        return ((y - 1.4616321449683622) - 9.549995429965697e-17) * p
+
+
+@word(internal=True)
+class _digamma_limits:
+    """digamma(x) from its value y for other arguments: poles, zeros' signs, infinities."""
+
+    def real(x, y):
+        pole = (x < 0.0) & (np.floor(x) == x)
+        y = T(np.nan) if pole else y
+        y = np.copysign(T(np.inf), -x) if x == 0.0 else y
+        return x if x == T(np.inf) else y
+
+
+@word(ulp={"float32": 1, "float64": 4})
+class digamma:
+    """The derivative of lgamma; NaN at negative integers, infinite at 0 by its sign."""
+
+    def float32(x):
+        a = np.float64(np.abs(x))
+        start, total = _digamma_start(a)
+        z = D(1.0) / (a * a)
+        p = D(0.003847923736324775)
+        p = p * z - D(0.008332258282222121)
+        p = p * z + D(0.083333330587243)
+        series = _wide_log2(a) * D(0.6931471805599453) - D(0.5) / a - z * p
+        middle = _digamma_middle(start)
+        y = series if a >= D(10.0) else middle + total
+        part = a - np.rint(a)
+        sine = _wide_sin(D(3.141592653589793) * part)
+        cosine = _wide_sin(D(3.141592653589793) * (D(0.5) - np.abs(part)))
+        mirrored = middle if a < D(1.0) else y + D(1.0) / a
+        mirrored = mirrored + D(3.141592653589793) * cosine / sine
+        return _digamma_limits(x, np.float32(mirrored if x < 0.0 else y))
+
+    def float64(x):
+        a = np.abs(x)
+        start, total = _digamma_start(a)
+        z = 1.0 / (a * a)
+        p = 0.06851963108272774
+        p = p * z - 0.02087288550806163
+        p = p * z + 0.007574037575353192
+        p = p * z - 0.004166659310503335
+        p = p * z + 0.003968253951811115
+        p = p * z - 0.008333333333316897
+        p = p * z + 0.08333333333333333
+        series = log(a) - 0.5 / a - z * p
+        middle = _digamma_middle(start)
+        y = series if a >= 10.0 else middle + total
+        part = a - np.rint(a)
+        sine = _sin_reduced(3.141592653589793 * part)
+        cosine = _sin_reduced(3.141592653589793 * (0.5 - np.abs(part)))
+        mirrored = (middle if a < 1.0 else y + 1.0 / a) + 3.141592653589793 * cosine / sine
+        return _digamma_limits(x, mirrored if x < 0.0 else y)

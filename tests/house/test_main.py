@@ -1,0 +1,105 @@
+"""``python -m jitgrad``: demo, info, cache, warmup; their help and their errors."""
+
+import subprocess
+import sys
+
+import pytest
+
+import jitgrad
+from jitgrad.__main__ import main
+from jitgrad.commands import demo, info
+from jitgrad.commands.warmup import warmup
+from jitgrad.kernels import compiler
+
+
+@pytest.mark.slow
+def test_demo_learns_the_digits(capsys):
+    result = demo.run()
+    printed = capsys.readouterr()
+    assert result.accuracy >= demo.TARGET and result.steps == 900 and result.loss < 0.1
+    assert f"Held-out digits: {result.accuracy:.2%} right" in printed.out
+    assert "us (median)" in printed.out and "Kernels: " in printed.out
+    assert "100%" in printed.err and "epoch 20: loss" in printed.out
+
+
+def test_demo_starts_from_its_seed():
+    first, second = (demo.train(epochs=1, seed=3, quiet=True) for _ in range(2))
+    assert first.loss == second.loss and first.accuracy == second.accuracy
+    assert second.compiled == 0
+
+
+def test_info_names_what_matters(capsys):
+    assert main(["info"]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line[:1].islower())
+    for topic in ("jitgrad", "python", "numba", "numpy", "cpu", "threads", "blas", "cuda", "kernel", "cached"):
+        assert lines[topic], topic
+    assert info.report()["kernel cache"] == str(compiler.cache_directory())
+    assert info.report()["threads"].startswith(str(jitgrad.get_num_threads()))
+
+
+@pytest.fixture
+def filled(tmp_path, monkeypatch):
+    """A cache of its own, with one kernel in it, beside a file that is not ours."""
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
+    folder = compiler.cache_directory()
+    folder.mkdir()
+    (folder / "f-1.kernel").write_bytes(b"x" * 1000)
+    (folder / "f.py").write_text("pass")
+    (tmp_path / "precious.txt").write_text("keep me")
+    return tmp_path
+
+
+def test_cache_shows_and_clears(filled, capsys):
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out == f"{filled}: 1 kernels, 0.0 MiB\n"
+    assert main(["cache", "--clear"]) == 0
+    assert [path.name for path in filled.iterdir()] == ["precious.txt"]
+    assert main(["cache", "--clear", str(filled / "nowhere")]) == 0
+    assert "no cache there yet" in capsys.readouterr().out
+
+
+def test_cache_of_one_installation(filled, capsys):
+    folder = compiler.cache_directory()
+    assert main(["cache", "--clear", str(folder)]) == 0
+    assert not folder.exists() and (filled / "precious.txt").exists()
+
+
+def test_warmup_leaves_nothing_to_compile_and_no_trace(monkeypatch):
+    ops = {name: jitgrad.ops.registry.OPS[name] for name in ("exp", "mm")}
+    monkeypatch.setattr("jitgrad.warmup.OPS", ops)
+    jitgrad.manual_seed(5)
+    expected = jitgrad.randn(3).tolist()
+    jitgrad.manual_seed(5)
+    warmup(quiet=True)
+    assert jitgrad.randn(3).tolist() == expected
+    before = compiler.statistics.compiled
+    assert warmup(quiet=True) == 0
+    out = jitgrad.nn.Linear(5, 3)(jitgrad.randn(4, 5)).exp()
+    jitgrad.nn.functional.cross_entropy(out, jitgrad.arange(4) % 3).backward()
+    assert compiler.statistics.compiled == before
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "-h"], ["cache", "-h"], ["warmup", "-h"], ["info", "-h"]])
+def test_help(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+    assert "usage: python -m jitgrad" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ([], "required: COMMAND"),
+    (["dance"], "invalid choice: 'dance'"),
+    (["demo", "--epochs", "many"], "invalid int value"),
+    (["warmup", "--dtype", "float16"], "invalid choice: 'float16'"),
+])  # fmt: skip
+def test_wrong_arguments_say_what_is_right(arguments, text, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_runs_as_a_module():
+    run = subprocess.run([sys.executable, "-m", "jitgrad", "info"], capture_output=True, text=True, check=True)
+    assert "kernel cache" in run.stdout

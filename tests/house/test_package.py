@@ -1,0 +1,62 @@
+"""The package as it is installed: its guard, its marker file, what importing it costs others."""
+
+import runpy
+import subprocess
+import sys
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import pytest
+
+import jitgrad
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_kernels_refuses_to_be_a_package_of_its_own():
+    with pytest.raises(ImportError, match=r"'kernels', but it is the package jitgrad\.kernels"):
+        runpy.run_path(str(ROOT / "kernels" / "__init__.py"), run_name="kernels")
+
+
+def test_bare_import_of_the_folder_says_what_to_do():
+    run = subprocess.run(
+        [sys.executable, "-c", "import kernels"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 1
+    assert "write `import jitgrad.kernels`" in run.stderr
+
+
+def test_kernels_is_found_inside_the_package():
+    import jitgrad.kernels as kernels
+
+    assert Path(kernels.__file__).resolve() == ROOT / "kernels" / "__init__.py"
+
+
+def test_symlink_for_type_checkers():
+    link = ROOT / "jitgrad" / "kernels"
+    # Absent in an sdist, and a file that holds the target's name where git makes no symlinks.
+    assert link.readlink() == Path("../kernels") if link.is_symlink() else not link.is_dir()
+
+
+def test_package_is_typed():
+    assert (Path(jitgrad.__file__).parent / "py.typed").exists()
+
+
+def test_version_is_the_distributions():
+    assert jitgrad.__version__ == version("jitgrad")
+
+
+def test_three_required_dependencies():
+    needed = [line for line in requires("jitgrad") if "extra ==" not in line]
+    assert sorted(line.split(">")[0].strip() for line in needed) == ["numba", "numpy", "tqdm"]
+
+
+def test_import_brings_no_optional_package():
+    # Numba itself imports SciPy where it is installed.
+    code = (
+        "import sys, numba; before = set(sys.modules); import jitgrad; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    optional = {"torch", "scipy", "IPython", "matplotlib", "graphviz", "cupy", "pytest"}
+    assert not optional & set(run.stdout.split())

@@ -1,0 +1,478 @@
+"""Optimisers by themselves: formulae on small numbers, state, groups, hooks, schedules, bad input."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad import optim
+from jitgrad.debug.launch_tape import tape
+from jitgrad.kernels import threads
+from jitgrad.kernels.loops import optimizer as loops
+from jitgrad.optim import lr_scheduler
+
+KINDS = {
+    "SGD": (optim.SGD, {"lr": 0.1}),
+    "SGD momentum": (optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    "Adam": (optim.Adam, {"lr": 0.1}),
+    "AMSGrad": (optim.Adam, {"lr": 0.1, "amsgrad": True}),
+    "AdamW": (optim.AdamW, {"lr": 0.1}),
+    "RMSprop": (optim.RMSprop, {"lr": 0.1, "momentum": 0.5, "centered": True}),
+    "Adagrad": (optim.Adagrad, {"lr": 0.1}),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def leaf(values, grad=None, dtype=None):
+    param = torch.tensor(values, dtype=dtype, requires_grad=True)
+    if grad is not None:
+        param.grad = torch.tensor(grad, dtype=param.dtype)
+    return param
+
+
+def numbers(tensor):
+    return tensor.detach().numpy().copy()
+
+
+def test_sgd_by_hand():
+    p = leaf([1.0, 2.0], [0.5, -1.0])
+    optim.SGD([p], lr=0.1, weight_decay=0.1).step()
+    assert numbers(p) == pytest.approx([1 - 0.1 * 0.6, 2 - 0.1 * -0.8])
+
+
+def test_momentum_by_hand():
+    p = leaf([1.0], [1.0])
+    sgd = optim.SGD([p], lr=0.1, momentum=0.5, dampening=0.25)
+    sgd.step()  # the first step takes the gradient undamped
+    sgd.step()
+    assert sgd.state[p]["momentum_buffer"].item() == pytest.approx(0.5 * 1 + 0.75)
+    assert p.item() == pytest.approx(1 - 0.1 * 1 - 0.1 * 1.25)
+
+
+def test_nesterov_by_hand():
+    p = leaf([1.0], [1.0])
+    optim.SGD([p], lr=0.1, momentum=0.5, nesterov=True).step()
+    assert p.item() == pytest.approx(1 - 0.1 * 1.5)
+
+
+def test_adam_by_hand():
+    p = leaf([1.0, 1.0], [0.3, -20.0], torch.float64)
+    optim.Adam([p], lr=0.01).step()  # the first step is lr times the sign
+    assert numbers(p) == pytest.approx([0.99, 1.01], rel=1e-6)
+
+
+def test_adamw_shrinks_what_has_zero_gradient():
+    p = leaf([2.0], [0.0])
+    optim.AdamW([p], lr=0.1, weight_decay=0.5).step()
+    assert p.item() == pytest.approx(2 * 0.95)
+
+
+@every_kind
+def test_finds_the_bottom_of_a_bowl(kind):
+    make, options = KINDS[kind]
+    p = leaf([3.0, -2.0], dtype=torch.float64)
+    optimizer = make([p], **{**options, "lr": 0.3 if kind == "Adagrad" else 0.05})
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss = ((p - torch.tensor([1.0, 0.5], dtype=torch.float64)) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+    assert numbers(p) == pytest.approx([1.0, 0.5], abs=0.12)
+
+
+@every_kind
+def test_maximize_is_the_step_for_the_opposite_gradient(kind):
+    make, options = KINDS[kind]
+    a, b = leaf([1.0, 2.0], [0.5, -1.0]), leaf([1.0, 2.0], [-0.5, 1.0])
+    for p, maximize in ((a, True), (b, False)):
+        optimizer = make([p], **options, maximize=maximize)
+        optimizer.step()
+        optimizer.step()
+    assert (numbers(a) == numbers(b)).all()
+
+
+@every_kind
+def test_one_launch_for_all_parameters_of_a_dtype(kind):
+    make, options = KINDS[kind]
+    shapes = [(3, 4), (4,), (), (2, 1, 2)]
+    params = [torch.ones(s).requires_grad_() for s in shapes]
+    optimizer = make(params, **options)
+    for _ in range(2):
+        for p in params:
+            p.grad = torch.full_like(p, 0.5, requires_grad=False)
+        with tape() as recorded:
+            optimizer.step()
+    steps = [entry for entry in recorded.entries if "foreach" in entry.kernel.name]
+    assert len(steps) == 1
+    assert len({round(numbers(p).ravel()[0], 6) for p in params}) == 1
+
+
+def test_a_replayed_step_goes_on_counting():
+    params = [torch.ones(3, 2).requires_grad_(), torch.ones(2).requires_grad_()]
+    optimizer = optim.Adam(params, lr=0.1)
+    for p in params:
+        p.grad = torch.ones_like(p, requires_grad=False)
+    optimizer.step()
+    with tape() as recorded:
+        optimizer.step()
+    twin = [p.detach().clone().requires_grad_() for p in params]
+    other = optim.Adam(twin, lr=0.1)
+    other.load_state_dict(optimizer.state_dict())
+    for p in twin:
+        p.grad = torch.ones_like(p, requires_grad=False)
+    recorded.replay()
+    other.step()
+    assert optimizer.state[params[0]]["step"].item() == 3
+    assert all((numbers(p) == numbers(q)).all() for p, q in zip(params, twin, strict=True))
+
+
+def test_groups_have_their_own_options_and_dtypes_mix():
+    a, b, c = leaf([1.0], [1.0]), leaf([1.0], [1.0]), leaf([1.0], [1.0], torch.float64)
+    optimizer = optim.SGD([{"params": [a, c]}, {"params": b, "lr": 0.5}], lr=0.1)
+    optimizer.step()
+    assert [p.item() for p in (a, b, c)] == pytest.approx([0.9, 0.5, 0.9])
+    assert c.dtype is torch.float64
+
+
+def test_parameters_without_gradient_stay():
+    a, b = leaf([1.0], [1.0]), leaf([1.0])
+    adam = optim.Adam([a, b], lr=0.1)
+    adam.step()
+    assert b.item() == 1.0 and b not in adam.state
+    optim.SGD([leaf([1.0])], lr=0.1).step()
+
+
+def test_empty_strided_and_complex_parameters():
+    empty = torch.ones(0, 3).requires_grad_()
+    strided = torch.ones(3, 4).t().requires_grad_()
+    number = torch.tensor(1 + 2j).requires_grad_()
+    params = [empty, strided, number]
+    for p in params:
+        p.grad = torch.ones_like(p, requires_grad=False)
+    strided.grad = torch.ones(4, 3)
+    optim.SGD(params, lr=0.5, momentum=0.9).step()
+    assert (numbers(strided) == 0.5).all() and strided.shape == (4, 3) and not strided.is_contiguous()
+    assert number.item() == 0.5 + 2j
+
+
+@every_kind
+def test_strided_parameters_move_as_row_major_ones(kind):
+    make, options = KINDS[kind]
+    results = []
+    for strided in (False, True):
+        values = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
+        p = (values.t().contiguous().t() if strided else values).requires_grad_()
+        optimizer = make([p], **options)
+        for _ in range(3):
+            p.grad = p.detach() ** 2
+            optimizer.step()
+        results.append(numbers(p))
+    assert not p.is_contiguous() and (results[0] == results[1]).all()
+
+
+def test_large_parameters_on_several_threads_equal_one():
+    results = []
+    before = threads.get_num_threads()
+    for count in (1, 3):
+        torch.set_num_threads(count)
+        params = [torch.linspace(-1, 1, n).requires_grad_() for n in (300_000, 7, 150_001)]
+        adam = optim.AdamW(params, lr=0.1)
+        for _ in range(3):
+            for p in params:
+                p.grad = p.detach() ** 2
+            adam.step()
+        assert [s["step"].item() for s in adam.state.values()] == [3, 3, 3]
+        results.append([numbers(p) for p in params])
+    torch.set_num_threads(before)
+    assert all((a == b).all() for a, b in zip(*results, strict=True))
+
+
+def test_plain_loop_and_fused_kernel_agree():
+    rng = np.random.default_rng(0)
+    fused = [rng.random((4, 5)), rng.random((4, 5)), *np.zeros((3, 4, 5)), np.zeros((), np.float32)]
+    plain = [a.copy().reshape(-1) for a in fused]
+    options = (0.1, 0.9, 0.999, 1e-8, 0.1, True, True, False)
+    loops.foreach(loops.adam, 1).call(*fused, *options)
+    loops.adam.call(*plain, *options)
+    assert all((a.reshape(-1) == b).all() for a, b in zip(fused, plain, strict=True))
+    kernel = loops.foreach(loops.adam, 2)
+    assert kernel.writes == (0, 1, 4, 5, 6, 7, 8, 9, 10, 11)  # parameters, both moments, steps; not the gradients
+
+
+def test_infinite_and_nan_gradients_travel():
+    p = leaf([1.0, 1.0, np.inf], [np.nan, np.inf, 0.0])
+    optim.SGD([p], lr=0.1).step()
+    values = numbers(p)
+    assert math.isnan(values[0]) and values[1] == -np.inf and values[2] == np.inf
+
+
+def test_amsgrad_remembers_nan():
+    p = leaf([1.0], [np.nan])
+    adam = optim.Adam([p], amsgrad=True)
+    adam.step()
+    adam.state[p]["exp_avg_sq"].fill_(1)
+    adam.step()
+    assert math.isnan(adam.state[p]["max_exp_avg_sq"].item())
+
+
+# -- around the step ----------------------------------------------------------------------------------
+
+
+def test_closure_runs_with_gradients_and_its_loss_comes_back():
+    p = leaf([2.0])
+    sgd = optim.SGD([p], lr=0.1)
+
+    def closure():
+        sgd.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    with torch.no_grad():
+        assert sgd.step(closure).item() == 4.0
+    assert p.item() == pytest.approx(1.6)
+
+
+def test_step_bumps_the_version():
+    p = leaf([2.0], [1.0])
+    saved = (p * p).sum()
+    optim.SGD([p], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.backward()
+
+
+def test_zero_grad_forgets_or_clears():
+    p = leaf([2.0], [1.0])
+    sgd = optim.SGD([p], lr=0.1)
+    grad = p.grad
+    sgd.zero_grad(set_to_none=False)
+    assert p.grad is grad and grad.item() == 0
+    sgd.zero_grad()
+    assert p.grad is None
+
+
+def test_hooks_run_around_the_step():
+    p = leaf([1.0], [1.0])
+    sgd, seen = optim.SGD([p], lr=0.1), []
+    before = sgd.register_step_pre_hook(lambda o, args, kwargs: seen.append(("before", p.item())))
+    sgd.register_step_post_hook(lambda o, args, kwargs: seen.append(("after", round(p.item(), 6))))
+    sgd.step()
+    before.remove()
+    sgd.step()
+    assert seen == [("before", 1.0), ("after", 0.9), ("after", 0.8)]
+
+
+def test_an_optimizer_of_ones_own():
+    class SignDescent(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.add_(p.grad.sign(), alpha=-group["lr"])
+
+    p, calls = leaf([1.0, 1.0], [3.0, -0.1]), []
+    mine = SignDescent([p], lr=0.5)
+    mine.register_step_post_hook(lambda *_: calls.append(1))
+    mine.step()
+    assert numbers(p).tolist() == [0.5, 1.5] and calls == [1]
+
+
+# -- state --------------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_loaded_state_goes_on_as_the_original(kind):
+    make, options = KINDS[kind]
+    a = leaf([1.0, 2.0], [0.5, -1.0])
+    first = make([a], **options)
+    first.step()
+    first.step()
+    b = a.detach().clone().requires_grad_()
+    second = make([b], **options)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    for optimizer, p in ((first, a), (second, b)):
+        p.grad = torch.tensor([1.0, 1.0])
+        optimizer.step()
+    assert (numbers(a) == numbers(b)).all()
+    assert second.state_dict()["param_groups"] == first.state_dict()["param_groups"]
+
+
+def test_state_is_cast_to_the_parameter_but_not_the_counter():
+    a, b = leaf([1.0], [1.0]), leaf([1.0], [1.0], torch.float64)
+    first, second = optim.Adam([a]), optim.Adam([b])
+    first.step()
+    second.load_state_dict(first.state_dict())
+    state = second.state[b]
+    assert state["exp_avg"].dtype is torch.float64 and state["step"].dtype is torch.float32
+    second.step()
+    assert state["step"].item() == 2
+
+
+def test_pickle_keeps_state_and_groups():
+    p = leaf([1.0], [1.0])
+    adam = optim.Adam([p], lr=0.5)
+    adam.step()
+    again = pickle.loads(pickle.dumps(adam))
+    q = again.param_groups[0]["params"][0]
+    assert again.state[q]["step"].item() == 1 and again.defaults["lr"] == 0.5
+    q.grad = torch.ones(1)
+    again.step()
+
+
+def test_foreign_state_is_refused_before_anything_is_written():
+    p = leaf([1.0, 2.0], [1.0, 1.0])
+    adam = optim.Adam([p])
+    adam.step()
+    adam.state[p]["exp_avg"] = torch.zeros(3)
+    before = numbers(p)
+    with pytest.raises(RuntimeError, match=r"shape \[2\].*gradient or state of shape \[3\]"):
+        adam.step()
+    assert (numbers(p) == before).all()
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+
+BAD = [
+    (lambda: optim.SGD([]), ValueError, "optimizer got an empty parameter list"),
+    (lambda: optim.SGD(leaf([1.0])), TypeError, "should be an iterable of Tensors or dicts"),
+    (lambda: optim.SGD([1.0]), TypeError, "can only optimize Tensors, but one of the params is float"),
+    (lambda: optim.SGD([leaf([1.0]) * 2]), ValueError, "can't optimize a non-leaf Tensor"),
+    (lambda: optim.SGD([leaf([1.0])], lr=-1), ValueError, "Invalid learning rate: -1"),
+    (lambda: optim.SGD([leaf([1.0])], momentum=-1), ValueError, "Invalid momentum value: -1"),
+    (lambda: optim.SGD([leaf([1.0])], nesterov=True), ValueError, "Nesterov momentum requires"),
+    (lambda: optim.Adam([leaf([1.0])], betas=(1.0, 0.9)), ValueError, "beta parameter at index 0: 1.0"),
+    (lambda: optim.Adam([leaf([1.0])], eps=-1), ValueError, "Invalid epsilon value: -1"),
+    (lambda: optim.AdamW([leaf([1.0])], weight_decay=-1), ValueError, "Invalid weight_decay value: -1"),
+    (lambda: optim.SGD([{"params": {leaf([1.0])}}]), TypeError, "ordering of tensors in sets"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "text"), BAD)
+def test_bad_arguments(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_a_parameter_belongs_to_one_group():
+    p = leaf([1.0])
+    sgd = optim.SGD([p], lr=0.1)
+    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
+        sgd.add_param_group({"params": [p]})
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optim.SGD([p, p], lr=0.1)
+
+
+def test_state_of_another_model_is_refused():
+    one, two = leaf([1.0]), leaf([2.0])
+    state = optim.Adam([one]).state_dict()
+    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
+        optim.Adam([one, two]).load_state_dict(state)
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        optim.Adam([{"params": [one]}, {"params": [two]}]).load_state_dict(state)
+
+
+# -- schedules ----------------------------------------------------------------------------------------
+
+SCHEDULES = {
+    "StepLR": (lr_scheduler.StepLR, {"step_size": 3}),
+    "MultiStepLR": (lr_scheduler.MultiStepLR, {"milestones": [2, 5, 5]}),
+    "ConstantLR": (lr_scheduler.ConstantLR, {"factor": 0.5, "total_iters": 3}),
+    "LinearLR": (lr_scheduler.LinearLR, {"total_iters": 4}),
+    "ExponentialLR": (lr_scheduler.ExponentialLR, {"gamma": 0.9}),
+    "CosineAnnealingLR": (lr_scheduler.CosineAnnealingLR, {"T_max": 4, "eta_min": 0.01}),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_step_by_step_is_the_closed_form(name):
+    make, options = SCHEDULES[name]
+    sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
+    schedule = make(sgd, **options)
+    for _ in range(10):
+        assert sgd.param_groups[0]["lr"] == pytest.approx(schedule._get_closed_form_lr()[0])
+        assert schedule.get_last_lr() == [sgd.param_groups[0]["lr"]]
+        sgd.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_loaded_schedule_goes_on(name):
+    make, options = SCHEDULES[name]
+    rates = []
+    for interrupted in (False, True):
+        sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
+        schedule, seen = make(sgd, **options), []
+        for k in range(8):
+            if interrupted and k == 4:
+                again = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
+                successor = make(again, **options)
+                successor.load_state_dict(schedule.state_dict())
+                again.load_state_dict(sgd.state_dict())
+                sgd, schedule = again, successor
+            sgd.step()
+            schedule.step()
+            seen.append(sgd.param_groups[0]["lr"])
+        rates.append(seen)
+    assert rates[0] == rates[1]
+
+
+def test_lambda_per_group():
+    sgd = optim.SGD([{"params": [leaf([1.0])]}, {"params": [leaf([1.0])], "lr": 2.0}], lr=1.0)
+    schedule = lr_scheduler.LambdaLR(sgd, [lambda e: 0.5**e, lambda e: 1 / (1 + e)])
+    sgd.step()
+    schedule.step()
+    assert schedule.get_last_lr() == [0.5, 1.0]
+    with pytest.raises(ValueError, match="Expected 2 lr_lambdas, but got 1"):
+        lr_scheduler.LambdaLR(sgd, [lambda e: 1.0])
+
+
+def test_the_order_of_steps_is_checked():
+    sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
+    schedule = lr_scheduler.ExponentialLR(sgd, 0.9)
+    with pytest.warns(UserWarning, match=r"before `optimizer\.step\(\)`"):
+        schedule.step()
+    schedule = lr_scheduler.ExponentialLR(sgd, 0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sgd.step()
+        schedule.step()
+    with pytest.raises(TypeError, match="int is not an Optimizer"):
+        lr_scheduler.StepLR(3, 2)
+    with pytest.raises(KeyError, match="param 'initial_lr' is not specified"):
+        lr_scheduler.StepLR(optim.SGD([leaf([1.0])]), 2, last_epoch=3)
+
+
+@every_kind
+def test_a_whole_training_step_replays_as_the_next_one(kind):
+    make, options = KINDS[kind]
+    nn, results = torch.nn, []
+    for replayed in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
+        optimizer = make(model.parameters(), **options)
+        x, y = torch.randn(5, 6), torch.randint(0, 3, (5,))
+
+        def step(model=model, optimizer=optimizer, x=x, y=y):
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step()
+        with tape() as recorded:
+            loss = step()
+        for _ in range(3):
+            if replayed:
+                recorded.replay()
+            else:
+                loss = step()
+        results.append([loss.item(), *[numbers(p) for p in model.parameters()], torch.rand(1).item()])
+    assert all((np.asarray(a) == b).all() for a, b in zip(*results, strict=True))
