@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-import jitgrad
 from jitgrad.core import dtypes
 from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
+from jitgrad.nn.parameter import Parameter
+from jitgrad.ops.creation.from_data import from_numpy
 
 __all__ = ["load", "save"]
 
@@ -89,7 +90,7 @@ class _Writer:
         return self._encode_special(value)
 
     def _encode_special(self, value: Any) -> Any:
-        if isinstance(value, Tensor) and type(value) in (Tensor, jitgrad.nn.Parameter):
+        if isinstance(value, Tensor) and type(value) in (Tensor, Parameter):
             return {"tensor": self._array(value), "grad": value.requires_grad, "parameter": type(value) is not Tensor}
         if isinstance(value, dtypes.dtype):
             return {"dtype": value.name}
@@ -142,10 +143,10 @@ class _Reader:
         name = value["tensor"]
         if name not in self.tensors:
             array = np.load(io.BytesIO(self.archive.read(name)), allow_pickle=False)
-            self.tensors[name] = self._placed(jitgrad.from_numpy(array))
+            self.tensors[name] = self._placed(from_numpy(array))
         result = self.tensors[name].detach()
         if value["parameter"]:
-            return jitgrad.nn.Parameter(result, requires_grad=value["grad"])
+            return Parameter(result, requires_grad=value["grad"])
         return result.requires_grad_(value["grad"])
 
     def _placed(self, tensor: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """Profiler: which ops, nodes and kernels run, for how long, on what shapes, with how much memory."""
 
 from jitgrad.profiler import instrument, memory  # who takes the notes
-from jitgrad.autograd import profiler as _older_names, profiler_util as _older_util
 from jitgrad.profiler.events import DeviceType, EventList, FunctionEvent, FunctionEventAvg
 from jitgrad.profiler.session import (
     profile, ProfilerAction, ProfilerActivity, record_function, schedule, supported_activities,
