@@ -6,7 +6,7 @@
 from math import e, inf, nan, pi
 
 from jitgrad import autograd, cuda, func, nn, ops, optim, profiler, random, testing, utils
-from jitgrad.core import dtypes
+from jitgrad.core import dtypes, return_types
 from jitgrad import debug
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled

@@ -3,7 +3,7 @@
 from jitgrad.autograd import forward_ad
 from jitgrad.engine import hooks, view_history  # they give Tensor hooks and the history of writes in place
 from jitgrad.transforms import printing  # gives Tensor its text
-from jitgrad.autograd import function, functional, graph, profiler, profiler_util
+from jitgrad.autograd import function, functional, grad_mode, graph, profiler, profiler_util
 from jitgrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from jitgrad.autograd.backward import backward, grad
 from jitgrad.autograd.gradcheck import gradcheck, gradgradcheck

@@ -36,6 +36,8 @@ class Tensor:
     defaults below are set on an instance only when they differ, which keeps creation cheap.
     """
 
+    __module__ = "jitgrad"  # as users know it: ``<class 'jitgrad.Tensor'>``, also in pickles
+
     _data: Any  # numpy.ndarray on CPU; views are views of it
     _layout: Layout
     _counter: Any = UNWRITTEN  # [version of the memory], shared by all views of it; made when first needed

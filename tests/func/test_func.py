@@ -276,7 +276,7 @@ def left_to_the_collector(call):
         call()
         gc.collect()
         named = [getattr(o, "__module__", None) or type(o).__module__ for o in gc.garbage]
-        return [n for n in named if str(n).startswith(("jitgrad.tensor", "jitgrad.autograd", "jitgrad.func"))]
+        return [n for n in named if n == "jitgrad" or str(n).startswith("jitgrad.")]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

@@ -9,6 +9,7 @@ import jitgrad
 from jitgrad.__main__ import main
 from jitgrad.commands import demo, info
 from jitgrad.commands.warmup import warmup
+from jitgrad.dispatch.registry import OPS
 from jitgrad.kernels import compiler
 
 
@@ -65,8 +66,8 @@ def test_cache_of_one_installation(filled, capsys):
 
 
 def test_warmup_leaves_nothing_to_compile_and_no_trace(monkeypatch):
-    ops = {name: jitgrad.ops.registry.OPS[name] for name in ("exp", "mm")}
-    monkeypatch.setattr("jitgrad.warmup.OPS", ops)
+    ops = {name: OPS[name] for name in ("exp", "mm")}
+    monkeypatch.setattr("jitgrad.commands.warmup.OPS", ops)
     jitgrad.manual_seed(5)
     expected = jitgrad.randn(3).tolist()
     jitgrad.manual_seed(5)

@@ -14,7 +14,7 @@ def plain(value):
     if isinstance(value, (torch.Tensor, jitgrad.Tensor)):
         return str(value.dtype).split(".")[1], tuple(value.shape), value.requires_grad, value.detach().tolist()
     if isinstance(value, Exception):
-        text = str(value).replace("jitgrad.tensor.", "torch.")
+        text = str(value).replace("jitgrad.", "torch.")
         return type(value).__name__, text.split(" out_dims has structure")[0].split(" For more details")[0]
     return [plain(v) for v in value] if isinstance(value, (tuple, list)) else value
 

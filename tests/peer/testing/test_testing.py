@@ -28,7 +28,7 @@ def outcome(library, call):
             result = call(library)
             result = "passed" if result is None else result
         except Exception as error:
-            text = str(error).replace("jitgrad.tensor.Tensor", "torch.Tensor").replace("jitgrad.nn.parameter", "torch")
+            text = str(error).replace("jitgrad.nn.parameter", "torch")
             text = text.replace("torch.nn.parameter", "torch").replace("jitgrad.", "torch.")
             result = type(error).__name__, text
     return result, [str(w.message) for w in caught]
