@@ -53,7 +53,7 @@ class _Mode:
 
 
 def _start() -> None:
-    node.witnesses.append(_note)
+    node.node_observers.append(_note)
     engine.observers.append(_observe)
     node.hints.append(
         "the backtrace further above shows the operation that failed to compute its gradient. The variable in question "
@@ -62,7 +62,7 @@ def _start() -> None:
 
 
 def _stop() -> None:
-    node.witnesses.remove(_note)
+    node.node_observers.remove(_note)
     engine.observers.remove(_observe)
     node.hints.pop()
 

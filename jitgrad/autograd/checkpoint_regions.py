@@ -17,7 +17,7 @@ from typing import Any
 
 from jitgrad.autograd.graph import saved_tensors_hooks
 from jitgrad.core.grad_mode import enable_grad
-from jitgrad.core.node import Node, next_sequence_number, witness, witnesses
+from jitgrad.core.node import Node, announce_node, next_sequence_number, node_observers
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine import engine
 
@@ -65,8 +65,8 @@ class _Inputs(Node):
         self.saved = tensors
         self.versions = tuple([t._counter[0] for t in tensors])
         self.sequence_number = next_sequence_number()
-        if witnesses:
-            witness(self)
+        if node_observers:
+            announce_node(self)
 
 
 class Region:

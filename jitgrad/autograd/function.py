@@ -99,7 +99,7 @@ class FunctionCtx:
 class BackwardCFunction(Node, FunctionCtx):
     """The node of a Function's call, and the ``ctx`` of that call. Each Function has a subclass."""
 
-    fresh = False  # unless ``vjp`` finds otherwise
+    owned = False  # unless ``vjp`` finds otherwise
     runs_without_gradient = True
     needs_input_grad: tuple[bool, ...] = ()
     _forward_cls: ClassVar[Any]
@@ -190,7 +190,7 @@ class BackwardCFunction(Node, FunctionCtx):
         if self.materialize_grads:
             grads = tuple([self._zeros(k) if g is None else g for k, g in enumerate(grads)])
         found = self._checked(self.apply(*grads))
-        self.fresh = alone(found)
+        self.owned = alone(found)
         return found
 
     def _zeros(self, number: int) -> Tensor | None:

@@ -14,7 +14,16 @@ from sys import getrefcount
 from typing import Any
 
 from jitgrad.core.layout import Layout
-from jitgrad.core.node import Node, edge_of, edge_to, next_sequence_number, node_of, number_of, witness, witnesses
+from jitgrad.core.node import (
+    Node,
+    announce_node,
+    edge_of,
+    edge_to,
+    next_sequence_number,
+    node_observers,
+    node_of,
+    number_of,
+)  # fmt: skip
 from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.checks import check_inplace_target
@@ -172,7 +181,7 @@ class _Reordered(Node):
     def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """The call's own, in the other order."""
         found = self._moved(self.node.vjp(*grads))
-        self.fresh = self.node.fresh
+        self.owned = self.node.owned
         return found
 
     def release(self) -> None:
@@ -192,8 +201,8 @@ def _finish(ctx: Any, dirty: dict[int, Tensor]) -> None:
     if ctx.to_save is not None:
         _save(ctx, ctx.to_save, dirty)
         del ctx.to_save  # an output would hold its own history
-    if witnesses:
-        witness(ctx)
+    if node_observers:
+        announce_node(ctx)
 
 
 def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:

@@ -18,7 +18,7 @@ __all__ = [
 class _State(threading.local):
     enabled = True  # what every op looks at
     inference = False
-    lent = False  # whether inference tensors may be recorded all the same; see inference.py
+    records_inference = False  # whether inference tensors may be recorded all the same; see inference.py
     asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
     levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see core/wrapped.py
     scope: Any = None  # the innermost function that is being differentiated; see scope.py

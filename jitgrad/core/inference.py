@@ -2,7 +2,7 @@
 
 Their version counter is one that does not count. Recording an op reads the versions of what it
 saves, and writing in place advances one, so the counter itself refuses both outside of inference
-mode: neither road has to ask what kind of tensor it meets.
+mode: neither path has to ask what kind of tensor it meets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.grad_mode import Mode, enable_grad, state
-from jitgrad.core.tensor_observers import observers
+from jitgrad.core.tensor_observers import tensor_observers
 
 if TYPE_CHECKING:
     from jitgrad.core.tensor import Tensor
@@ -35,7 +35,7 @@ class Untracked(list[int]):
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        if not (state.inference or state.lent):
+        if not (state.inference or state.records_inference):
             raise RuntimeError(_SAVED)
         return 0
 
@@ -56,13 +56,13 @@ def is_inference(tensor: Tensor) -> bool:
 
 def check_write(tensor: Tensor) -> None:
     """A RuntimeError for inference tensors that are to be written to outside of inference mode."""
-    if type(tensor._counter) is Untracked and not (state.inference or state.lent):
+    if type(tensor._counter) is Untracked and not (state.inference or state.records_inference):
         raise RuntimeError(_WRITTEN) from None
 
 
 def check_requires_grad(tensor: Tensor) -> None:
     """A RuntimeError for inference tensors that are to require grad outside of inference mode."""
-    if type(tensor._counter) is Untracked and not (state.inference or state.lent):
+    if type(tensor._counter) is Untracked and not (state.inference or state.records_inference):
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
 
 
@@ -96,13 +96,13 @@ class inference_mode(Mode):
     def __enter__(self) -> None:
         self._before = state.inference, state.enabled, state.asked, state.pushing
         if self.mode:
-            observers.append(mark)
+            tensor_observers.append(mark)
         state.inference, state.enabled, state.asked, state.pushing = self.mode, not self.mode, False, not self.mode
 
     def __exit__(self, *error: Any) -> None:
         state.inference, state.enabled, state.asked, state.pushing = self._before
         if self.mode:
-            observers.remove(mark)
+            tensor_observers.remove(mark)
 
     def clone(self) -> inference_mode:
         """The same mode, to be entered once more."""
@@ -116,8 +116,9 @@ class differentiable(enable_grad):
     """
 
     def __enter__(self) -> None:
-        self._outer = state.inference, state.lent, state.enabled
-        state.inference, state.lent, state.enabled = False, state.inference or state.lent, True
+        self._outer = state.inference, state.records_inference, state.enabled
+        state.records_inference = state.inference or state.records_inference
+        state.inference, state.enabled = False, True
 
     def __exit__(self, *error: Any) -> None:
-        state.inference, state.lent, state.enabled = self._outer
+        state.inference, state.records_inference, state.enabled = self._outer

@@ -21,8 +21,24 @@ if TYPE_CHECKING:
     from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "FREED", "AccumulateGrad", "Edge", "LeafHooks", "Node", "edge_of", "edge_to", "modified", "next_sequence_number",
-    "node_of", "number_of", "reachable", "renew_leaf", "renumbered", "short_name", "shown", "witness", "witnesses",
+    "FREED",
+    "AccumulateGrad",
+    "Edge",
+    "LeafHooks",
+    "Node",
+    "announce_node",
+    "edge_of",
+    "edge_to",
+    "modified",
+    "next_sequence_number",
+    "node_observers",
+    "node_of",
+    "number_of",
+    "reachable",
+    "renew_leaf",
+    "renumbered",
+    "short_name",
+    "shown",
 ]  # fmt: skip
 
 # To the first output of a node, which the node itself stands for, or to another, a tuple of both. A tuple for each
@@ -41,8 +57,8 @@ FREED = (
 )
 
 # Called with every new node, once it holds its edges and what it saves: hooks on saved tensors, anomaly mode.
-# Recorders test the list and call ``witness``, so that while it is empty nothing is called at all.
-witnesses: list[Callable[[Node], None]] = []
+# Recorders test the list and call ``announce_node``, so that while it is empty nothing is called at all.
+node_observers: list[Callable[[Node], None]] = []
 
 # What an error of a saved tensor that was written to advises; the last one counts. Anomaly mode knows better.
 hints = [
@@ -71,9 +87,9 @@ def number_of(edge: Edge) -> int:
     return edge[1] if isinstance(edge, tuple) else 0
 
 
-def witness(node: Node) -> None:
+def announce_node(node: Node) -> None:
     """Show a new node to whoever asked to see them."""
-    for see in list(witnesses):
+    for see in list(node_observers):
         see(node)
 
 
@@ -91,7 +107,7 @@ class Node:
     sequence_number = 0
     n_outputs = 1
     # Whether ``vjp`` returns tensors that nobody else holds, which may then become ``.grad``.
-    fresh = True
+    owned = True
     # Whether the engine must look closer: several outputs, hooks, retained gradients, or a leaf.
     special = False
     # Whether ``vjp`` is to be called even if no gradient has arrived at any output.
@@ -204,7 +220,7 @@ class Node:
         """Those of the names that stand for several tensors."""
         return ()
 
-    def known_value(self, name: str) -> Any:
+    def nontensor_value(self, name: str) -> Any:
         """What the node knows under PyTorch's ``name`` that is no saved tensor; None if there is nothing."""
         return None
 
@@ -280,8 +296,8 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor):
         self._variable = weakref.ref(variable)
-        if witnesses:
-            witness(self)
+        if node_observers:
+            announce_node(self)
 
     def name(self) -> str:
         """The name that PyTorch gives it."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jitgrad.core.grad_mode import no_grad
-from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified, witnesses
+from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified, node_observers
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "set_hooks", "show_saved"]
@@ -71,9 +71,9 @@ def set_hooks(hooks: list[Hooks]) -> None:
     with _lock:
         before, _users = _users, _users + len(hooks) - len(thread.hooks)
         if _users and not before:
-            witnesses.insert(0, _pack_all)
+            node_observers.insert(0, _pack_all)
         elif before and not _users:
-            witnesses.remove(_pack_all)
+            node_observers.remove(_pack_all)
     thread.hooks = hooks
 
 
@@ -234,7 +234,7 @@ def _look(name: str, node: Node) -> Any:
     names = node.saved_names()
     places = [k for k, n in enumerate(names) if n == name]
     if not places:
-        return node.known_value(name)
+        return node.nontensor_value(name)
     found = [saved_tensor(node, k) for k in places]
     return tuple(found) if name in node.saved_lists() else found[0]
 

@@ -12,7 +12,7 @@ from jitgrad.core.inference import check_requires_grad, is_inference, version
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import node_of, number_of
 from jitgrad.core.storage import UNWRITTEN, counter_of
-from jitgrad.core.tensor_observers import announce, observers
+from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.core.transform_guards import API, refuse_inside
 
 __all__ = ["Tensor", "address", "method", "wrap"]
@@ -52,7 +52,7 @@ class Tensor:
     _leaf_edge: Any = None  # its AccumulateGrad, made when a leaf is first used
     _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
     _scope: Any = None  # of the differentiated function that it was made in; see transforms/scope.py
-    _level: Any = None  # of the transform that made it, if it is lifted; see core/wrapped.py
+    _level: Any = None  # of the transform that made it, if it is wrapped; see core/wrapped.py
     __array_priority__ = 1000
     __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
 
@@ -336,8 +336,8 @@ def wrap(data: Any, layout: Layout) -> Tensor:
     tensor = _new(Tensor)
     tensor._data = data
     tensor._layout = layout
-    if observers:
-        announce(tensor)
+    if tensor_observers:
+        announce_tensor(tensor)
     return tensor
 
 

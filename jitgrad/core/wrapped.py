@@ -1,9 +1,9 @@
 """Tensors that a transform sees through: dual numbers of forward mode, batches of vmap.
 
-A transform opens a ``Level`` and hands its function lifted tensors: they wrap what lies below, and
-look like it but for a tangent or a missing dim. An op on lifted operands is given to the class of
+A transform opens a ``Level`` and hands its function wrapped tensors: they wrap what lies below, and
+look like it but for a tangent or a missing dim. An op on wrapped operands is given to the class of
 the outermost of them, which says what it means there in terms of ops on what it wraps. Transforms
-nest, so that may be lifted again, by a level opened earlier; a tensor's outermost wrapper always is
+nest, so that may be wrapped again, by a level opened earlier; a tensor's outermost wrapper always is
 that of its latest level. The graph of reverse mode is recorded at the bottom, on plain tensors.
 """
 
@@ -19,7 +19,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["Level", "Lifted", "become", "carrier", "make_part", "outermost", "relate"]
+__all__ = ["Level", "Wrapped", "become", "carrier", "make_part", "outermost", "relate"]
 
 
 class Level:
@@ -31,13 +31,13 @@ class Level:
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
         self.layouts: dict[Layout, Layout] = {}  # of what lies below: of what this level puts round it
-        self.became: list[weakref.ref[Any]] = []  # tensors that writes in place have lifted where they are
+        self.became: list[weakref.ref[Any]] = []  # tensors that writes in place have wrapped where they are
 
     def layout(self, below: Layout) -> Layout:
         """The layout of a tensor that wraps one of layout ``below``.
 
-        An object of this level's own: plans are kept by the identity of layouts, so lifted tensors
-        never take the roads of plain ones, and those need not look for levels.
+        An object of this level's own: plans are kept by the identity of layouts, so wrapped tensors
+        never take the paths of plain ones, and those need not look for levels.
         """
         found = self.layouts.get(below)
         if found is None:
@@ -60,7 +60,7 @@ class Level:
 
     def _turn_back(self, x: Any) -> None:
         """Let a tensor that outlives the level be again what it was, the same object, with what was written to it."""
-        if not (isinstance(x, Lifted) and x._level is self):
+        if not (isinstance(x, Wrapped) and x._level is self):
             return
         below = x.below()
         x.__class__, x.__dict__ = type(below), below.__dict__  # shared: views may know ``below`` as their base
@@ -68,15 +68,15 @@ class Level:
             x._leaf_edge._variable = weakref.ref(x)
 
 
-class Lifted(Tensor):
+class Wrapped(Tensor):
     """Base of tensors that wrap others for a transform. What an op means on them, subclasses say."""
 
     _level: Any
-    _root: Any = None  # the tensor, lifted alike, whose memory this view shows: what ``_base`` is to plain tensors
+    _root: Any = None  # the tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors
     _parts: Any = None  # weak references to such views
 
     def below(self) -> Any:
-        """What carries the values: a lifted tensor of an earlier level, or a plain one."""
+        """What carries the values: a wrapped tensor of an earlier level, or a plain one."""
         raise NotImplementedError
 
     def given(self) -> tuple[Any, Any]:
@@ -88,13 +88,13 @@ class Lifted(Tensor):
         raise NotImplementedError
 
     @classmethod
-    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], inplace: bool) -> Any:
         """Apply an elementwise op to operands, the outermost of which are of this class and ``level``."""
         raise NotImplementedError
 
     @classmethod
-    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
-        """Apply a structured op, ``into``: its form that writes into the first argument."""
+    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], inplace: bool) -> Any:
+        """Apply a structured op, ``inplace``: its form that writes into the first argument."""
         raise NotImplementedError
 
     def map(self, function: Any) -> Any:
@@ -121,20 +121,20 @@ class Lifted(Tensor):
 
 
 def outermost(values: Iterable[Any]) -> Any:
-    """The operand lifted by the latest open level, lists searched too; None if no operand is lifted."""
+    """The operand wrapped by the latest open level, lists searched too; None if no operand is wrapped."""
     found: Any = None
     for value in values:
         if isinstance(value, (list, tuple)):
             value = outermost(value)
-        if isinstance(value, Lifted) and value._level.open:
+        if isinstance(value, Wrapped) and value._level.open:
             if found is None or value._level.number > found._level.number:
                 found = value
     return found
 
 
 def carrier(x: Any) -> Any:
-    """The plain tensor that carries values, of all samples, and graph of a lifted one, not the tangents."""
-    while isinstance(x, Lifted) and x._level.open:
+    """The plain tensor that carries values, of all samples, and graph of a wrapped one, not the tangents."""
+    while isinstance(x, Wrapped) and x._level.open:
         x = x.below()
     return x
 
@@ -148,8 +148,8 @@ def become(x: Any, other: Any) -> Any:
 
 
 def relate(x: Any, outs: Any) -> None:
-    """Let lifted results of a view op know what they are views of; a later level may give both a tangent."""
-    if not isinstance(x, Lifted):
+    """Let wrapped results of a view op know what they are views of; a later level may give both a tangent."""
+    if not isinstance(x, Wrapped):
         return
     root, memory = x if x._root is None else x._root, _memory(x)
     for out in outs if isinstance(outs, tuple) else (outs,):
@@ -158,8 +158,8 @@ def relate(x: Any, outs: Any) -> None:
 
 
 def make_part(root: Any, view: Any) -> None:
-    """Let ``view`` be known as one of ``root``, on each level that has lifted both."""
-    while isinstance(root, Lifted) and type(view) is type(root) and view._level is root._level:
+    """Let ``view`` be known as one of ``root``, on each level that has wrapped both."""
+    while isinstance(root, Wrapped) and type(view) is type(root) and view._level is root._level:
         if view._root is root or view is root:
             return
         view._root = root

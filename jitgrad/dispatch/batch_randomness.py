@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import carrier
-from jitgrad.dispatch.batch_rules import Lot, aligned
+from jitgrad.dispatch.batch_rules import BatchedCall, aligned
 
 __all__ = [
     "all_samples", "check_draw", "check_fill", "check_parameters", "drawn", "drawn_for", "for_each", "like_each",
@@ -117,21 +117,21 @@ def all_samples(x: Any) -> Tensor:
     return found
 
 
-def drawn(lot: Lot) -> Any:
+def drawn(call: BatchedCall) -> Any:
     """The rule of random ops: numbers of its own for each sample, or the same for all."""
-    first, *rest = lot.args
-    check_parameters(lot.level, any(name in lot.batched for name in rest))
-    if lot.level.randomness == "same":
-        row = lot.apply([lot[first].new_empty(lot.shape(first)), *[lot[name] for name in rest]])
-        whole = row.expand((lot.size, *row._layout.shape))
-        return lot.overwritten(whole) if lot.into else whole
-    return for_each(lot, aligned)
+    first, *rest = call.args
+    check_parameters(call.level, any(name in call.batched for name in rest))
+    if call.level.randomness == "same":
+        row = call.apply([call[first].new_empty(call.shape(first)), *[call[name] for name in rest]])
+        whole = row.expand((call.size, *row._layout.shape))
+        return call.overwritten(whole) if call.inplace else whole
+    return for_each(call, aligned)
 
 
-def for_each(lot: Lot, rule: Callable[[Lot], Any]) -> Any:
+def for_each(call: BatchedCall, rule: Callable[[BatchedCall], Any]) -> Any:
     """Apply a rule to a batch for which fills are allowed."""
-    _drawing.append(lot.level)
+    _drawing.append(call.level)
     try:
-        return rule(lot)
+        return rule(call)
     finally:
-        _drawing.remove(lot.level)
+        _drawing.remove(call.level)

@@ -3,7 +3,7 @@
     class Flip(Structured):
         batch = over_dims("dims")
 
-A rule gets a ``Lot``: the op's arguments by name, those that are batched with the batch as their
+A rule gets a ``BatchedCall``: the op's arguments by name, those that are batched with the batch as their
 dim 0. It applies the op, or others, to all of the batch at once, and returns results with the batch
 as dim 0. Without a rule the op is applied to one sample after another, which is always right.
 """
@@ -20,20 +20,20 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = [
-    "Lot", "Rule", "aligned", "flattened", "is_batch", "one_by_one", "onto_first", "over_dims", "over_losses",
+    "BatchedCall", "Rule", "aligned", "flattened", "is_batch", "one_by_one", "onto_first", "over_dims", "over_losses",
     "rewritten", "sized",
 ]  # fmt: skip
 
-Rule = Callable[["Lot"], Any]
+Rule = Callable[["BatchedCall"], Any]
 
 
-class Lot:
+class BatchedCall:
     """The arguments of an op, some of them batched, and the op."""
 
     def __init__(self, op: Any, apply: Callable[[Sequence[Any]], Any], args: dict[str, Any], batched: set[str],
-                 size: int, level: Any, into: bool):  # fmt: skip
+                 size: int, level: Any, inplace: bool):  # fmt: skip
         self.op, self.apply, self.args, self.batched = op, apply, args, batched
-        self.size, self.level, self.into = size, level, into
+        self.size, self.level, self.inplace = size, level, inplace
 
     def __getitem__(self, name: str) -> Any:
         return self.args[name]
@@ -45,7 +45,7 @@ class Lot:
     def overwritten(self, value: Tensor) -> Tensor:
         """The first argument with ``value`` written over it, or, not in place, ``value`` as what takes its place."""
         first = next(iter(self.args))
-        if self.into:
+        if self.inplace:
             return self.args[first].copy_(value)
         return value.to(self.args[first].dtype).expand(self.size, *self.shape(first)).clone()
 
@@ -78,16 +78,16 @@ def _shifted(dim: Any, ndim: int) -> Any:
     return normalize_dim(dim, ndim) + 1
 
 
-def one_by_one(lot: Lot) -> Any:
+def one_by_one(call: BatchedCall) -> Any:
     """The op on one sample after another."""
     rows = [
-        lot.apply([_row(value, k) if name in lot.batched else value for name, value in lot.args.items()])
-        for k in range(lot.size)
+        call.apply([_row(value, k) if name in call.batched else value for name, value in call.args.items()])
+        for k in range(call.size)
     ]
-    if lot.into:
-        return next(iter(lot.args.values()))
+    if call.inplace:
+        return next(iter(call.args.values()))
     if not rows:
-        raise RuntimeError(f"vmap: {lot.op.name} cannot be applied to a batch of size 0")
+        raise RuntimeError(f"vmap: {call.op.name} cannot be applied to a batch of size 0")
     if isinstance(rows[0], tuple):
         return type(rows[0])(*map(_stacked, zip(*rows))) if hasattr(rows[0], "_fields") else tuple(
             map(_stacked, zip(*rows)))  # fmt: skip
@@ -108,38 +108,38 @@ def _stacked(rows: Any) -> Tensor:
 def over_dims(*names: str, extra: int = 0) -> Rule:
     """Ops that name dims of their first tensor; those that make a dim count ``extra`` more."""
 
-    def rule(lot: Lot) -> Any:
-        first = next(iter(lot.args))
-        n = lot.ndim(first) + extra
+    def rule(call: BatchedCall) -> Any:
+        first = next(iter(call.args))
+        n = call.ndim(first) + extra
         if not n:
-            return _of_numbers(lot, first, names) if lot.tensors() == [first] else one_by_one(lot)
-        tensors = {name: lot.whole(name) for name in lot.tensors()}
-        return lot.run(**tensors, **{name: _shifted(lot[name], n) for name in names})
+            return _of_numbers(call, first, names) if call.tensors() == [first] else one_by_one(call)
+        tensors = {name: call.whole(name) for name in call.tensors()}
+        return call.run(**tensors, **{name: _shifted(call[name], n) for name in names})
 
     return rule
 
 
-def _of_numbers(lot: Lot, first: str, names: Sequence[str]) -> Any:
+def _of_numbers(call: BatchedCall, first: str, names: Sequence[str]) -> Any:
     """Samples without dims, which count as vectors of one element."""
     for name in names:
-        _shifted(lot[name], 0)  # says what is out of range
-    if getattr(lot.op, "is_view", False):
-        shape = lot.run(**{first: lot[first].new_empty(())})._layout.shape
-        return lot[first].view(lot.size, *shape) if math.prod(shape) == 1 else one_by_one(lot)
-    changed = {name: 1 if isinstance(lot[name], int) else (1,) for name in names}
-    outs = lot.run(**{first: lot[first].unsqueeze(1)}, **changed)
-    flat = [o.reshape(lot.size) for o in (outs if isinstance(outs, tuple) else (outs,))]
+        _shifted(call[name], 0)  # says what is out of range
+    if getattr(call.op, "is_view", False):
+        shape = call.run(**{first: call[first].new_empty(())})._layout.shape
+        return call[first].view(call.size, *shape) if math.prod(shape) == 1 else one_by_one(call)
+    changed = {name: 1 if isinstance(call[name], int) else (1,) for name in names}
+    outs = call.run(**{first: call[first].unsqueeze(1)}, **changed)
+    flat = [o.reshape(call.size) for o in (outs if isinstance(outs, tuple) else (outs,))]
     if not isinstance(outs, tuple):
         return flat[0]
     return type(outs)(*flat) if hasattr(outs, "_fields") else tuple(flat)
 
 
-def aligned(lot: Lot) -> Any:
+def aligned(call: BatchedCall) -> Any:
     """Ops that go element by element, broadcasting: all tensors get as many dims."""
-    names = lot.tensors()
-    if lot.into and next(iter(lot.args)) not in lot.batched:
-        raise unbatched_target(lot.op.name)
-    return lot.run(**dict(zip(names, align([(lot[n], n in lot.batched) for n in names]), strict=True)))
+    names = call.tensors()
+    if call.inplace and next(iter(call.args)) not in call.batched:
+        raise unbatched_target(call.op.name)
+    return call.run(**dict(zip(names, align([(call[n], n in call.batched) for n in names]), strict=True)))
 
 
 def align(tensors: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
@@ -154,11 +154,11 @@ def align(tensors: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
     return result
 
 
-def onto_first(lot: Lot) -> Any:
+def onto_first(call: BatchedCall) -> Any:
     """Ops that read or write the first tensor beside others that broadcast to it."""
-    first, *rest = lot.tensors()
-    others = align([(lot.whole(first), True), *((lot[n], n in lot.batched) for n in rest)])
-    return lot.run(**dict(zip((first, *rest), others, strict=True)))
+    first, *rest = call.tensors()
+    others = align([(call.whole(first), True), *((call[n], n in call.batched) for n in rest)])
+    return call.run(**dict(zip((first, *rest), others, strict=True)))
 
 
 _TITLES = {  # what errors call ops that have another name here, or belong to a family
@@ -197,11 +197,11 @@ def unbatched_target(name: str) -> RuntimeError:
 def sized(name: str) -> Rule:
     """Views and copies of one tensor by a size, which gets the batch's size in front."""
 
-    def rule(lot: Lot) -> Any:
-        first = next(iter(lot.args))
-        if lot.batched != {first}:
-            return one_by_one(lot)
-        return lot.run(**{name: (lot.size, *_inferred(lot[name], lot.shape(first)))})
+    def rule(call: BatchedCall) -> Any:
+        first = next(iter(call.args))
+        if call.batched != {first}:
+            return one_by_one(call)
+        return call.run(**{name: (call.size, *_inferred(call[name], call.shape(first)))})
 
     return rule
 
@@ -216,38 +216,38 @@ def _inferred(size: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 def flattened(function: str) -> Rule:
     """Reductions of all elements: those of the samples' rows, by ``function`` along dim 1."""
 
-    def rule(lot: Lot) -> Any:
-        first, *rest = lot.args
-        if lot.batched != {first}:
-            return one_by_one(lot)
-        out = FUNCTIONS[function](lot[first].reshape(lot.size, -1), 1, **{n: lot[n] for n in rest})
+    def rule(call: BatchedCall) -> Any:
+        first, *rest = call.args
+        if call.batched != {first}:
+            return one_by_one(call)
+        out = FUNCTIONS[function](call[first].reshape(call.size, -1), 1, **{n: call[n] for n in rest})
         return out[0] if isinstance(out, tuple) else out
 
     return rule
 
 
-def over_losses(lot: Lot) -> Any:
+def over_losses(call: BatchedCall) -> Any:
     """Losses: each element's first, then ``reduction`` over each sample."""
-    reduction = lot["reduction"]
+    reduction = call["reduction"]
     if reduction not in ("mean", "sum", "none"):
-        return one_by_one(lot)
-    names = lot.tensors()
-    tensors = align([(lot[n], n in lot.batched) for n in names])
-    sample = (lot.size,) + (1,) * (tensors[0]._layout.ndim - ("x" in lot.batched))
+        return one_by_one(call)
+    names = call.tensors()
+    tensors = align([(call[n], n in call.batched) for n in names])
+    sample = (call.size,) + (1,) * (tensors[0]._layout.ndim - ("x" in call.batched))
     shape = broadcast_shapes(*(t._layout.shape for t in tensors[:2]), sample)
     tensors[:2] = [t.expand(shape) for t in tensors[:2]]
-    losses = lot.run(**dict(zip(names, tensors, strict=True)), reduction="none")
+    losses = call.run(**dict(zip(names, tensors, strict=True)), reduction="none")
     if reduction == "none":
         return losses
-    rows = losses.reshape(lot.size, -1)
+    rows = losses.reshape(call.size, -1)
     return rows.mean(1) if reduction == "mean" else rows.sum(1)
 
 
 def rewritten(function: Callable[..., Any]) -> Rule:
-    """Ops that are written in others: ``function(lot, *args)`` with the op's arguments as they are."""
+    """Ops that are written in others: ``function(call, *args)`` with the op's arguments as they are."""
 
-    def rule(lot: Lot) -> Any:
-        return function(lot, *lot.args.values())
+    def rule(call: BatchedCall) -> Any:
+        return function(call, *call.args.values())
 
     return rule
 

@@ -10,7 +10,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layout_of
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.launch_plan import Plan, plan_elementwise
+from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.strides import empty_laid
 from jitgrad.kernels.codegen.emit_cpu import Argument
@@ -18,9 +18,9 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
-__all__ = ["copy_into", "dense_strides", "fill_array", "in_layout", "preserved", "twin"]
+__all__ = ["copy_into", "dense_strides", "fill_array", "in_layout", "preserved", "strided_copy"]
 
-_plans: dict[tuple[Layout, Layout], Plan] = cache()
+_plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()
 
 
 def _same(x: Any) -> Any:
@@ -41,7 +41,7 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     if plan is None:
         plan = _plans[key] = plan_elementwise(
             "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], layout.numpy_dtype, layout.shape,
-            [layout.numpy_dtype], into=layout,
+            [layout.numpy_dtype], target=layout,
         )  # fmt: skip
     plan.write(source, target)
 
@@ -61,7 +61,7 @@ def in_layout(source: Tensor, layout: Layout) -> Tensor:
     return wrap(data, layout)
 
 
-def twin(x: Tensor) -> Tensor:
+def strided_copy(x: Tensor) -> Tensor:
     """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included."""
     data = empty_laid(x._layout)
     copy_into(data, x._layout, x)

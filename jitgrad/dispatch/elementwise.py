@@ -24,8 +24,8 @@ from jitgrad.dispatch.checks import (
     number,
     overlaps,
 )  # fmt: skip
-from jitgrad.dispatch.copying import twin
-from jitgrad.dispatch.elementwise_plan import Call, ElementwiseNode
+from jitgrad.dispatch.copying import strided_copy
+from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
 from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.kernels.codegen.emit_cpu import Argument
@@ -39,9 +39,9 @@ class ElementwiseOp:
 
     def __init__(self, op: type[Elementwise]):
         self.op = op
-        self.calls: dict[Any, Call] = cache()
-        self.writes: dict[Any, Call] = cache()
-        self.function: Any = self.general  # the fast roads, set by publish
+        self.plans: dict[Any, ForwardPlan] = cache()
+        self.writes: dict[Any, ForwardPlan] = cache()
+        self.function: Any = self.general  # the fast paths, set by publish
         self.inplace: Any = None
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
 
@@ -54,7 +54,7 @@ class ElementwiseOp:
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         """Apply the op to tensors and numbers; scalars of the declaration by position or name."""
-        into, operands = named.pop("into", None), self._bind(operands, named) if named else operands
+        inplace, operands = named.pop("inplace", False), self._bind(operands, named) if named else operands
         key, tensors, numbers = [], [], []
         for operand in operands:
             if isinstance(operand, Tensor):
@@ -63,76 +63,78 @@ class ElementwiseOp:
             else:
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
-        if grad_state.levels and (lifted := outermost(tensors)) is not None:
-            return lifted.elementwise(lifted._level, self, operands, into is not None)
-        if into is not None:
+        if grad_state.levels and (wrapped := outermost(tensors)) is not None:
+            return wrapped.elementwise(wrapped._level, self, operands, inplace)
+        if inplace:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
-        full_key = (*key, into)
-        call = self.calls.get(full_key)
-        if call is None:
-            call = self.calls[full_key] = self._plan(operands, tensors, into)
-        runtime = _runtime_numbers(call, operands) if numbers or self.op.scalars else []
-        scalars = tuple([_as(call.dtype, v) for _, v in runtime])
-        return self._run(call, tensors, operands, scalars, into)
+        full_key = (*key, inplace)
+        plan = self.plans.get(full_key)
+        if plan is None:
+            plan = self.plans[full_key] = self._plan(operands, tensors, tensors[0]._layout if inplace else None)
+        runtime = _runtime_numbers(plan, operands) if numbers or self.op.scalars else []
+        scalars = tuple([_as(plan.dtype, v) for _, v in runtime])
+        return self._run(plan, tensors, operands, scalars, inplace)
 
-    def _run(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...], into: Any) -> Tensor:
-        if into is not None:
-            return self._run_into(call, tensors, operands, scalars)
-        out = call.forward.compute(*tensors, *scalars)
+    def _run(
+        self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...], inplace: bool
+    ) -> Tensor:  # fmt: skip
+        if inplace:
+            return self._run_into(plan, tensors, operands, scalars)
+        out = plan.launch.compute(*tensors, *scalars)
         if grad_state.enabled:
             for t in tensors:
                 if t._requires_grad:
-                    self._record(call, tensors, operands, out)
+                    self._record(plan, tensors, operands, out)
                     break
         return out
 
-    def _run_into(self, call: Call, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...]) -> Tensor:
+    def _run_into(self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...]) -> Tensor:
         """Write the result into the first operand, as ``add_`` and its kind do."""
         target = tensors[0]
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_memory(target)
-        saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(call) else tensors
-        apart = [twin(t) if overlaps(target, t) else t for t in tensors[1:]]
-        call.forward.write(target, *apart, *scalars, target._data)
+        saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
+        apart = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]
+        plan.launch.write(target, *apart, *scalars, target._data)
         count_write(target)
         if record:
             before = target._edge
-            self._record(call, tensors, operands, target, saved_inputs)
+            self._record(plan, tensors, operands, target, saved_inputs)
             if target._base is None:  # else the recorder did it
                 target._rebase(target._edge, before)
         return target
 
-    def _saves_target(self, call: Call) -> bool:
-        name = call.arguments[0].name
-        return any(name in rule.parameters for rule in call.op.grads.values())
+    def _saves_target(self, plan: ForwardPlan) -> bool:
+        name = plan.arguments[0].name
+        return any(name in rule.parameters for rule in plan.op.grads.values())
 
-    def _record(self, call: Call, tensors: list[Tensor], operands: Any, out: Tensor,
+    def _record(self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, out: Tensor,
                 saved_inputs: list[Tensor] | None = None) -> None:  # fmt: skip
-        grads = call.op.grads
+        grads = plan.op.grads
         wants = tuple([t._requires_grad for t in tensors])
         if not grads:
             return
-        wanted = call.want(wants)
+        backward = plan.backward_plan(wants)
         edges = tuple([edge_of(t) for t in tensors])  # before ``out``, perhaps one of them, is rebased
-        node = wanted.record(out, *(saved_inputs or tensors))
+        node = backward.record(out, *(saved_inputs or tensors))
         if saved_inputs:
             node.edges = edges
-        if wanted.scalar_names:
-            node.scalars = {a.name: _as(call.dtype, v) for a, v in _runtime_numbers(call, operands)}
+        if backward.scalar_names:
+            node.scalars = {a.name: _as(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
 
     def write(self, target: Tensor, other: Tensor) -> None:
         """Compute into ``target`` without a trace: for buffers that the engine owns."""
-        call = self.writes.get((target._layout, other._layout))
-        if call is None:
-            call = self._plan((target, other), [target, other], target._layout)
-            self.writes[target._layout, other._layout] = call
+        plan = self.writes.get((target._layout, other._layout))
+        if plan is None:
+            plan = self._plan((target, other), [target, other], target._layout)
+            self.writes[target._layout, other._layout] = plan
         try:
             count_write(target)
         except RuntimeError:
             check_write(target)
-        call.forward.write(target, other, target._data)
+        plan.launch.write(target, other, target._data)
 
-    # -- the first call with these layouts ------------------------------------------------------
+    # -- the first plan with these layouts ------------------------------------------------------
 
     def _bind(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         op, given = self.op, dict(zip((*self.op.inputs, *self.op.scalars), operands, strict=False))
@@ -155,7 +157,7 @@ class ElementwiseOp:
             return (category, float(value))
         return category
 
-    def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], into: Any) -> Call:
+    def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], target: Layout | None) -> ForwardPlan:
         op = self.op
         if len(operands) < len(op.inputs):
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
@@ -163,20 +165,20 @@ class ElementwiseOp:
         if not tensors:
             number(op.name, op.inputs[0], 0, operands[0], allowed=False)
         check_devices(op.name, tensors)
-        dtype, out_dtype = self._dtypes(operands, into)
+        dtype, out_dtype = self._dtypes(operands, target)
         arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)
         shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
-        if into is not None:
-            if shape != into.shape:
+        if target is not None:
+            if shape != target.shape:
                 raise RuntimeError(
-                    f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(shape)}"
+                    f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
                 )
-        forward = plan_elementwise(
+        launch = plan_elementwise(
             f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
-            [out_dtype.numpy], into=into,
+            [out_dtype.numpy], target=target,
         )  # fmt: skip
-        return Call(op, arguments, inputs, dtype.numpy, shape, forward, self.node_type)
+        return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 
     def _arguments(self, operands: tuple[Any, ...]) -> tuple[Argument, ...]:
         names = (*self.op.inputs, *self.op.scalars)
@@ -192,7 +194,7 @@ class ElementwiseOp:
                 arguments.append(Argument(name, "scalar"))
         return tuple(arguments)
 
-    def _dtypes(self, operands: tuple[Any, ...], into: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
+    def _dtypes(self, operands: tuple[Any, ...], target: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
         """Return (compute dtype, result dtype)."""
         op = self.op
         promoting = [(n, v) for n, v in zip(op.inputs, operands, strict=False) if n not in op.conditions]
@@ -204,8 +206,8 @@ class ElementwiseOp:
         check_category(op, common, [x.dtype.category for x in layouts] + numbers)
         compute = dtypes.get_default_dtype() if op.kind == "float" and common.category < 2 else common
         result = {"bool": dtypes.bool_, "real": compute.to_real()}.get(op.kind, compute)
-        if into is not None:
-            check_result_cast(result, into.dtype)
+        if target is not None:
+            check_result_cast(result, target.dtype)
         check_kernel(op, common)
         return compute, result
 
@@ -220,10 +222,10 @@ def _as_it_was(target: Tensor) -> Tensor:
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
 
 
-def _runtime_numbers(call: Call, operands: Any) -> list[tuple[Argument, Any]]:
-    names = (*call.op.inputs, *call.op.scalars)
-    values = {**call.op.scalars, **dict(zip(names, operands, strict=False))}
-    return [(a, values[a.name]) for a in call.arguments if a.kind == "scalar"]
+def _runtime_numbers(plan: ForwardPlan, operands: Any) -> list[tuple[Argument, Any]]:
+    names = (*plan.op.inputs, *plan.op.scalars)
+    values = {**plan.op.scalars, **dict(zip(names, operands, strict=False))}
+    return [(a, values[a.name]) for a in plan.arguments if a.kind == "scalar"]
 
 
 _CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}

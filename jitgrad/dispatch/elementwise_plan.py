@@ -12,94 +12,94 @@ from jitgrad.core.node import Node, shown
 from jitgrad.core.saved_tensors import show_saved
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
-from jitgrad.dispatch.launch_plan import Plan, plan_elementwise
+from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
-__all__ = ["Call", "ElementwiseNode", "Wanted", "array_names"]
+__all__ = ["BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
 
 
-class Call:
-    """All that is known of one op for one combination of operands: the forward plan, and for
-    recording, which inputs each set of wanted gradients needs."""
+class ForwardPlan:
+    """How an op is launched for one combination of operands (layouts and kinds of numbers), and how its backward is
+    for each set of operands that require grad."""
 
-    __slots__ = ("arguments", "compute", "dtype", "forward", "inputs", "node_type", "op", "shape", "wants")
+    __slots__ = ("arguments", "backward_plans", "compute", "dtype", "inputs", "launch", "node_type", "op", "shape")
 
     def __init__(self, op: type[Elementwise], arguments: tuple[Argument, ...], inputs: tuple[Layout, ...],
-                 dtype: np.dtype[Any], shape: tuple[int, ...], forward: Plan, node_type: type[Node]):  # fmt: skip
+                 dtype: np.dtype[Any], shape: tuple[int, ...], launch: LaunchPlan, node_type: type[Node]):  # fmt: skip
         self.node_type = node_type
         self.op, self.arguments, self.inputs = op, arguments, inputs
-        self.dtype, self.shape, self.forward = dtype, shape, forward
-        self.compute = forward.compute
-        self.wants: dict[tuple[bool, ...], Wanted] = {}
+        self.dtype, self.shape, self.launch = dtype, shape, launch
+        self.compute = launch.compute
+        self.backward_plans: dict[tuple[bool, ...], BackwardPlan] = {}
 
-    def want(self, wants: tuple[bool, ...]) -> Wanted:
+    def backward_plan(self, wants: tuple[bool, ...]) -> BackwardPlan:
         """What recording needs when these operands require grad."""
-        found = self.wants.get(wants)
+        found = self.backward_plans.get(wants)
         if found is None:
-            found = self.wants[wants] = Wanted(self, wants, self.node_type)
+            found = self.backward_plans[wants] = BackwardPlan(self, wants, self.node_type)
         return found
 
 
-class Wanted:
+class BackwardPlan:
     """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
 
     __slots__ = (
-        "call", "computes", "names", "record", "rules", "saves", "scalar_names", "vjp",
+        "computes", "forward", "names", "record", "rules", "saves", "scalar_names", "vjp",
     )  # fmt: skip
 
-    def __init__(self, call: Call, wants: tuple[bool, ...], node_type: type[Node]):
-        op, self.call = call.op, call
-        self.names = [n for n, w in zip(array_names(call), wants, strict=True) if w and n in op.grads]
+    def __init__(self, plan: ForwardPlan, wants: tuple[bool, ...], node_type: type[Node]):
+        op, self.forward = plan.op, plan
+        self.names = [n for n, w in zip(array_names(plan), wants, strict=True) if w and n in op.grads]
         self.rules = [op.grads[n] for n in self.names]
         used = {p for rule in self.rules for p in rule.parameters}
-        show_saved(node_type, *_shown(call))
-        self.saves = [n for n in (*array_names(call), "out") if n in used]
+        show_saved(node_type, *_shown(plan))
+        self.saves = [n for n in (*array_names(plan), "out") if n in used]
         made: Any = node_type
-        made = node_type_for(made, len(call.inputs)) if self.saves else made
-        self.record: Callable[..., Any] = recorder_of(tuple(array_names(call)), tuple(self.saves))(made, self)
-        self.scalar_names = [a.name for a in call.arguments if a.kind == "scalar" and a.name in used]
+        made = node_type_for(made, len(plan.inputs)) if self.saves else made
+        self.record: Callable[..., Any] = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
+        self.scalar_names = [a.name for a in plan.arguments if a.kind == "scalar" and a.name in used]
         self.computes: dict[Layout, Callable[..., Any]] = {}
         self.vjp: Callable[..., Any] = self._backward()
 
     def _backward(self) -> Callable[..., Any]:
         """``vjp(node, g)`` for the nodes of this pattern."""
-        call = self.call
-        every, result = array_names(call), call.forward.layouts[0]
+        plan = self.forward
+        every, result = array_names(plan), plan.launch.layouts[0]
         passed = all(rule.passes_gradient for rule in self.rules)
         # Whether gradients fit their inputs as they come: no sum over broadcast dims. A kernel writes any dtype.
         fits = all(
-            x.shape == call.shape and x.device == result.device and not (passed and x.dtype is not result.dtype)
-            for n, x in zip(every, call.inputs, strict=True) if n in self.names
+            x.shape == plan.shape and x.device == result.device and not (passed and x.dtype is not result.dtype)
+            for n, x in zip(every, plan.inputs, strict=True) if n in self.names
         )  # fmt: skip
         place = tuple([self.names.index(n) if n in self.names else -1 for n in every])
         form = ("passed" if passed else "kernel") + ("" if fits else " shaped")
         return backward_of(form, place, len(self.saves), tuple(self.scalar_names))(self)
 
-    def plan(self, g: Layout, saved: tuple[Tensor, ...]) -> Callable[..., Any]:
+    def plan_launch(self, g: Layout, saved: tuple[Tensor, ...]) -> Callable[..., Any]:
         """Plan the backward kernel for an incoming gradient of layout ``g``; return what launches it."""
         found = self.computes[g] = self._plan(g, [s._layout for s in saved]).compute
         return found
 
-    def _plan(self, g: Layout, saved: list[Layout]) -> Plan:
-        call = self.call
+    def _plan(self, g: Layout, saved: list[Layout]) -> LaunchPlan:
+        plan = self.forward
         arrays = ["g", *self.saves]
-        others = [a for a in call.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
-        inputs = dict(zip(array_names(call), call.inputs, strict=True))
-        conjugate = call.op.holomorphic and call.dtype.kind == "c"
+        others = [a for a in plan.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
+        inputs = dict(zip(array_names(plan), plan.inputs, strict=True))
+        conjugate = plan.op.holomorphic and plan.dtype.kind == "c"
         return plan_elementwise(
-            f"{call.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
-            [*(Argument(a, "array", condition=a in call.op.conditions) for a in arrays), *others],
-            [g, *saved], call.dtype, call.shape,
-            [x.numpy_dtype if x.shape == call.shape else call.dtype for x in map(inputs.__getitem__, self.names)],
+            f"{plan.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
+            [*(Argument(a, "array", condition=a in plan.op.conditions) for a in arrays), *others],
+            [g, *saved], plan.dtype, plan.shape,
+            [x.numpy_dtype if x.shape == plan.shape else plan.dtype for x in map(inputs.__getitem__, self.names)],
             conjugate=conjugate,
         )  # fmt: skip
 
 
-def array_names(call: Call) -> list[str]:
+def array_names(plan: ForwardPlan) -> list[str]:
     """Names of the operands that are tensors."""
-    return [a.name for a in call.arguments if a.kind == "array"]
+    return [a.name for a in plan.arguments if a.kind == "array"]
 
 
 # Ops that PyTorch applies to numbers as to tensors: a number is an input, without a node.
@@ -114,9 +114,9 @@ def _title(op: type[Elementwise], name: str) -> str:
     return _TITLES.get((op.grad_name, name)) or _TITLES.get(name, name)
 
 
-def _shown(call: Call) -> tuple[list[str], list[str]]:
+def _shown(plan: ForwardPlan) -> tuple[list[str], list[str]]:
     """PyTorch's names of the tensors, and of the numbers, that a node shows."""
-    op, numbers = call.op, {a.name for a in call.arguments if a.kind != "array"}
+    op, numbers = plan.op, {a.name for a in plan.arguments if a.kind != "array"}
     numbers |= set(op.inputs[1:]) if op.numbers_only else set()
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
     if op.grad_name in _WRAPPING:
@@ -127,7 +127,7 @@ def _shown(call: Call) -> tuple[list[str], list[str]]:
 class ElementwiseNode(Node):
     """A recorded elementwise op; each op has a subclass that carries its printed name."""
 
-    wanted: Wanted
+    backward_plan: BackwardPlan
     scalars: dict[str, Any] = {}
 
     @property
@@ -137,36 +137,37 @@ class ElementwiseNode(Node):
 
     def _in_order(self, values: Any) -> tuple[Any, ...]:
         """What stands at the operands that are tensors, with None at the numbers that count as inputs."""
-        op, found = self.wanted.call.op, dict(zip(array_names(self.wanted.call), values, strict=True))
+        plan = self.backward_plan.forward
+        op, found = plan.op, dict(zip(array_names(plan), values, strict=True))
         shown = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
         return tuple([found.get(n) for n in shown])
 
     def vjp(self, g: Any) -> Any:
-        """Run the backward kernel, all wanted gradients in one loop."""
-        return self.wanted.vjp(self, g)
+        """Run the backward kernel, which computes all wanted gradients in one loop."""
+        return self.backward_plan.vjp(self, g)
 
     def release(self) -> None:
         """Drop what was saved; PyTorch saves the number of a product or quotient as a tensor, too."""
-        if self.saved or (self.wanted.scalar_names and self.wanted.call.op.grad_name in _WRAPPING):
+        if self.saved or (self.backward_plan.scalar_names and self.backward_plan.forward.op.grad_name in _WRAPPING):
             self.saved = None
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""
-        names = zip(self.wanted.saves, self.saved or (), strict=False)
+        names = zip(self.backward_plan.saves, self.saved or (), strict=False)
         return any(name == "out" and tensor is saved for name, tensor in names)
 
     def output_number(self, index: int) -> int | None:
         """0 for the saved result, None for saved operands."""
-        return 0 if self.wanted.saves[index] == "out" else None
+        return 0 if self.backward_plan.saves[index] == "out" else None
 
     def saved_names(self) -> list[str]:
         """PyTorch's names of the saved tensors."""
-        return [_title(self.wanted.call.op, n) for n in self.wanted.saves]
+        return [_title(self.backward_plan.forward.op, n) for n in self.backward_plan.saves]
 
-    def known_value(self, name: str) -> Any:
+    def nontensor_value(self, name: str) -> Any:
         """The number that was an operand or option; as a tensor where PyTorch makes one of it."""
-        op = self.wanted.call.op
-        for a in self.wanted.call.arguments:
+        op = self.backward_plan.forward.op
+        for a in self.backward_plan.forward.arguments:
             if a.kind != "array" and _title(op, a.name) == name:
                 value = a.value if a.kind == "literal" else self.scalars.get(a.name)
                 wrapped = value is not None and op.grad_name in _WRAPPING and a.name in op.inputs
@@ -175,16 +176,16 @@ class ElementwiseNode(Node):
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
         """Apply the same rules to tensors: differentiable to any order."""
-        wanted, op = self.wanted, self.wanted.call.op
-        known = dict(zip(wanted.saves, self.unpack(), strict=True))
+        backward, op = self.backward_plan, self.backward_plan.forward.op
+        known = dict(zip(backward.saves, self.unpack(), strict=True))
         if "out" in known:
             known["out"] = known["out"]._attached(self)
-        known |= {a.name: a.value for a in wanted.call.arguments if a.kind == "literal"}
+        known |= {a.name: a.value for a in backward.forward.arguments if a.kind == "literal"}
         known |= self.scalars
-        complex_rule = op.holomorphic and wanted.call.dtype.kind == "c"
+        complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"
         known["g"] = g.conj() if complex_rule else g
         results = []
-        for name, rule in zip(wanted.names, wanted.rules, strict=True):
+        for name, rule in zip(backward.names, backward.rules, strict=True):
             grad = rule.function(*(known[p] for p in rule.parameters))
             if not isinstance(grad, Tensor):
                 grad = FUNCTIONS["full_like"](g, grad)
@@ -193,14 +194,14 @@ class ElementwiseNode(Node):
         return self.shaped(results)
 
     def _input_layout(self, name: str) -> Layout:
-        call = self.wanted.call
-        return call.inputs[array_names(call).index(name)]
+        plan = self.backward_plan.forward
+        return plan.inputs[array_names(plan).index(name)]
 
     def shaped(self, grads: Any) -> tuple[Any, ...]:
         """Sum gradients to their inputs' shapes and put them in the order of the edges."""
-        found = dict(zip(self.wanted.names, grads, strict=True))
-        results = []
-        for name, layout in zip(array_names(self.wanted.call), self.wanted.call.inputs, strict=True):
+        found = dict(zip(self.backward_plan.names, grads, strict=True))
+        results, plan = [], self.backward_plan.forward
+        for name, layout in zip(array_names(plan), plan.inputs, strict=True):
             grad = found.get(name)
             if grad is not None:
                 if grad._layout.shape != layout.shape:

@@ -1,6 +1,6 @@
 """Declarations from the table become functions, methods, in-place methods and operators.
 
-The functions made here are the fast road of every op: operands that were seen before cost one
+The functions made here are the fast path of every op: operands that were seen before cost one
 look-up by layout, one launch, and one node if anything is recorded. Whatever is new or unusual goes
 to ``ElementwiseOp``, which plans it.
 """
@@ -18,7 +18,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.elementwise import ElementwiseOp
-from jitgrad.dispatch.elementwise_plan import Call, Wanted
+from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.registry import OPS, public
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
@@ -43,11 +43,11 @@ def _publish(op: type[Elementwise]) -> None:
 
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
     op = operation.op
-    roads = {("x",): _unary, ("x", "y"): _binary}
-    road = roads.get((*op.inputs, *op.scalars), _general)
+    paths = {("x",): _unary, ("x", "y"): _binary}
+    path = paths.get((*op.inputs, *op.scalars), _general)
     if op.numbers_only or (len(op.inputs) == 1 and op.scalars):
-        road = _numbered
-    function = operation.function = road(operation)
+        path = _numbered
+    function = operation.function = path(operation)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.__doc__
     return function
@@ -61,55 +61,55 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
-    calls: dict[Any, Call] = cache()
-    get, differentiable = calls.get, bool(operation.op.grads)
+    plans: dict[Any, ForwardPlan] = cache()
+    get, differentiable = plans.get, bool(operation.op.grads)
 
     def unary(input: Any, *, out: Tensor | None = None) -> Tensor:
         x = input
         if out is not None or not isinstance(x, Tensor):
             return operation.general(x, out=out)
-        call = get(x._layout)
-        if call is None:
+        plan = get(x._layout)
+        if plan is None:
             result = operation(x)
             if x._level is None:
-                calls[x._layout] = operation.calls[x._layout, None]
+                plans[x._layout] = operation.plans[x._layout, False]
             return result
-        result = call.compute(x)
+        result = plan.compute(x)
         if x._requires_grad and differentiable and grad_state.enabled:
-            wanted = call.wants.get((True,)) or call.want((True,))
-            wanted.record(result, x)
+            backward = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
+            backward.record(result, x)
         return result
 
     return unary
 
 
 def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., Tensor]:
-    calls: dict[Any, Call] = cache()
-    get, op = calls.get, operation.op
+    plans: dict[Any, ForwardPlan] = cache()
+    get, op = plans.get, operation.op
     differentiable = bool(op.grads)
 
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
-        """The first call with these layouts: plan it, and remember it for the fast road."""
+        """The first call with these layouts: plan it, and remember it for the fast path."""
         if operator and not isinstance(y, (Tensor, *NUMBERS)):
             return NotImplemented
         result = operation(x, y)
         if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
-            if (call := operation.calls.get((x._layout, second, None))) is not None:
-                calls[key] = call
+            if (plan := operation.plans.get((x._layout, second, False))) is not None:
+                plans[key] = plan
         return result
 
     def with_number(x: Any, y: Any) -> Tensor:
-        """The road of a tensor and a Python number."""
-        call = get((x._layout, type(y))) if isinstance(x, Tensor) else None
-        if call is None:
+        """The path of a tensor and a Python number."""
+        plan = get((x._layout, type(y))) if isinstance(x, Tensor) else None
+        if plan is None:
             return first((x._layout, type(y)), x, y) if isinstance(x, Tensor) else operation(x, y)
-        y = _CASTS[call.dtype.kind](y)
-        result = call.compute(x, y)
+        y = _CASTS[plan.dtype.kind](y)
+        result = plan.compute(x, y)
         if x._requires_grad and differentiable and grad_state.enabled:
-            wanted: Wanted = call.wants.get((True,)) or call.want((True,))
-            node = wanted.record(result, x)
-            if wanted.scalar_names:
+            backward: BackwardPlan = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
+            node = backward.record(result, x)
+            if backward.scalar_names:
                 node.scalars = {op.inputs[1]: y}
         return result
 
@@ -117,33 +117,33 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
         if out is not None:
             return operation.general(input, other, out=out)
         try:
-            call = get((input._layout, other._layout))
+            plan = get((input._layout, other._layout))
         except AttributeError:
             return with_number(input, other)
-        if call is None:
+        if plan is None:
             return first((input._layout, other._layout), input, other)
-        result = call.compute(input, other)
+        result = plan.compute(input, other)
         if (input._requires_grad or other._requires_grad) and differentiable and grad_state.enabled:
             wants = (input._requires_grad, other._requires_grad)
-            wanted: Wanted = call.wants.get(wants) or call.want(wants)
-            wanted.record(result, input, other)
+            backward: BackwardPlan = plan.backward_plans.get(wants) or plan.backward_plan(wants)
+            backward.record(result, input, other)
         return result
 
     return binary
 
 
 def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
-    """The road of one tensor and numbers: exponents, bounds, slopes."""
-    calls: dict[Any, tuple[Call, type, tuple[Any, ...]]] = cache()
-    get, op = calls.get, operation.op
+    """The path of one tensor and numbers: exponents, bounds, slopes."""
+    plans: dict[Any, tuple[ForwardPlan, type, tuple[Any, ...]]] = cache()
+    get, op = plans.get, operation.op
     names = (*op.inputs, *op.scalars)[1:]
 
     def first(key: Any, x: Tensor, numbers: tuple[Any, ...]) -> Tensor:
         result = operation(x, *numbers)
-        planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), None)
-        if (call := operation.calls.get(planned)) is not None:
-            cast = _CASTS[call.dtype.kind]
-            calls[key] = call, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
+        planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), False)
+        if (plan := operation.plans.get(planned)) is not None:
+            cast = _CASTS[plan.dtype.kind]
+            plans[key] = plan, cast, tuple(cast(op.scalars[n]) for n in names[len(numbers) :])
         return result
 
     def numbered(input: Any, *numbers: Any, out: Tensor | None = None, **named: Any) -> Tensor:
@@ -154,15 +154,15 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
         known = get(key)
         if known is None:
             return first(key, input, numbers)
-        call, cast, rest = known
+        plan, cast, rest = known
         values = [cast(n) for n in numbers]
         values += rest
-        literal = op.literals and call.arguments[1].kind == "literal"
-        result = call.compute(input) if literal else call.compute(input, *values)
+        literal = op.literals and plan.arguments[1].kind == "literal"
+        result = plan.compute(input) if literal else plan.compute(input, *values)
         if input._requires_grad and op.grads and grad_state.enabled:
-            wanted = call.wants.get((True,)) or call.want((True,))
-            node = wanted.record(result, input)
-            if wanted.scalar_names:
+            backward = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
+            node = backward.record(result, input)
+            if backward.scalar_names:
                 node.scalars = dict(zip(names, values))
         return result
 
@@ -186,14 +186,14 @@ def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...])
 
 
 def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
-    """The in-place method; its fast road is that of values outside the graph, as in an optimizer."""
-    calls: dict[Any, Call] = cache()
-    get = calls.get
+    """The in-place method; its fast path is that of values outside the graph, as in an optimizer."""
+    plans: dict[Any, ForwardPlan] = cache()
+    get = plans.get
 
     def general(self: Tensor, *operands: Any, **named: Any) -> Tensor:
         layout = self._layout
         try:
-            result = operation(self, *operands, **named, into=layout)
+            result = operation(self, *operands, **named, inplace=True)
         except (TypeError, AttributeError):
             _check_operands(name, operation.op, operands)
             raise
@@ -201,8 +201,8 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
             other = operands[0]
             tensor = isinstance(other, Tensor)
             second = other._layout if tensor else operation._number_key(1, other)
-            if (call := operation.calls.get((layout, second, layout))) is not None:
-                calls[layout, second if tensor else type(other)] = call
+            if (plan := operation.plans.get((layout, second, True))) is not None:
+                plans[layout, second if tensor else type(other)] = plan
         return result
 
     def inplace(self: Tensor, *operands: Any, **named: Any) -> Tensor:
@@ -215,21 +215,21 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
             counter = self._counter = [0]
         viewed = base is not None and (self._view_kind or base._requires_grad)
         if isinstance(other, Tensor):
-            call = get((self._layout, other._layout))
+            plan = get((self._layout, other._layout))
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
-            if call is None or recorded or other._counter is counter or viewed:
+            if plan is None or recorded or other._counter is counter or viewed:
                 return general(self, other)
             value = other
         else:
-            call = get((self._layout, type(other)))
-            if call is None or (self._requires_grad and grad_state.enabled) or viewed:
+            plan = get((self._layout, type(other)))
+            if plan is None or (self._requires_grad and grad_state.enabled) or viewed:
                 return general(self, other)
-            value = _CASTS[call.dtype.kind](other)
+            value = _CASTS[plan.dtype.kind](other)
         try:
             counter[0] += 1
         except RuntimeError:
             check_write(self)
-        call.forward.write(self, value, self._data)
+        plan.launch.write(self, value, self._data)
         return self
 
     inplace.__name__ = inplace.__qualname__ = name

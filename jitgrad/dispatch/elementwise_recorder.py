@@ -11,7 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import FREED, edge_of, next_sequence_number, witness, witnesses
+from jitgrad.core.node import FREED, announce_node, edge_of, next_sequence_number, node_observers
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
@@ -25,22 +25,22 @@ _KEEP = """\
         node.versions = ({numbers}) if {any} else zeros
 """
 _RECORDER = """\
-def make(node_type, wanted):
+def make(node_type, backward):
     def record(out, {parameters}):
         node = new(node_type)
-        node.wanted = wanted
+        node.backward_plan = backward
 {keep}{edges}        node.sequence_number = next_sequence_number()
         if out._base is None:
             out._edge, out._requires_grad = node, True
         else:
             out._rebase(node)
-        if witnesses: witness(node)
+        if node_observers: announce_node(node)
         return node
     return record
 """
 _BACKWARD = """\
-def make(wanted):
-    find, plan = wanted.computes.get, wanted.plan
+def make(backward):
+    find, plan = backward.computes.get, backward.plan_launch
     def vjp(node, g):
         saved = node.saved
         if saved is None:
@@ -123,7 +123,8 @@ def _sorted(place: tuple[int, ...], count: int, passed: bool) -> str:
 def _made(text: str, saves: int) -> Any:
     scope: dict[str, Any] = {
         "_alias": _alias, "edge_of": edge_of, "new": object.__new__, "next_sequence_number": next_sequence_number,
-        "witnesses": witnesses, "witness": witness, "FREED": FREED, "zeros": (0,) * saves, "__name__": __name__,
+        "node_observers": node_observers, "announce_node": announce_node,
+        "FREED": FREED, "zeros": (0,) * saves, "__name__": __name__,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]

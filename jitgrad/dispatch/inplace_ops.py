@@ -1,6 +1,6 @@
 """Ops that write into their first input: ``x.index_add_(...)`` and, on a copy, ``x.index_add(...)``.
 
-    class IndexAdd(Written):
+    class IndexAdd(InplaceOp):
         \"""Add rows of ``source`` to the rows of ``x`` that ``index`` names.\"""
         def write(x, dim, index, source): ...      # launches kernels that write into x, of any layout
         def grad_x(g): ...
@@ -22,19 +22,19 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import outermost
 from jitgrad.dispatch.checks import check_inplace_target, overlaps
-from jitgrad.dispatch.copying import copy_into, in_layout, preserved, twin
+from jitgrad.dispatch.copying import copy_into, in_layout, preserved, strided_copy
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
 
-__all__ = ["Written", "through_rows"]
+__all__ = ["InplaceOp", "through_rows"]
 
 
-class Written(Structured, abstract=True):
+class InplaceOp(Structured, abstract=True):
     """Base of ops that write into their first input; ``write`` and rules are a complete declaration."""
 
     repeats: ClassVar[bool] = False  # whether memory that repeats (an expanded tensor) may be written
     write: ClassVar[Callable[..., None]]
-    into: ClassVar[Callable[..., Tensor]]
+    inplace: ClassVar[Callable[..., Tensor]]
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         if abstract:
@@ -49,30 +49,30 @@ class Written(Structured, abstract=True):
         forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
         cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
         super().__init_subclass__(**kwargs)
-        cls.into = staticmethod(_writer(cls))
+        cls.inplace = staticmethod(_writer(cls))
         if cls.method:
-            public(cls.into, f"{cls.name}_", function_too=False)
+            public(cls.inplace, f"{cls.name}_", function_too=False)
 
 
-def _writer(op: type[Written]) -> Callable[..., Tensor]:
+def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
     """The in-place form of an op."""
     count = len(op.parameters)
 
-    def into(*args: Any, **kwargs: Any) -> Tensor:
+    def inplace(*args: Any, **kwargs: Any) -> Tensor:
         if kwargs or len(args) != count:
             args = bind_arguments(op, op.signature, args, kwargs)
         x = args[0]
         if scopes:
             check_capture(x, op.name)
-        if grad_state.levels and (lifted := outermost(args)) is not None:
-            return lifted.structured(lifted._level, op, args, True)
+        if grad_state.levels and (wrapped := outermost(args)) is not None:
+            return wrapped.structured(wrapped._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]
         recorded = False
         if grad_state.enabled and x._layout.dtype.category >= 2:
             recorded = any(a._requires_grad for a in others)
         check_inplace_target(x, recorded, op.repeats)
         if len(others) > 1 and any(overlaps(x, a) for a in others):
-            op.write(x, *[twin(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
+            op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
             op.write(*args)
         count_write(x)
@@ -80,9 +80,9 @@ def _writer(op: type[Written]) -> Callable[..., Tensor]:
             record(op, args, x)
         return x
 
-    into.__name__ = into.__qualname__ = f"{op.name}_"
-    into.__doc__ = f"In-place version of ``{op.name}``."
-    return into
+    inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
+    inplace.__doc__ = f"In-place version of ``{op.name}``."
+    return inplace
 
 
 def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:

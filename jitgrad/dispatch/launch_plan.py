@@ -1,7 +1,7 @@
 """From layouts to a launch: which kernel, which results, which arguments.
 
 Everything that depends on shapes and dtypes alone is worked out once per combination of layouts
-and kept in a Plan, so that an op in steady state costs one dictionary look-up, one allocation and
+and kept in a LaunchPlan, so that an op in steady state costs one dictionary look-up, one allocation and
 one kernel call.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core import tensor_observers as creation
 from jitgrad.core.layout import Layout, broadcast_strides, collapse, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
@@ -25,10 +25,10 @@ from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE, elementwise_kernel
 from jitgrad.kernels.launch import Kernel, launch, observers
 
-__all__ = ["Plan", "plan_elementwise"]
+__all__ = ["LaunchPlan", "plan_elementwise"]
 
 
-class Plan:
+class LaunchPlan:
     """One kernel for one combination of layouts, with the layouts of its results.
 
     ``compute(*tensors, *numbers)`` launches it and returns the results as new tensors;
@@ -51,7 +51,7 @@ _FRESH = """\
         data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
 _WRAP = """\
         out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}
-        if watchers: announce(out{k})"""
+        if tensor_observers: announce_tensor(out{k})"""
 _LAUNCHER = """\
 def make(plan):
     kernel, layouts, tail, call = plan.kernel, plan.layouts, plan.tail, plan.kernel.call
@@ -69,13 +69,13 @@ def make(plan):
 
 @functools.cache
 def _launcher(
-    inputs: int, numbers: int, outputs: int, form: str, into: bool, guests: tuple[int, ...] = ()
-) -> Callable[[Plan], Callable[..., Any]]:
+    inputs: int, numbers: int, outputs: int, form: str, target: bool, guests: tuple[int, ...] = ()
+) -> Callable[[LaunchPlan], Callable[..., Any]]:
     """Return a maker of ``compute`` or ``write`` for these counts of arguments.
 
     ``guests`` are the inputs that must first be copied to the device of the others.
 
-    Written out as text, like a namedtuple's methods: this is the library's hottest path, and loops
+    InplaceOp out as text, like a namedtuple's methods: this is the library's hottest path, and loops
     over one or two items would double its cost.
     """
     tensors, scalars = [f"x{k}" for k in range(inputs)], [f"number{k}" for k in range(numbers)]
@@ -92,16 +92,16 @@ def _launcher(
     arrays = [_ARRAY[form].format(a) for a in [*values, *(f"data{k}" for k in count)]]
     text = _LAUNCHER.format(
         constants="\n".join(constants),
-        parameters=", ".join([*tensors, *scalars, *(["data0"] if into else [])]),
-        allocate="\n".join([] if into else [_FRESH.format(k=k) for k in count]),
+        parameters=", ".join([*tensors, *scalars, *(["data0"] if target else [])]),
+        allocate="\n".join([] if target else [_FRESH.format(k=k) for k in count]),
         arguments=", ".join([*arrays, *scalars, *tail]),
-        wrap="\n".join([] if into else [_WRAP.format(k=k) for k in count]),
-        results="None" if into else ", ".join(f"out{k}" for k in count),
+        wrap="\n".join([] if target else [_WRAP.format(k=k) for k in count]),
+        results="None" if target else ", ".join(f"out{k}" for k in count),
     )
     scope = {
         "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
-        "uploaded": cuda.uploaded, "watchers": creation.observers, "announce": creation.announce,
+        "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
@@ -115,22 +115,22 @@ def first_element(array: Any) -> Any:
 def plan_elementwise(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], inputs: Sequence[Layout],
     dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
-    into: Layout | None = None,
-) -> Plan:  # fmt: skip
-    """Plan the kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
+    target: Layout | None = None,
+) -> LaunchPlan:  # fmt: skip
+    """LaunchPlan the kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
 
     ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
-    ``shape`` and ``out_dtypes``, except when they go ``into`` an existing array.
+    ``shape`` and ``out_dtypes``, except when they go into an existing array of layout ``target``.
     """
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
-    if into is not None and into.device != device:
+    if target is not None and target.device != device:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{into.device} and {device}! (in {name.removesuffix('_forward')})"
+            f"{target.device} and {device}! (in {name.removesuffix('_forward')})"
         )
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
     strides = _preserved_strides(walked, shape)
-    outs = [into] if into else [intern(d, shape, strides, device) for d in out_dtypes]
+    outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):
         if form == "strided":  # the rest needs strides anyway
@@ -150,7 +150,7 @@ def plan_elementwise(
         kernel = Kernel(name, _nothing, ())
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
     guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
-    return Plan(kernel, counts, tuple(outs), form, tail, guests)
+    return LaunchPlan(kernel, counts, tuple(outs), form, tail, guests)
 
 
 def _read_once(

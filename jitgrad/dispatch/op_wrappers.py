@@ -1,6 +1,6 @@
 """Ops under observation: while somebody asks for it, wrappers stand wherever ops are called from.
 
-Nothing is tested on any road while nobody does. Several may ask at once and stop in any order: each place
+Nothing is tested on any path while nobody does. Several may ask at once and stop in any order: each place
 holds the op's function in the wrappers of all of them, the latest outermost. What a program took out of
 jitgrad before (``from jitgrad import exp``) is not seen; what it takes out meanwhile keeps its wrappers,
 which therefore go on to the function while they have nothing to do.
@@ -131,9 +131,9 @@ def _functions() -> dict[int, OpFunction]:
         for operator in operation.op.operators:
             add(vars(Tensor)[operator], operation, False)
     for op in subclasses(Structured):
-        for key in ("apply", "into"):
+        for key in ("apply", "inplace"):
             if key in vars(op):
-                add(vars(op)[key].__func__, op, key == "into")
+                add(vars(op)[key].__func__, op, key == "inplace")
     others: dict[int, OpFunction] = {}
     for name, call in [*FUNCTIONS.items(), *vars(Tensor).items()]:
         if isinstance(call, FunctionType) and id(call) not in own:

@@ -32,8 +32,8 @@ def into_out(op: str, result: Any, out: Any) -> Any:
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if grad_state.levels and (lifted := outermost((result, out))) is not None:
-        if lifted._level.randomness:
+    if grad_state.levels and (wrapped := outermost((result, out))) is not None:
+        if wrapped._level.randomness:
             raise RuntimeError(
                 f"Batching rule not implemented for aten::{op}.out; the fallback path doesn't work on out= or view ops."
             )

@@ -30,7 +30,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import OPS, public
-from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, Recipe, StructuredNode, kind
+from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, kind
 from jitgrad.kernels.device_array import name_op
 
 __all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
@@ -47,12 +47,12 @@ class Structured:
     function: ClassVar[bool] = True
     method: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()
-    several: ClassVar[bool] = False  # forward returns a tuple
+    multiple_results: ClassVar[bool] = False  # forward returns a tuple
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
-    together: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
-    fresh: ClassVar[bool] = True
+    jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
+    owned: ClassVar[bool] = True
     samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
 
     signature: ClassVar[inspect.Signature]
@@ -62,7 +62,7 @@ class Structured:
     fast: ClassVar[dict[str, Rule]]
     joint: ClassVar[Rule | None]
     node_type: ClassVar[type[StructuredNode]]
-    recipes: ClassVar[dict[tuple[int, ...], Recipe | Any]]  # False where nothing is recorded
+    recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]  # False where nothing is recorded
     apply: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls, abstract: bool = False, listed: bool = True, **kwargs: Any) -> None:
@@ -81,8 +81,8 @@ class Structured:
         cls.joint = (own["kernels"], tuple(inspect.signature(own["kernels"]).parameters)) if "kernels" in own else None
         cls.name = own.get("name") or cls.__name__.lower()
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
-        cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "fresh": cls.fresh, "__doc__": cls.__doc__})
-        cls.recipes = {}
+        cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "owned": cls.owned, "__doc__": cls.__doc__})
+        cls.recorders = {}
         cls.apply = staticmethod(_function(cls))
         if listed:
             OPS[cls.name] = cls
@@ -99,7 +99,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
     signature, parameters = op.signature, op.parameters
     inputs = tuple(parameters.index(n) for n in op.grads)
-    differentiable, count, recipes = bool(inputs), len(parameters), op.recipes
+    differentiable, count, recorders = bool(inputs), len(parameters), op.recorders
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     defaults = tuple(p.default for p in signature.parameters.values())
@@ -115,8 +115,8 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             if len(args) < required:
                 bind_arguments(op, signature, args, kwargs)  # says what is missing
             args = args + defaults[len(args) :]
-        if grad_state.levels and (lifted := outermost(args)) is not None:
-            return lifted.structured(lifted._level, op, args, False)
+        if grad_state.levels and (wrapped := outermost(args)) is not None:
+            return wrapped.structured(wrapped._level, op, args, False)
         try:
             out = forward(*args)
         except NotImplementedError as error:
@@ -124,12 +124,12 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             raise
         if differentiable and grad_state.enabled:
             kinds = tuple(map(kind, args))
-            recipe: Any = recipes.get(kinds)
-            if recipe is None:
+            recorder: Any = recorders.get(kinds)
+            if recorder is None:
                 wanted = any(kinds[k] in _WANTED for k in inputs)
-                recipe = recipes[kinds] = Recipe(op, kinds) if wanted else False
-            if recipe:
-                recipe.record(args, out)
+                recorder = recorders[kinds] = GeneratedRecorder(op, kinds) if wanted else False
+            if recorder:
+                recorder.record(args, out)
         return out
 
     apply.__name__ = apply.__qualname__ = op.name
@@ -144,9 +144,9 @@ def _by_name(op: type[Structured]) -> Callable[..., Any]:
     return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
 
 
-def reapply(op: type[Structured], args: Sequence[Any], into: bool = False) -> Any:
+def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) -> Any:
     """Apply an op, or its form in place, to all its arguments in the order of its parameters."""
-    function = op.into if into else op.apply  # type: ignore[attr-defined]
+    function = op.inplace if inplace else op.apply  # type: ignore[attr-defined]
     if op.positional == len(args):
         return function(*args)
     named = zip(op.parameters[op.positional :], args[op.positional :], strict=True)
@@ -170,10 +170,10 @@ def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make the node of an op applied to ``args``, and ``out`` its output."""
     kinds = tuple(map(kind, args))
-    recipe = op.recipes.get(kinds)
-    if not recipe:
-        recipe = op.recipes[kinds] = Recipe(op, kinds)
-    recipe.record(args, out)
+    recorder = op.recorders.get(kinds)
+    if not recorder:
+        recorder = op.recorders[kinds] = GeneratedRecorder(op, kinds)
+    recorder.record(args, out)
 
 
 class View(Structured, abstract=True):
@@ -183,7 +183,7 @@ class View(Structured, abstract=True):
     is_view = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls.fresh = False
+        cls.owned = False
         super().__init_subclass__(**kwargs)
 
 

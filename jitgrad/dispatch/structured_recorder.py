@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.core.node import Node, edge_of, edge_to, next_sequence_number, witness, witnesses
+from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers
 from jitgrad.core.saved_tensors import show_saved
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
-__all__ = ["OTHER", "Recipe", "StructuredNode", "kind"]
+__all__ = ["OTHER", "GeneratedRecorder", "StructuredNode", "kind"]
 
 # What an argument is to the recorder.
 OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
@@ -39,24 +39,24 @@ def kind(value: Any) -> int:
 class StructuredNode(Node):
     """A recorded structured op; each op has a subclass with its printed name.
 
-    ``saved`` holds the tensors that rules name, ``known`` whatever else they name.
+    ``saved`` holds the tensors that rules name, ``saved_nontensors`` whatever else they name.
     """
 
     op: Any
-    recipe: Recipe
-    known: tuple[Any, ...]
+    recorder: GeneratedRecorder
+    saved_nontensors: tuple[Any, ...]
 
     def vjp(self, *grads: Any) -> tuple[Any, ...]:
         """Use backward kernels where the op has them, its rules otherwise."""
-        return self.recipe.vjp(self, *grads)
+        return self.recorder.vjp(self, *grads)
 
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
         """Apply the rules, which are differentiable ops."""
-        return self.recipe.vjp_recorded(self, *grads)
+        return self.recorder.vjp_recorded(self, *grads)
 
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is this op's only result."""
-        names = zip(self.recipe.saved, self.saved or (), strict=False)
+        names = zip(self.recorder.saved, self.saved or (), strict=False)
         return any(name == "out" and tensor is saved for name, tensor in names)
 
     def output_number(self, index: int) -> int | None:
@@ -70,10 +70,10 @@ class StructuredNode(Node):
 
     def saved_lists(self) -> tuple[str, ...]:
         """The names that stand for several tensors."""
-        return tuple(map(_title, self.recipe.lists))
+        return tuple(map(_title, self.recorder.lists))
 
     def _names(self) -> list[str]:
-        names, lists, total = self.recipe.saved, self.recipe.lists, len(vars(self)["saved"] or ())
+        names, lists, total = self.recorder.saved, self.recorder.lists, len(vars(self)["saved"] or ())
         lengths = {n: self.n_outputs if n == "out" else None for n in lists}
         unknown = [n for n in lists if lengths[n] is None]
         if len(unknown) > 1:
@@ -82,31 +82,31 @@ class StructuredNode(Node):
             lengths[unknown[0]] = total - sum(lengths.get(n, 1) or 0 for n in names)
         return [n for n in names for _ in range(lengths.get(n, 1) or 0)]
 
-    def known_value(self, name: str) -> Any:
+    def nontensor_value(self, name: str) -> Any:
         """An argument that is no tensor, or the shape of one."""
-        for n, value in zip(self.recipe.known, self.known, strict=True):
+        for n, value in zip(self.recorder.saved_nontensors, self.saved_nontensors, strict=True):
             if _title(n) == name:
                 return _sizes(value) if n.endswith("_layout") else value
         return None
 
     def values(self) -> dict[str, Any]:
         """What rules may name, by name, outputs as part of the graph."""
-        return self.recipe.values(self)
+        return self.recorder.values(self)
 
 
-class Recipe:
+class GeneratedRecorder:
     """The functions of one op for one pattern of arguments, and the names of what its nodes keep."""
 
-    __slots__ = ("known", "lists", "record", "saved", "values", "vjp", "vjp_recorded", "wants")
+    __slots__ = ("lists", "record", "saved", "saved_nontensors", "values", "vjp", "vjp_recorded", "wants")
 
     def __init__(self, op: Any, kinds: tuple[int, ...]):
         text = _Text(op, kinds)
-        self.wants, self.saved, self.known = text.wants, text.saved, text.known
+        self.wants, self.saved, self.saved_nontensors = text.wants, text.saved, text.saved_nontensors
         self.lists = tuple(n for n in text.saved if text.starred(n))
-        show_saved(op.node_type, map(_title, text.saved), map(_title, text.known))
+        show_saved(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
         scope: dict[str, Any] = {
-            "recipe": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
-            "__name__": __name__, "witnesses": witnesses, "witness": witness,
+            "recorder": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
+            "__name__": __name__, "node_observers": node_observers, "announce_node": announce_node,
             "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,
         }  # fmt: skip
         for name in self.wants:
@@ -119,7 +119,7 @@ class Recipe:
 
 
 class _Text:
-    """Writes the functions of a recipe."""
+    """Writes the functions of a recorder."""
 
     def __init__(self, op: Any, kinds: tuple[int, ...]):
         self.op = op
@@ -129,13 +129,13 @@ class _Text:
         used |= set(op.joint[1]) if op.joint else set()
         used -= {"g", "wants"}
         self.saved = sorted(n for n in used if n == "out" or self.kinds.get(n, OTHER) != OTHER)
-        self.known = sorted(used - set(self.saved))
+        self.saved_nontensors = sorted(used - set(self.saved))
 
     def starred(self, name: str) -> bool:
-        return self.op.several if name == "out" else self.kinds[name] in (LIST, WANTED_LIST)
+        return self.op.multiple_results if name == "out" else self.kinds[name] in (LIST, WANTED_LIST)
 
     def record(self) -> str:
-        several = self.op.several
+        several = self.op.multiple_results
         saved, versions, edges = [], [], []
         for n in self.saved:
             one = "alias({})" if n == "out" else "{}"
@@ -158,19 +158,19 @@ class _Text:
             "def record(args, out):\n"
             f"    {''.join(p + ', ' for p in self.op.parameters)} = args\n"
             "    node = new(op.node_type)\n"
-            "    node.recipe = recipe\n"
+            "    node.recorder = recorder\n"
             f"    node.saved = ({_tuple(saved)})\n"
             f"    node.versions = ({_tuple(versions)})\n"
-            f"    node.known = ({_tuple([self.known_value(n) for n in self.known])})\n"
+            f"    node.saved_nontensors = ({_tuple([self.nontensor_value(n) for n in self.saved_nontensors])})\n"
             f"    node.edges = ({_tuple(edges)})\n"
             "    node.sequence_number = next_number()\n"
             f"    {ends}\n"
-            "    if witnesses: witness(node)\n"
+            "    if node_observers: announce_node(node)\n"
         )
 
-    def known_value(self, name: str) -> str:
+    def nontensor_value(self, name: str) -> str:
         if name == "out_layout":
-            return "layouts(out)" if self.op.several else "[out._layout]"
+            return "layouts(out)" if self.op.multiple_results else "[out._layout]"
         if name.endswith("_layout") and name not in self.kinds:
             return f"layouts({name.removesuffix('_layout')})"
         return name
@@ -180,8 +180,8 @@ class _Text:
         lines = []
         names = [f"*{n}" if self.starred(n) else n for n in self.saved]
         lines.append(f"    {_tuple(names)} = node.unpack()" if names else "    node.unpack()")
-        if self.known:
-            lines.append(f"    {_tuple(self.known)} = node.known")
+        if self.saved_nontensors:
+            lines.append(f"    {_tuple(self.saved_nontensors)} = node.saved_nontensors")
         return "\n".join(lines) + "\n"
 
     def results(self) -> str:
@@ -194,7 +194,7 @@ class _Text:
         return f"    return ({_tuple(parts)})\n"
 
     def head(self, name: str) -> str:
-        return f"def {name}(node, {'*g' if self.op.several else 'g'}):\n{self.unpack()}"
+        return f"def {name}(node, {'*g' if self.op.multiple_results else 'g'}):\n{self.unpack()}"
 
     def vjp(self) -> str:
         lines = []
@@ -211,14 +211,14 @@ class _Text:
         if "out" not in self.saved:
             return ""
         several = "tuple([attached(o, node, k) for k, o in enumerate(out)])"
-        return f"    out = {several if self.op.several else 'attached(out, node, 0)'}\n"
+        return f"    out = {several if self.op.multiple_results else 'attached(out, node, 0)'}\n"
 
     def vjp_recorded(self) -> str:
         rules = [f"    grad_{n} = rule_{n}({', '.join(self.op.grads[n][1])})" for n in self.wants]
         return self.head("vjp_recorded") + self.attach() + "\n".join(rules) + "\n" + self.results()
 
     def values(self) -> str:
-        names = ", ".join(f"'{n}': {n}" for n in [*self.saved, *self.known])
+        names = ", ".join(f"'{n}': {n}" for n in [*self.saved, *self.saved_nontensors])
         return f"def values(node):\n{self.unpack()}{self.attach()}    return {{{names}}}\n"
 
 

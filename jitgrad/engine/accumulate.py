@@ -26,7 +26,7 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
     write = _writes.get(layout)
     if write is None:
         _ADD.write(buffer, grad)
-        _writes[layout] = _ADD.writes[layout, layout].forward.write
+        _writes[layout] = _ADD.writes[layout, layout].launch.write
         return
     counter = buffer._counter
     if counter is UNWRITTEN:  # count_write, written out
@@ -52,18 +52,18 @@ def own_copy(grad: Tensor) -> Tensor:
     return FUNCTIONS["empty_like"](grad).copy_(grad) if grad._requires_grad else FUNCTIONS["clone"](grad)
 
 
-def first_grad(leaf: Tensor, grad: Tensor, fresh: bool) -> Tensor:
+def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
     """What becomes a leaf's ``.grad``: strides like the leaf's if it has no gaps, row-major otherwise.
 
-    ``fresh``: nobody else holds the gradient, so that it may be taken as it is.
+    ``owned``: nobody else holds the gradient, so that it may be taken as it is.
     """
     own, given = leaf._layout, grad._layout
     if own.contiguous or not is_dense(own):
         if given.contiguous:
-            return grad if fresh else own_copy(grad)
+            return grad if owned else own_copy(grad)
         wished = intern(given.numpy_dtype, given.shape, None, given.device)
     elif given.strides == own.strides:
-        return grad if fresh else own_copy(grad)
+        return grad if owned else own_copy(grad)
     else:
         wished = intern(given.numpy_dtype, given.shape, own.strides, given.device)
     return in_layout(grad, wished) if not grad._requires_grad else FUNCTIONS["empty_like"](grad).copy_(grad)

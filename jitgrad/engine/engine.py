@@ -161,7 +161,7 @@ class Task:
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.rules = rules or create
         self.waiting: dict[Edge, Tensor] = {}
-        self.lent: set[Edge] = set()  # where what waits has other owners, and must not be written to
+        self.borrowed: set[Edge] = set()  # where what waits has other owners, and must not be written to
         self.leaves: dict[Node, int] = {}
         self.captured: dict[Edge, Tensor | None] = {}
         self.wanted = set(wanted) if wanted is not None else None
@@ -181,7 +181,7 @@ class Task:
             nodes = self.restrict(nodes, roots)
         for root, gradient in zip(roots, gradients, strict=True):
             if self.leads_on(root):
-                self.deliver(root, gradient, fresh=False)
+                self.deliver(root, gradient, owned=False)
         if observers:
             for node in nodes:
                 self.step(node)
@@ -195,8 +195,8 @@ class Task:
         return node in (self.needed or ()) or node in self.wanted_nodes
 
     def sweep(self, nodes: list[Node]) -> None:
-        """The common road of ``step``: nodes with one output and no hooks, nothing captured or observed."""
-        waiting, rules, keep, deliver, lent = self.waiting, self.rules, self.keep, self.deliver, self.lent
+        """The common path of ``step``: nodes with one output and no hooks, nothing captured or observed."""
+        waiting, rules, keep, deliver, borrowed = self.waiting, self.rules, self.keep, self.deliver, self.borrowed
         captures = self.wanted_nodes
         active = captures | self.needed if self.needed is not None else None
         for node in nodes:
@@ -210,7 +210,7 @@ class Task:
             results = node.vjp_recorded(grad) if rules else node.vjp(grad)
             if not keep:
                 node.release()
-            fresh = node.fresh
+            owned = node.owned
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue
@@ -220,19 +220,19 @@ class Task:
                 if result is None:
                     self.settle(target)
                 elif target.special:
-                    deliver(edge, result, fresh and result is not grad and result._base is None)
+                    deliver(edge, result, owned and result is not grad and result._base is None)
                 elif (there := waiting.get(target)) is None:
                     waiting[target] = result
-                    if result is grad or not fresh:
-                        lent.add(target)
+                    if result is grad or not owned:
+                        borrowed.add(target)
                 else:
                     layout = result._layout
                     fits = there._layout is layout and layout.contiguous and not rules
-                    if fits and target not in lent and there._base is None:
+                    if fits and target not in borrowed and there._base is None:
                         add_into(there, result)
                         continue
-                    lent.discard(target)
-                    if fits and fresh and result is not grad and result._base is None:
+                    borrowed.discard(target)
+                    if fits and owned and result is not grad and result._base is None:
                         add_into(result, there)
                         waiting[target] = result
                     else:
@@ -288,14 +288,14 @@ class Task:
         results = self.evaluate(node, grads)
         if not self.keep:
             node.release()
-        fresh = node.fresh and not node.post_hooks and not observers  # they may have kept what they saw
+        owned = node.owned and not node.post_hooks and not observers  # they may have kept what they saw
         for edge, grad in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
             if grad is None:
                 self.settle(node_of(edge))
             elif self.leads_on(edge):
-                self.deliver(edge, grad, fresh and grad._base is None and not any(grad is g for g in grads))
+                self.deliver(edge, grad, owned and grad._base is None and not any(grad is g for g in grads))
 
     def leads_on(self, edge: Edge | None) -> bool:
         """Whether a gradient at this edge is of use to the run."""
@@ -352,25 +352,25 @@ class Task:
                 tensor._grad = own_copy(grad) if tensor._grad is None else add_new(tensor._grad, grad)
         return grads
 
-    def deliver(self, edge: Edge, grad: Tensor, fresh: bool) -> None:
+    def deliver(self, edge: Edge, grad: Tensor, owned: bool) -> None:
         """Add a gradient to what waits at ``edge``: into either of the two that nobody else holds, or anew."""
         there = self.waiting.get(edge)
         if there is None:
-            if not fresh:
-                self.lent.add(edge)
+            if not owned:
+                self.borrowed.add(edge)
             self.waiting[edge] = grad
-        elif edge not in self.lent and not self.rules and _fits(there, grad):
+        elif edge not in self.borrowed and not self.rules and _fits(there, grad):
             add_into(there, grad)
         else:
-            self.waiting[edge] = self.sum(edge, there, grad, fresh)
+            self.waiting[edge] = self.sum(edge, there, grad, owned)
         if type(edge) is AccumulateGrad:
             left = self.leaves[edge] = self.leaves[edge] - 1
             if not left:
-                self.finish_leaf(edge, self.waiting.pop(edge), edge not in self.lent)
+                self.finish_leaf(edge, self.waiting.pop(edge), edge not in self.borrowed)
 
-    def sum(self, edge: Edge, there: Tensor, grad: Tensor, fresh: bool) -> Tensor:
-        self.lent.discard(edge)
-        if fresh and not self.rules and _fits(grad, there):
+    def sum(self, edge: Edge, there: Tensor, grad: Tensor, owned: bool) -> Tensor:
+        self.borrowed.discard(edge)
+        if owned and not self.rules and _fits(grad, there):
             add_into(grad, there)
             return grad
         return add_new(there, grad)
@@ -381,44 +381,44 @@ class Task:
             return
         self.leaves[node] -= 1
         if self.leaves[node] == 0:
-            self.finish_leaf(node, self.waiting.pop(node, None), fresh=node not in self.lent)
+            self.finish_leaf(node, self.waiting.pop(node, None), owned=node not in self.borrowed)
 
-    def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, fresh: bool) -> None:
+    def finish_leaf(self, node: AccumulateGrad, grad: Tensor | None, owned: bool) -> None:
         """Everything for this leaf has arrived (or nothing has): hooks, then capture, then ``.grad``."""
         variable = node.variable
         if variable is None:  # the user dropped the leaf: nobody can read its .grad
             return
         try:
-            self.finish_variable(node, variable, grad, fresh)
+            self.finish_variable(node, variable, grad, owned)
         except BaseException:
             for observer in list(observers):
                 observer(node, "error", (grad,))
             raise
 
-    def finish_variable(self, node: AccumulateGrad, variable: Tensor, grad: Tensor | None, fresh: bool) -> None:
+    def finish_variable(self, node: AccumulateGrad, variable: Tensor, grad: Tensor | None, owned: bool) -> None:
         hooks: LeafHooks | None = variable._leaf_hooks
         if hooks is not None and hooks.before:
-            grad, fresh = call_tensor_hooks(hooks.before, grad), False  # hooks may have kept it
+            grad, owned = call_tensor_hooks(hooks.before, grad), False  # hooks may have kept it
         if self.wanted is not None and node in self.wanted:
             self.captured[node] = grad
         if not self.accumulate:
             return
         if node.pre_hooks:
-            (grad,), fresh = call_node_hooks(node.pre_hooks, (grad,)), False
+            (grad,), owned = call_node_hooks(node.pre_hooks, (grad,)), False
         if grad is not None and variable._requires_grad:  # no longer, perhaps
             with _leaf_lock:  # two threads may end in one leaf
                 taken = variable._grad is None
-                self.accumulate_into(variable, grad, fresh)
+                self.accumulate_into(variable, grad, owned)
                 grad = variable._grad if taken else grad
             if hooks is not None and hooks.after:
                 call_after_hooks(hooks.after, variable)
         if node.post_hooks:
             call_node_hooks(node.post_hooks, (), (grad,))
 
-    def accumulate_into(self, variable: Tensor, grad: Tensor, fresh: bool) -> None:
+    def accumulate_into(self, variable: Tensor, grad: Tensor, owned: bool) -> None:
         there = variable._grad
         if there is None:
-            variable._grad = first_grad(variable, grad, fresh and not self.rules)
+            variable._grad = first_grad(variable, grad, owned and not self.rules)
         elif self.rules:
             variable._grad = add_new(there, grad)
         else:

@@ -126,7 +126,7 @@ class CopySlices(Node):
         if self.saved is None:
             raise RuntimeError(FREED)
         part, *others = through(self.place(g))
-        self.fresh = self.writer.fresh
+        self.owned = self.writer.owned
         if self.edges[0] is None:
             return (None, *others)
         if part is None:

@@ -118,7 +118,7 @@ class KernelPair:
     def _declare(self) -> type[Structured]:
         body: dict[str, Any] = {"__doc__": self.__doc__, "name": self.name, "function": False, "method": False}
         title = "".join(part.capitalize() for part in self.name.split("_"))
-        body |= {"grad_name": f"{title}Backward", "several": len(self.outputs) > 1}
+        body |= {"grad_name": f"{title}Backward", "multiple_results": len(self.outputs) > 1}
         body["forward"] = _with_parameters(self._forward, self.inputs)
         if self.backward_kernel is not None:
             self._check_backward()
@@ -249,15 +249,15 @@ class _PairNode(StructuredNode):
         pair = self.pair
         if pair.tensor_rule is None:
             return self._ended(grads)
-        values = {**self.values(), "g": grads if pair.op.several else grads[0]}
-        if pair.op.several:
+        values = {**self.values(), "g": grads if pair.op.multiple_results else grads[0]}
+        if pair.op.multiple_results:
             outs = values.get("out", ())
             values |= {f"g_{o.removeprefix('out_')}": g for o, g in zip(pair.outputs, grads, strict=True)}
             values |= dict(zip(pair.outputs, outs, strict=False))
         found = pair.tensor_rule(*[values[p] for p in inspect.signature(pair.tensor_rule).parameters])
         found = found if isinstance(found, (tuple, list)) else (found,)
         by_name = dict(zip(pair._wanted(), found, strict=True))
-        return tuple(by_name[n] if n in self.recipe.wants else None for n in pair.op.grads)
+        return tuple(by_name[n] if n in self.recorder.wants else None for n in pair.op.grads)
 
     def _ended(self, grads: Any) -> tuple[Any, ...]:
         before = grad_state.enabled

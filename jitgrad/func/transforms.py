@@ -17,7 +17,7 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Lifted, carrier
+from jitgrad.core.wrapped import Level, Wrapped, carrier
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.func.tree import Structure, flatten, map_leaves, unflatten
 from jitgrad.transforms.batched import Batch, over_batches
@@ -119,7 +119,7 @@ def _variables(leaves: Sequence[Any]) -> list[Any]:
 
 
 def _without_history(x: Any) -> Any:
-    if isinstance(x, Lifted) and x._level.open:
+    if isinstance(x, Wrapped) and x._level.open:
         return x.map(_without_history)
     return x.detach()
 
@@ -162,7 +162,7 @@ def handed_in(nest: Any) -> Any:
 def _alias(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
-    if isinstance(x, Lifted) and x._level.open:
+    if isinstance(x, Wrapped) and x._level.open:
         return x.renewed(_alias)
     result = x.detach()
     if x._requires_grad:

@@ -113,14 +113,14 @@ class _Call:
         return dim % n
 
     def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> Lowered:
-        """The function's result on leaves with the batch as dim 0, lifted; taken down again."""
+        """The function's result on leaves with the batch as dim 0, wrapped; taken down again."""
         with Batch(size, self.randomness) as level:
-            lifted = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
+            wrapped = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
             if any(dims):
-                for value, dim in zip(lifted, dims, strict=True):
+                for value, dim in zip(wrapped, dims, strict=True):
                     if dim:
                         value._place = dim
-            args, kwargs = unflatten(lifted, structure)
+            args, kwargs = unflatten(wrapped, structure)
             return self.lowered(self.func(*args, **kwargs), level)
 
     def lowered(self, result: Any, level: Any) -> Lowered:

@@ -10,6 +10,8 @@ from jitgrad.core.layout import Layout
 from jitgrad.core.node import AccumulateGrad, Node, edge_of, node_of, number_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.debug.picture import Arrow, Box, Picture
+from jitgrad.dispatch.elementwise_plan import ElementwiseNode
+from jitgrad.dispatch.structured_recorder import StructuredNode
 
 __all__ = ["draw"]
 
@@ -188,18 +190,17 @@ def _saved_tensors(node: Node) -> list[tuple[str, Tensor]]:
 
 def _names_of_saved(node: Node) -> list[str]:
     """The argument names of a node's saved tensors; ops keep them with their plans."""
-    plan = getattr(node, "wanted", None)
-    if plan is not None:
-        return list(plan.saves)
-    return list(getattr(getattr(node, "recipe", None), "saved", ()))
+    if isinstance(node, ElementwiseNode):
+        return list(node.backward_plan.saves)
+    return list(node.recorder.saved) if isinstance(node, StructuredNode) else []
 
 
 def _layouts(nodes: list[Node], roots: list[Tensor]) -> dict[Place, Layout | tuple[int, ...]]:
     """The layouts of what functions made, as far as roots, makers and readers tell."""
     found: dict[Place, Any] = {_place(t._edge): t._layout for t in roots if t._edge is not None}
     for node in nodes:
-        if hasattr(node, "wanted"):
-            found.setdefault((id(node), 0), node.wanted.call.shape)
+        if isinstance(node, ElementwiseNode):
+            found.setdefault((id(node), 0), node.backward_plan.forward.shape)
         for edge, layout in _inputs(node):
             if edge is not None and isinstance(layout, Layout):
                 found.setdefault(_place(edge), layout)
@@ -213,16 +214,18 @@ def _layouts(nodes: list[Node], roots: list[Tensor]) -> dict[Place, Layout | tup
 
 def _inputs(node: Node) -> list[tuple[Any, Any]]:
     """(edge, layout) of a node's inputs, where it remembers them."""
-    if hasattr(node, "wanted"):
-        return list(zip(node.edges, node.wanted.call.inputs, strict=False))
+    if isinstance(node, ElementwiseNode):
+        return list(zip(node.edges, node.backward_plan.forward.inputs, strict=False))
     edges = [edge for edge in node.edges if edge is not None]
-    recipe: Any = getattr(node, "recipe", None)
-    if recipe is None or len(edges) != len(recipe.wants):
+    if not isinstance(node, StructuredNode):
         return []
-    notes = zip(recipe.known, getattr(node, "known", ()), strict=True)
+    recorder = node.recorder
+    if len(edges) != len(recorder.wants):
+        return []
+    notes = zip(recorder.saved_nontensors, node.saved_nontensors, strict=True)
     known = {n.removesuffix("_layout"): v for n, v in notes if n.endswith("_layout")}
     known |= {n: t._layout for n, t in _saved_tensors(node)}
-    return [(edge, known.get(name)) for edge, name in zip(edges, recipe.wants, strict=True)]
+    return [(edge, known.get(name)) for edge, name in zip(edges, recorder.wants, strict=True)]
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core import tensor_observers as creation
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.profiler import recording
 
 __all__: list[str] = []
@@ -51,13 +51,13 @@ def start() -> None:
     for thing in gc.get_objects():
         if issubclass(type(thing), Tensor) and "_data" in thing.__dict__:  # isinstance would ask proxies
             _note(thing, charged=False)
-    creation.observers.append(_note)
+    tensor_observers.append(_note)
 
 
 def stop() -> None:
     """Watch no more."""
-    if _note in creation.observers:
-        creation.observers.remove(_note)
+    if _note in tensor_observers:
+        tensor_observers.remove(_note)
     _live.clear()
 
 

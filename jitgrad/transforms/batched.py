@@ -11,9 +11,9 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Lifted, outermost, relate
+from jitgrad.core.wrapped import Level, Wrapped, outermost, relate
 from jitgrad.dispatch.batch_randomness import check_parameters, drawn
-from jitgrad.dispatch.batch_rules import Lot, align, one_by_one, unbatched_target
+from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import reapply
 from jitgrad.transforms.batched_methods import Sample
@@ -100,7 +100,7 @@ class Batched(Sample):
         """A new tensor as one for each sample, in memory of its own."""
         level, below = self._level, self._physical
         rows = made.expand((level.size, *made.shape)).clone()
-        return batched(level, below.beside(rows) if isinstance(below, Lifted) else rows)
+        return batched(level, below.beside(rows) if isinstance(below, Wrapped) else rows)
 
     @classmethod
     def taken_at(cls, level: Any, x: Tensor, indices: list[Any]) -> Any:
@@ -129,29 +129,29 @@ class Batched(Sample):
         )
 
     @classmethod
-    def elementwise(cls, level: Any, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+    def elementwise(cls, level: Any, operation: Any, operands: tuple[Any, ...], inplace: bool) -> Any:
         """The op on all samples at once."""
-        if into and level.widen is not None and not lies(operands[0], level):
+        if inplace and level.widen is not None and not lies(operands[0], level):
             level.widen(operands[0], level)
-        if into and not lies(operands[0], level):
+        if inplace and not lies(operands[0], level):
             if operation.op.name not in ("add", "atan2"):
                 raise unbatched_target(operation.op.name)
             shape = list(operands[0].shape)
             raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {[level.size, *shape]}")
         tensors = [o for o in operands if isinstance(o, Tensor)]
-        given = [_as_operand(operation, operands, o) for o in tensors] if not into else tensors
+        given = [_as_operand(operation, operands, o) for o in tensors] if not inplace else tensors
         below = iter(align([(_below(t, level), lies(t, level)) for t in given]))
         args = [next(below) if isinstance(o, Tensor) else o for o in operands]
-        if into:
-            operation(*args, into=args[0]._layout)
+        if inplace:
+            operation(*args, inplace=True)
             return operands[0]
         return batched(level, operation(*args))
 
     @classmethod
-    def structured(cls, level: Any, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+    def structured(cls, level: Any, op: Any, args: tuple[Any, ...], inplace: bool) -> Any:
         """The op on all samples at once, by its rule."""
         given, found = {}, set()
-        if into and level.widen is not None and not lies(args[0], level):
+        if inplace and level.widen is not None and not lies(args[0], level):
             level.widen(args[0], level)
         for name, value in zip(op.parameters, args, strict=True):
             if isinstance(value, (list, tuple)) and outermost(value) is not None and _any(value, level):
@@ -162,13 +162,13 @@ class Batched(Sample):
                 found.add(name)
             else:
                 given[name] = value
-        if into and op.parameters[0] not in found:
+        if inplace and op.parameters[0] not in found:
             if op.batch is drawn:
                 check_parameters(level, True)
             raise unbatched_target(op.name)
-        lot = Lot(op, lambda values: reapply(op, values, into), given, found, level.size, level, into)
-        outs = (op.batch or one_by_one)(lot)
-        if into:
+        call = BatchedCall(op, lambda values: reapply(op, values, inplace), given, found, level.size, level, inplace)
+        outs = (op.batch or one_by_one)(call)
+        if inplace:
             return args[0]
         result = _lifted(level, outs)
         if op.is_view and state.levels[-1] is not level:
@@ -217,7 +217,7 @@ Batched.__name__ = Batched.__qualname__ = "Tensor"
 
 def batched(level: Any, x: Tensor) -> Any:
     """``x``, whose dim 0 is the batch, as one sample at ``level``, beneath what later levels have put round it."""
-    if isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
+    if isinstance(x, Wrapped) and x._level.open and x._level.number > level.number:
         return x.map(lambda v: batched(level, v.transpose(0, 1) if isinstance(x, Batched) else v))
     result = object.__new__(Batched)
     result._level, result._physical, result._layout = level, x, level.layout(x._layout)
@@ -233,7 +233,7 @@ def _lifted(level: Any, outs: Any) -> Any:
 
 def lies(x: Any, level: Level) -> bool:
     """Whether a tensor is batched at ``level``."""
-    while isinstance(x, Lifted) and x._level.open and x._level.number >= level.number:
+    while isinstance(x, Wrapped) and x._level.open and x._level.number >= level.number:
         if x._level is level:
             return True
         if isinstance(x, Batched):
@@ -263,7 +263,7 @@ def physical(x: Any, level: Any) -> Any:
 
 def vectorized(level: Any, x: Any) -> Any:
     """``x`` with a batch at ``level`` in what carries its graph, expanded if it has none."""
-    if isinstance(x, Lifted) and x._level.open:
+    if isinstance(x, Wrapped) and x._level.open:
         if x._level is level:
             return x
         if x._level.number > level.number or not isinstance(x, Batched):
@@ -312,7 +312,7 @@ def _any(values: Any, level: Level) -> bool:
 
 def _as_operand(operation: Any, operands: tuple[Any, ...], x: Tensor) -> Tensor:
     """An operand whose part in promotion does not change when its batch becomes a dim."""
-    if not isinstance(x, Lifted) or x._layout.ndim or x.dtype.name == "bool":
+    if not isinstance(x, Wrapped) or x._layout.ndim or x.dtype.name == "bool":
         return x
     dtype = operation._dtypes(operands, None)[0]
     return x if x.dtype is dtype or x.dtype.category > dtype.category else x.to(dtype)

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Lifted
+from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.strides import extent
 
@@ -15,7 +15,7 @@ __all__ = ["Sample"]
 _FORMATS = {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d"}
 
 
-class Sample(Lifted):
+class Sample(Wrapped):
     """Base of the tensors that vmap hands out: methods that read or set memory."""
 
     _physical: Tensor

@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Lifted, become, outermost, relate
+from jitgrad.core.wrapped import Level, Wrapped, become, outermost, relate
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.shape.view import ReshapeAlias, Reshaped, reshape
@@ -24,7 +24,7 @@ from jitgrad.transforms.gradients import fresh, gradients, requires_grad
 __all__ = ["Dual", "dual", "split", "tensors_among"]
 
 
-class Dual(Lifted):
+class Dual(Wrapped):
     """A tensor with a tangent. All but the tangent is that of the tensor it wraps."""
 
     _plain: Tensor
@@ -77,7 +77,7 @@ class Dual(Lifted):
 
     def beside(self, made: Tensor) -> Any:
         """A new tensor as it is: it has no tangent."""
-        return self._plain.beside(made) if isinstance(self._plain, Lifted) else made
+        return self._plain.beside(made) if isinstance(self._plain, Wrapped) else made
 
     @staticmethod
     def as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
@@ -90,13 +90,13 @@ class Dual(Lifted):
         raise NotImplementedError
 
     @classmethod
-    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], into: bool) -> Any:
+    def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], inplace: bool) -> Any:
         """The op's gradient rules, with tangents in place of gradients."""
         if not state.pushing:
             values = [split(o, level)[0] for o in operands]
-            out = operation(*values, into=values[0]._layout) if into else operation(*values)
-            return operands[0] if into else out
-        if into:
+            out = operation(*values, inplace=True) if inplace else operation(*values)
+            return operands[0] if inplace else out
+        if inplace:
             before = (cls.as_it_was(level, operands), *operands[1:])
             return cls.overwrite(level, operands[0], cls.elementwise(level, operation, before, False))
         pairs = [split(o, level) for o in operands]
@@ -117,12 +117,12 @@ class Dual(Lifted):
         return dual(level, out, _like(total, out))
 
     @classmethod
-    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], into: bool) -> Any:
+    def structured(cls, level: Level, op: Any, args: tuple[Any, ...], inplace: bool) -> Any:
         """The op itself on the tangents where it is linear, else by differentiating its backward."""
         if not state.pushing:
-            out = reapply(op, [_each(lambda v: split(v, level)[0], a) for a in args], into)
-            return args[0] if into else out
-        if into:
+            out = reapply(op, [_each(lambda v: split(v, level)[0], a) for a in args], inplace)
+            return args[0] if inplace else out
+        if inplace:
             before = (cls.as_it_was(level, args), *args[1:])
             return cls.overwrite(level, args[0], cls.structured(level, op, before, False))
         primals = tuple(_each(lambda v: split(v, level)[0], a) for a in args)
@@ -195,7 +195,7 @@ def _paired(level: Level, out: Any, tangent: Any) -> Any:
 
 def split(x: Any, level: Level) -> tuple[Any, Any]:
     """(value, tangent or None) of a tensor at ``level``; anything but a tensor has no tangent."""
-    if not isinstance(x, Lifted) or x._level.number < level.number or not x._level.open:
+    if not isinstance(x, Wrapped) or x._level.number < level.number or not x._level.open:
         return x, None
     if x._level is level:
         return x._plain, x._tangent
@@ -227,9 +227,9 @@ def _has(tangent: Any) -> bool:
 def _linear(op: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
     """The tangent of an op that is linear in each input that has one; None if it is not."""
     found = [k for k, t in enumerate(tangents) if _has(t)]
-    if found and all(op.parameters[k] in op.together for k in found):
+    if found and all(op.parameters[k] in op.jointly_linear for k in found):
         pairs = zip(op.parameters, primals, tangents, strict=True)
-        return reapply(op, [_moved(p, t) if name in op.together else p for name, p, t in pairs])
+        return reapply(op, [_moved(p, t) if name in op.jointly_linear else p for name, p, t in pairs])
     if not found or any(op.parameters[k] not in op.linear for k in found):
         return None
     total: Any = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Lifted, become, make_part
+from jitgrad.core.wrapped import Level, Wrapped, become, make_part
 from jitgrad.dispatch.checks import check_result_cast
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.engine.view_history import Laid, Place
@@ -89,14 +89,14 @@ def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
 
 
 def _base_of(level: Level, target: Any) -> Any:
-    """What ``target`` is a view of, lifted alike; ``target`` itself if it is no view."""
-    base = target._root if isinstance(target, Lifted) and target._root is not None else target._base
+    """What ``target`` is a view of, wrapped alike; ``target`` itself if it is no view."""
+    base = target._root if isinstance(target, Wrapped) and target._root is not None else target._base
     base = None if base is None else _under(level, base)
     return base if base is not None and _alike(base, target) else target
 
 
 def _views_of(level: Level, base: Any) -> list[Any]:
-    """The views of ``base``, which is dual by now, that are lifted as it was."""
+    """The views of ``base``, which is dual by now, that are wrapped as it was."""
     plain = base._plain if isinstance(base, Dual) and base._level is level else base
     found = [view for r in getattr(plain, "_parts", None) or () if (view := r()) is not None]
     views = [_under(level, view) for view in (*found, *_living_views(plain))]
@@ -105,14 +105,14 @@ def _views_of(level: Level, base: Any) -> list[Any]:
 
 def _under(level: Level, x: Any) -> Any:
     """What levels later than ``level`` have put something round."""
-    while isinstance(x, Lifted) and x._level.open and x._level.number > level.number:
+    while isinstance(x, Wrapped) and x._level.open and x._level.number > level.number:
         x = x.below()
     return x
 
 
 def _alike(x: Any, y: Any) -> bool:
-    """Whether the same level, or none, has lifted both."""
-    x, y = (v._level if isinstance(v, Lifted) and v._level.open else None for v in (x, y))
+    """Whether the same level, or none, has wrapped both."""
+    x, y = (v._level if isinstance(v, Wrapped) and v._level.open else None for v in (x, y))
     return x is y
 
 
@@ -132,11 +132,11 @@ def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     level.became.append(weakref.ref(tensor))
     tensor.__dict__.clear()
     tensor.__class__ = Dual
-    lifted: Any = tensor
-    lifted._level, lifted._plain, lifted._tangent = level, plain, tangent
-    lifted._layout = level.layout(plain._layout)
-    if isinstance(plain, Lifted):
-        lifted._root, lifted._parts = plain._root, plain._parts
+    wrapped: Any = tensor
+    wrapped._level, wrapped._plain, wrapped._tangent = level, plain, tangent
+    wrapped._layout = level.layout(plain._layout)
+    if isinstance(plain, Wrapped):
+        wrapped._root, wrapped._parts = plain._root, plain._parts
     return tangent
 
 
@@ -149,7 +149,7 @@ def _twin(tensor: Tensor) -> Tensor:
 
 def _zeros_laid(x: Any) -> Any:
     """Zeros that lie in memory as ``x`` does."""
-    if isinstance(x, Lifted) and x._level.open:
+    if isinstance(x, Wrapped) and x._level.open:
         zeros = _zeros_laid(x.below())
         return batched(x._level, zeros) if isinstance(x, Batched) else zeros
     zeros = FUNCTIONS["zeros_like"](x.detach())

@@ -1,4 +1,4 @@
-"""A Function applied to lifted tensors: forward mode calls its jvp. Other transforms join in ``transformed``."""
+"""A Function applied to wrapped tensors: forward mode calls its jvp. Other transforms join in ``transformed``."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Call = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply a Function (a subclass of ``base``) whose inputs may be lifted; NotImplemented if none is.
+    """Apply a Function (a subclass of ``base``) whose inputs may be wrapped; NotImplemented if none is.
 
     ``call(args, kwargs)`` applies it to plain inputs and returns (ctx, outputs).
     """
     if not cls._separate() and transforming():
         raise RuntimeError(_SEPARATE)
-    lifted = outermost((*args, *kwargs.values()))
-    if isinstance(lifted, Dual):
-        return _pushed(base, cls, call, lifted._level, args, kwargs)
-    if isinstance(lifted, Batched):
-        return over_batch(base, cls, lifted._level, args, kwargs)
+    wrapped = outermost((*args, *kwargs.values()))
+    if isinstance(wrapped, Dual):
+        return _pushed(base, cls, call, wrapped._level, args, kwargs)
+    if isinstance(wrapped, Batched):
+        return over_batch(base, cls, wrapped._level, args, kwargs)
     return NotImplemented
 
 
@@ -78,7 +78,7 @@ def _pushed(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...], 
 
 
 def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """(ctx, outputs) of a Function applied to what lies below a level, which earlier levels may have lifted."""
+    """(ctx, outputs) of a Function applied to what lies below a level, which earlier levels may have wrapped."""
     if outermost((*values, *named.values())) is None:
         return call(values, named)
     output = transformed(base, cls, call, values, named)

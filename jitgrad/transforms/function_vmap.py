@@ -132,7 +132,7 @@ class _Ctx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was saved, lifted."""
+        """What was saved, wrapped."""
         flags = self.flags if self.outer.saved_for_forward is None else self.forward_flags
         pairs = zip(self.outer.saved_tensors, flags, strict=True)
         return tuple([batched(self.level, t) if flag else t for t, flag in pairs])
@@ -185,12 +185,12 @@ def _generate(base: Any, cls: Any) -> Any:
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             size, randomness, in_dims, *given = inputs
             with Batch(size, randomness) as level:
-                lifted, out = _lifted(level, tuple(given), in_dims), _lifted(level, output, 0)
+                wrapped, out = _lifted(level, tuple(given), in_dims), _lifted(level, output, 0)
                 outs, below = (out, output) if isinstance(out, tuple) else ((out,), (output,))
-                pairs = [*zip(outs, below, strict=True), *zip(lifted, given, strict=True)]
+                pairs = [*zip(outs, below, strict=True), *zip(wrapped, given, strict=True)]
                 ctx.sample = _Ctx(ctx, level, {id(a): b for a, b in pairs if isinstance(a, Tensor)})
                 ctx.batch = (size, randomness, in_dims)
-                cls.setup_context(ctx.sample, lifted, out)
+                cls.setup_context(ctx.sample, wrapped, out)
                 ctx.sample.outputs.clear()
 
         @staticmethod

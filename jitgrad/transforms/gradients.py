@@ -1,4 +1,4 @@
-"""Gradients of tensors that transforms may have lifted: each level is taken off, the engine runs below."""
+"""Gradients of tensors that transforms may have wrapped: each level is taken off, the engine runs below."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.node import edge_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Lifted, outermost
+from jitgrad.core.wrapped import Wrapped, outermost
 from jitgrad.engine import engine
 from jitgrad.ops.shape.view import Alias
 
@@ -21,13 +21,13 @@ def gradients(
 ) -> list[Tensor | None]:
     """The gradients of ``outs``, weighted by ``grads``, with respect to ``ins``; None where none arrives.
 
-    What is lifted in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is lifted in
+    What is wrapped in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is wrapped in
     ``outs`` or ``ins`` is kept in any case: more than one run may need it.
     """
-    lifted = outermost((*outs, *ins))
-    if lifted is not None:
+    wrapped = outermost((*outs, *ins))
+    if wrapped is not None:
         run = functools.partial(gradients, create_graph=create_graph)
-        found: list[Tensor | None] = lifted.gradients(lifted._level, list(outs), list(ins), list(grads), run)
+        found: list[Tensor | None] = wrapped.gradients(wrapped._level, list(outs), list(ins), list(grads), run)
         return found
     roots = [(edge_of(o), g) for o, g in zip(outs, grads, strict=True)]
     edges, seeds = [e for e, _ in roots if e is not None], [g for e, g in roots if e is not None]
@@ -42,7 +42,7 @@ def gradients(
 
 def fresh(x: Any) -> Any:
     """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
-    if isinstance(x, Lifted) and x._level.open:
+    if isinstance(x, Wrapped) and x._level.open:
         return x.renewed(fresh)
     if x._requires_grad and state.enabled:
         return Alias.apply(x)
@@ -52,8 +52,8 @@ def fresh(x: Any) -> Any:
 
 
 def bottoms(x: Any) -> list[Tensor]:
-    """The plain tensors that a lifted one is made of."""
-    if not (isinstance(x, Lifted) and x._level.open):
+    """The plain tensors that a wrapped one is made of."""
+    if not (isinstance(x, Wrapped) and x._level.open):
         return [x]
     found: list[Tensor] = []
     x.map(lambda v: found.extend(bottoms(v)))

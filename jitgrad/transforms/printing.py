@@ -15,7 +15,7 @@ from jitgrad.core.grad_mode import no_grad, state
 from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import transforming
-from jitgrad.core.wrapped import Lifted
+from jitgrad.core.wrapped import Wrapped
 from jitgrad.ops.creation.conversion import on_host
 from jitgrad.transforms.scope import made_in
 
@@ -32,9 +32,9 @@ def shown(x: Any, write: Write) -> str | None:
     wrappers: dict[int, int | None] = {}  # numbers of levels and scopes: a batch's dim, None where one differentiates
     value = bottom = x
     with no_grad():
-        while isinstance(bottom, Lifted) and bottom._level.open:
+        while isinstance(bottom, Wrapped) and bottom._level.open:
             number = bottom._level.number
-            value, place = value.given() if isinstance(value, Lifted) else (value, 0)
+            value, place = value.given() if isinstance(value, Wrapped) else (value, 0)
             if bottom._level is not state.forward:
                 wrappers[number] = place
             bottom = bottom.below()

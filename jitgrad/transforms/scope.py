@@ -12,9 +12,9 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.saved_tensors import thread
-from jitgrad.core.tensor_observers import observers, stamping
+from jitgrad.core.tensor_observers import stamping, tensor_observers
 from jitgrad.core.transform_guards import scopes
-from jitgrad.core.wrapped import Level, Lifted
+from jitgrad.core.wrapped import Level, Wrapped
 
 __all__ = ["Scope", "made_in"]
 
@@ -48,7 +48,7 @@ class Scope:
         else:
             self.before, state.pushing = state.pushing, True
         self.open, self.parent, state.scope = True, state.scope, self
-        observers.append(stamping)
+        tensor_observers.append(stamping)
         scopes.append(self)
         return self
 
@@ -56,7 +56,7 @@ class Scope:
         self.open, state.scope = False, self.parent
         self.sources = {}  # what was made inside may live on, and this with it
         scopes.remove(self)
-        observers.remove(stamping)
+        tensor_observers.remove(stamping)
         if self.level is None:
             thread.disabled = self.before
         else:
@@ -64,7 +64,7 @@ class Scope:
 
     def holds(self, x: Any) -> bool:
         """Whether a tensor was made inside, or is one of the inputs."""
-        while isinstance(x, Lifted) and x._level.open:
+        while isinstance(x, Wrapped) and x._level.open:
             if x._level is self.level:
                 return True
             x = x.below()

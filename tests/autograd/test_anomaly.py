@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import jitgrad as torch
-from jitgrad.core.node import witnesses
+from jitgrad.core.node import node_observers
 from jitgrad.engine import engine
 
 
@@ -73,4 +73,4 @@ def test_the_mode_is_set_and_left():
         x = leaf(1.0)
         root_of_zero(x).backward()
         assert str(x.grad.tolist()) == "[nan]"
-    assert not torch.is_anomaly_enabled() and not witnesses and not engine.observers
+    assert not torch.is_anomaly_enabled() and not node_observers and not engine.observers

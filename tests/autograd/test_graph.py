@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.autograd import graph
-from jitgrad.core.node import witnesses
+from jitgrad.core.node import node_observers
 from jitgrad.kernels import launch
 
 
@@ -31,8 +31,8 @@ def test_packed_and_unpacked():
 
 def test_nothing_is_left_when_hooks_are_off():
     with graph.saved_tensors_hooks(lambda t: t, lambda t: t), graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-        assert len(witnesses) == 1
-    assert not witnesses
+        assert len(node_observers) == 1
+    assert not node_observers
 
 
 def test_hooks_of_one_thread_leave_others_alone():

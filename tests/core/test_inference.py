@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.core.tensor_observers import observers
+from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.registry import OPS
 from jitgrad.testing import op_samples
 
@@ -48,7 +48,7 @@ def test_a_clone_is_an_ordinary_tensor():
 ])  # fmt: skip
 def test_a_refused_write_changes_nothing(write):
     x = inferred()
-    for _ in range(2):  # the second time on the fast road
+    for _ in range(2):  # the second time on the fast path
         with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode") as error:
             write(x)
         assert error.value.__suppress_context__ or error.value.__context__ is None
@@ -100,11 +100,11 @@ def test_other_threads_are_not_in_inference_mode():
 
 
 def test_nothing_is_left_behind_by_errors():
-    assert not observers
+    assert not tensor_observers
     for mode in (True, False):
         with pytest.raises(KeyError), jitgrad.inference_mode(), jitgrad.inference_mode(mode):
             raise KeyError
-    assert not observers and jitgrad.is_grad_enabled() and not jitgrad.is_inference_mode_enabled()
+    assert not tensor_observers and jitgrad.is_grad_enabled() and not jitgrad.is_inference_mode_enabled()
 
 
 def test_generators_keep_their_mode_to_themselves():
@@ -116,7 +116,7 @@ def test_generators_keep_their_mode_to_themselves():
     generator = generate()
     assert next(generator).is_inference() and not jitgrad.ones(1).is_inference()
     generator.close()
-    assert not observers
+    assert not tensor_observers
 
 
 def tensors_in(value):

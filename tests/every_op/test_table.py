@@ -243,7 +243,7 @@ def test_in_place(name):
     wanted = call(tensor(arrays[0]), *rest)
     target = tensor(arrays[0])
     view = target[1:]
-    assert call(target, *rest, into=target._layout) is target
+    assert call(target, *rest, inplace=True) is target
     assert (target._version, view._version) == (1, 1)
     assert target.dtype.name == arrays[0].dtype.name
     np.testing.assert_array_equal(target.numpy(), wanted.numpy().astype(arrays[0].dtype))

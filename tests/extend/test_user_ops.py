@@ -113,7 +113,7 @@ def test_samples():
 def test_only_wanted_gradients_are_computed(operands):
     x, w = operands
     node = x.requires_grad_().soft_clip(w).grad_fn
-    assert node.wanted.names == ["x"] and node.wanted.saves == ["x", "width"]
+    assert node.backward_plan.names == ["x"] and node.backward_plan.saves == ["x", "width"]
 
 
 # -- declarations that say too much or too little ---------------------------------------------------

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jitgrad as torch
-from jitgrad.core import tensor_observers as creation
 from jitgrad.core.grad_mode import state
+from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from jitgrad.func.tree import flatten, spread, unflatten
 
@@ -204,7 +204,7 @@ def test_scopes_of_threads_do_not_meet():
         fine, refused = pool.map(work, (False, True))
     assert fine == [2.0, 2.0, 2.0]
     assert "mutate a captured Tensor" in refused
-    assert not creation.observers
+    assert not tensor_observers
 
 
 def test_results_do_not_hold_the_graph_of_arguments():

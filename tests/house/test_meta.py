@@ -37,7 +37,8 @@ FLOORS = (
     ("jitgrad.func",),
     ("jitgrad.nn", "jitgrad.optim", "jitgrad.compile", "jitgrad.debug", "jitgrad.datasets", "jitgrad.distributions",
      "jitgrad.testing", "jitgrad.cuda"),
-    ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft", "jitgrad.special", "jitgrad.sparse"),
+    ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
+     "jitgrad.special", "jitgrad.sparse"),
     ("jitgrad.commands",),
     ("jitgrad",),
 )  # fmt: skip
@@ -135,7 +136,8 @@ def test_floors():
     modules = {module_name(path) for path in sources("kernels", "jitgrad")}
     climbing = []
     for path, name in importers("kernels", "jitgrad"):
-        if name not in modules or name == "jitgrad":  # ``import jitgrad``: public packages take public names when called
+        # ``import jitgrad`` is how public packages take public names, when they are called.
+        if name not in modules or name == "jitgrad":
             continue
         here, there = folder_of(module_name(path)), folder_of(name)
         if here == there or FLOOR_OF[there] < FLOOR_OF[here]:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 import jitgrad
-from jitgrad.core import tensor_observers as creation
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 from jitgrad.engine import engine
@@ -23,7 +23,7 @@ def state():
     spaces = [dict(FUNCTIONS), dict(vars(Tensor)), dict(vars(engine.Task)), dict(vars(jitgrad.optim.Optimizer))]
     spaces += [dict(vars(op)) for op in OPS.values()] + [dict(vars(op)) for op in OPERATIONS.values()]
     namespaces = {n: dict(vars(sys.modules[n])) for n in modules}
-    lists = list(launch.observers), list(engine.observers), list(creation.observers)
+    lists = list(launch.observers), list(engine.observers), list(tensor_observers)
     return spaces, namespaces, lists
 
 

@@ -82,7 +82,7 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
 def finished(
     op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None
 ) -> Tensor:
-    """The last step of a creation: into ``out``, or flagged; lifted if it is made ``like`` a lifted tensor."""
+    """The last step of a creation: into ``out``, or flagged; wrapped if it is made ``like`` a wrapped tensor."""
     result = into_out(op, result, out)
     if like is not None and like._level is not None and like._level.open:
         result = like.beside(result)

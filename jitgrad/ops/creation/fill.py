@@ -9,9 +9,9 @@ import numpy as np
 from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, aligned, onto_first, over_dims, rewritten
+from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
-from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -30,10 +30,10 @@ def zeros_like(x: Tensor) -> Tensor:
     return FUNCTIONS["zeros_like"](x)
 
 
-class CopyFrom(Written):
+class CopyFrom(InplaceOp):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
-    together = ("x", "source")
+    jointly_linear = ("x", "source")
     batch = onto_first
     name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
@@ -69,13 +69,13 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if not isinstance(src, (bool, int, float, complex)):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
         src = FUNCTIONS["tensor"](src)
-    return CopyFrom.into(self, src)
+    return CopyFrom.inplace(self, src)
 
 
 public(copy_, function_too=False)
 
 
-class Zero(Written):
+class Zero(InplaceOp):
     """Set all elements to zero."""
 
     batch = aligned
@@ -89,7 +89,7 @@ class Zero(Written):
         return zeros_like(g)
 
 
-class Fill(Written):
+class Fill(InplaceOp):
     """Set all elements to a number."""
 
     batch = aligned
@@ -103,18 +103,18 @@ class Fill(Written):
         return zeros_like(g)
 
 
-def _fill_lot(lot: Lot) -> Any:
+def _fill_lot(call: BatchedCall) -> Any:
     """A number for each sample."""
-    if "value" not in lot.batched:
-        return lot.run()
-    value = lot["value"]
-    return lot.overwritten(value.view(lot.size, *(1,) * lot.ndim("x")) if not lot.ndim("value") else value)
+    if "value" not in call.batched:
+        return call.run()
+    value = call["value"]
+    return call.overwritten(value.view(call.size, *(1,) * call.ndim("x")) if not call.ndim("value") else value)
 
 
-class FillWith(Written):
+class FillWith(InplaceOp):
     """Set all elements to the value of a tensor without dimensions."""
 
-    together = ("x", "value")
+    jointly_linear = ("x", "value")
     batch = _fill_lot
     name, grad_name, function, method = "fill_tensor", "FillBackward3", False, False
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))
@@ -137,7 +137,7 @@ class FillWith(Written):
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to ``value``: a number, or a tensor without dimensions."""
     if isinstance(value, Tensor):
-        return FillWith.into(self, value)
+        return FillWith.inplace(self, value)
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(
             f"fill_() received an invalid combination of arguments - got ({type(value).__name__}), but expected one "
@@ -145,7 +145,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             f"(!{type(value).__name__}!)\n * (Number value)\n      didn't match because some of the arguments have "
             f"invalid types: (!{type(value).__name__}!)\n"
         )
-    return Fill.into(self, value)
+    return Fill.inplace(self, value)
 
 
 public(fill_, function_too=False)
@@ -166,7 +166,7 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
     return wrap(data, out)
 
 
-class Tril(Written):
+class Tril(InplaceOp):
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 
     linear = ("x",)
@@ -181,7 +181,7 @@ class Tril(Written):
         return FUNCTIONS["tril"](g, diagonal)
 
 
-class Triu(Written):
+class Triu(InplaceOp):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 
     linear = ("x",)
@@ -222,7 +222,7 @@ class DiagonalCopy(Structured):
     """A diagonal of a matrix, copied."""
 
     linear = ("x",)
-    batch = rewritten(lambda lot, x, offset: x.diagonal(offset, 1, 2).clone())
+    batch = rewritten(lambda call, x, offset: x.diagonal(offset, 1, 2).clone())
     name, grad_name, function, method = "diagonal_copy", "DiagonalBackward0_copy", False, False
     samples = cases(lambda: (draw(3, 4), 1))
 

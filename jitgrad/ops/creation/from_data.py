@@ -106,7 +106,7 @@ def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:
 
 
 def _from_elements(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
-    """The general road: element by element, any mixture of numbers, NumPy scalars and tensors."""
+    """The general path: element by element, any mixture of numbers, NumPy scalars and tensors."""
     shape = _shape_of(data)
     found: list[Any] = []
     _flatten(data, shape, 0, found)

@@ -43,7 +43,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     result = self.detach().clone()
-    if self._level is None:  # what a transform has lifted copies itself, or what it wraps
+    if self._level is None:  # what a transform has wrapped copies itself, or what it wraps
         result.__class__ = self.__class__
     result._requires_grad = self._requires_grad
     memo[id(self)] = result

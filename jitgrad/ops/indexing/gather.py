@@ -11,8 +11,8 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, one_by_one, over_dims
-from jitgrad.dispatch.inplace_ops import Written, through_rows
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims
+from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.structured import Structured
@@ -77,28 +77,28 @@ def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
     return checked_index(index, n, refuse).reshape(-1)
 
 
-def _select_lot(lot: Lot) -> Any:
+def _select_lot(call: BatchedCall) -> Any:
     """An index for each sample is one of gather."""
-    n = lot.ndim("x")
-    if not n or lot.ndim("index") != 1:
-        return one_by_one(lot)
-    d = normalize_dim(lot["dim"], n) + 1
-    if "index" not in lot.batched:
-        return lot.run(dim=d)
-    x, index = lot.whole("x"), lot["index"]
+    n = call.ndim("x")
+    if not n or call.ndim("index") != 1:
+        return one_by_one(call)
+    d = normalize_dim(call["dim"], n) + 1
+    if "index" not in call.batched:
+        return call.run(dim=d)
+    x, index = call.whole("x"), call["index"]
     shape = list(x._layout.shape)
     shape[d] = index._layout.shape[1]
-    index = index.view(lot.size, *(1,) * (d - 1), -1, *(1,) * (n - d)).expand(shape)
+    index = index.view(call.size, *(1,) * (d - 1), -1, *(1,) * (n - d)).expand(shape)
     return Gather.apply(x, d, index)
 
 
-def _rows_lot(lot: Lot) -> Any:
+def _rows_lot(call: BatchedCall) -> Any:
     """Slices written at places that all samples share."""
-    n = lot.ndim("x")
-    if "index" in lot.batched or not n:
-        return one_by_one(lot)
-    changed = {"source": lot.whole("source")} if "source" in lot.args else {}
-    return lot.run(x=lot.whole("x"), dim=normalize_dim(lot["dim"], n) + 1, **changed)
+    n = call.ndim("x")
+    if "index" in call.batched or not n:
+        return one_by_one(call)
+    changed = {"source": call.whole("source")} if "source" in call.args else {}
+    return call.run(x=call.whole("x"), dim=normalize_dim(call["dim"], n) + 1, **changed)
 
 
 class IndexSelect(Structured):
@@ -136,10 +136,10 @@ def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source
     through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
 
 
-class IndexAdd(Written):
+class IndexAdd(InplaceOp):
     """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
 
-    together = ("x", "source")
+    jointly_linear = ("x", "source")
     batch = _rows_lot
     name = "index_add"
     samples = cases(
@@ -159,10 +159,10 @@ class IndexAdd(Written):
         return part if alpha == 1 else part * alpha
 
 
-class IndexCopy(Written):
+class IndexCopy(InplaceOp):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
-    together = ("x", "source")
+    jointly_linear = ("x", "source")
     batch = _rows_lot
     name = "index_copy"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(2, 2, seed=1)))
@@ -177,7 +177,7 @@ class IndexCopy(Written):
         return IndexSelect.apply(g, dim, index).reshape(source_layout.shape)
 
 
-class IndexFill(Written):
+class IndexFill(InplaceOp):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
     batch = _rows_lot
@@ -196,7 +196,7 @@ class IndexFill(Written):
         return IndexFill.apply(g, dim, index, 0)
 
 
-class IndexFillWith(Written):
+class IndexFillWith(InplaceOp):
     """Set the slices along ``dim`` that ``index`` names to the value of a tensor without dimensions."""
 
     name, grad_name, function, method = "index_fill_tensor", "IndexFillBackward1", False, False
@@ -224,7 +224,7 @@ def _distinct(index: Tensor) -> Tensor:
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Set the slices along ``dim`` that ``index`` names to a number, or a tensor without dimensions."""
-    return (IndexFillWith if isinstance(value, Tensor) else IndexFill).into(self, dim, index, value)
+    return (IndexFillWith if isinstance(value, Tensor) else IndexFill).inplace(self, dim, index, value)
 
 
 @public
@@ -332,10 +332,10 @@ class Gather(Structured):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
 
 
-class ScatterAdd(Written):
+class ScatterAdd(InplaceOp):
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
 
-    together = ("x", "src")
+    jointly_linear = ("x", "src")
     batch = over_dims("dim")
     name = "scatter_add"
     samples = cases(
@@ -365,10 +365,10 @@ def _at_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     return part
 
 
-class Scatter(Written):
+class Scatter(InplaceOp):
     """Set x[index[i][j]][j] to src[i][j] along dim 0, and likewise along others."""
 
-    together = ("x", "src")
+    jointly_linear = ("x", "src")
     batch = over_dims("dim")
     name, function, method = "scatter_source", False, False
     samples = cases(lambda: (draw(3, 2), 0, sample_places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
@@ -384,7 +384,7 @@ class Scatter(Written):
         return _at_source(g, dim, index, src_layout)
 
 
-class ScatterValue(Written):
+class ScatterValue(InplaceOp):
     """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
 
     batch = over_dims("dim")
@@ -408,7 +408,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
 def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
     """In-place version of ``scatter``."""
     given = value if src is None else src
-    return (Scatter if isinstance(given, Tensor) else ScatterValue).into(self, dim, index, given)
+    return (Scatter if isinstance(given, Tensor) else ScatterValue).inplace(self, dim, index, given)
 
 
 public(scatter)

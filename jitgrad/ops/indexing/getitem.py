@@ -19,9 +19,9 @@ from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.core.wrapped import outermost
-from jitgrad.dispatch.batch_rules import Lot, one_by_one
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.checks import check_history, check_memory
-from jitgrad.dispatch.inplace_ops import Written, through_rows
+from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.structured import Structured, view_of
@@ -82,27 +82,27 @@ def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
     return resolve(draw(2, 3, 4), indices)
 
 
-def _index_lot(lot: Lot) -> Any:
+def _index_lot(call: BatchedCall) -> Any:
     """The same places in every sample."""
-    pattern = lot["pattern"]
-    if "places" in lot.batched:
-        return one_by_one(lot)
-    out = lot.run(pattern=pattern.stacked(lot.size))
+    pattern = call["pattern"]
+    if "places" in call.batched:
+        return one_by_one(call)
+    out = call.run(pattern=pattern.stacked(call.size))
     return out if pattern.together else out.movedim(len(pattern.found), 0)
 
 
-def _index_put_lot(lot: Lot) -> Any:
+def _index_put_lot(call: BatchedCall) -> Any:
     """Values for the same places in every sample."""
-    pattern, values = lot["pattern"], lot["values"]
-    if "places" in lot.batched:
-        return one_by_one(lot)
-    missing = len(pattern.result) - lot.ndim("values")
-    if "values" in lot.batched and missing:
-        values = values.view(lot.size, *(1,) * missing, *lot.shape("values"))
-    values = values.expand(lot.size, *pattern.result)
+    pattern, values = call["pattern"], call["values"]
+    if "places" in call.batched:
+        return one_by_one(call)
+    missing = len(pattern.result) - call.ndim("values")
+    if "values" in call.batched and missing:
+        values = values.view(call.size, *(1,) * missing, *call.shape("values"))
+    values = values.expand(call.size, *pattern.result)
     if not pattern.together:
         values = values.movedim(0, len(pattern.found))
-    return lot.run(x=lot.whole("x"), values=values, pattern=pattern.stacked(lot.size))
+    return call.run(x=call.whole("x"), values=values, pattern=pattern.stacked(call.size))
 
 
 class Index(Structured):
@@ -126,10 +126,10 @@ class Index(Structured):
         return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
 
 
-class IndexPut(Written):
+class IndexPut(InplaceOp):
     """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""
 
-    together = ("x", "values")
+    jointly_linear = ("x", "values")
     batch = _index_put_lot
     samples = cases(lambda: _put_sample(True, None, draw_ints(5, below=3)), lambda: _put_sample(False, draw(2, 3) > 0))
     name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False
@@ -151,7 +151,7 @@ class IndexPut(Written):
 
 def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]:
     """None for each dim before the last indexed one that is not, else what ``of_place`` makes of (stride, size)."""
-    pattern = node.known[node.recipe.known.index("pattern")]
+    pattern = node.saved_nontensors[node.recorder.saved_nontensors.index("pattern")]
     found: list[Any] = [None] * (max(pattern.dims) + 1)
     stride = 1
     for dim in reversed(pattern.dims):
@@ -162,7 +162,7 @@ def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]
 
 def _saved_indices(node: Any) -> tuple[Any, ...]:
     """The indices that a node's places stand for, counted from the front and in the shape that they have together."""
-    places = node._saved_places.reshape(node.known[node.recipe.known.index("pattern")].found)
+    places = node._saved_places.reshape(node.saved_nontensors[node.recorder.saved_nontensors.index("pattern")].found)
     return _by_index(node, lambda stride, size: (places // stride) % size)
 
 
@@ -268,7 +268,7 @@ def _quick_view(x: Tensor, key: Any) -> Tensor | None:
                 return None
     try:
         return view_of(x, x._data[(*items, ...)])
-    except (IndexError, TypeError):  # said in PyTorch's words by the general road
+    except (IndexError, TypeError):  # said in PyTorch's words by the general path
         return None
 
 
@@ -285,8 +285,8 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         return Select.apply(self, 0, key)
     result, indices = apply_key(self, key)
     if indices:
-        if grad_state.levels and (lifted := outermost(indices)) is not None:
-            return lifted.taken_at(lifted._level, result, indices)
+        if grad_state.levels and (wrapped := outermost(indices)) is not None:
+            return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
 
@@ -344,8 +344,8 @@ def _assign(target: Tensor, value: Any) -> None:
 
 def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
     """``index_put_``, with the value's shape and dtype checked."""
-    if grad_state.levels and (lifted := outermost(indices)) is not None:
-        lifted.put_at(lifted._level, x, indices, values, accumulate)
+    if grad_state.levels and (wrapped := outermost(indices)) is not None:
+        wrapped.put_at(wrapped._level, x, indices, values, accumulate)
         return x
     check_history(x, grad_state.enabled and (x._requires_grad or values._requires_grad))
     places, pattern = resolve(x, indices)
@@ -356,7 +356,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
     shape, want = values._layout.shape, len(pattern.result)
     if len(shape) > want:
         values = values.reshape(shape[len(shape) - want :])
-    return IndexPut.into(x, places, values, pattern, accumulate)
+    return IndexPut.inplace(x, places, values, pattern, accumulate)
 
 
 def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
@@ -396,8 +396,8 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
     named = _index_list("index_put", input, indices)
-    if grad_state.levels and (lifted := outermost(named)) is not None:
-        own = input if lifted._level.holds(input) else lifted._level.widened(input)
+    if grad_state.levels and (wrapped := outermost(named)) is not None:
+        own = input if wrapped._level.holds(input) else wrapped._level.widened(input)
         return _put(own.clone(), named, values, accumulate)
     places, pattern = resolve(input, named)
     _check_values(input, values, pattern)

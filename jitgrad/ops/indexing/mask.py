@@ -10,9 +10,9 @@ from jitgrad.core.dtypes import TITLES, bool_
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, align, check_one_shape, is_batch, one_by_one, onto_first
+from jitgrad.dispatch.batch_rules import BatchedCall, align, check_one_shape, is_batch, one_by_one, onto_first
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.inplace_ops import Written, through_rows
+from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -104,7 +104,7 @@ def _choose(x: Tensor, mask: Tensor, value: Any) -> None:
     copy_into(x._data, x._layout, FUNCTIONS["where"](_mask_for(x, mask), value, plain))
 
 
-class MaskedFill(Written):
+class MaskedFill(InplaceOp):
     """Set the elements where ``mask`` is true to a number."""
 
     batch = onto_first
@@ -121,27 +121,27 @@ class MaskedFill(Written):
         return MaskedFill.apply(g, mask, 0)
 
 
-def _fill_masked_lot(lot: Lot) -> Any:
+def _fill_masked_lot(call: BatchedCall) -> Any:
     """A number for each sample, chosen where the mask is true."""
-    if "value" not in lot.batched:
-        return onto_first(lot)
-    x = lot.whole("x")
+    if "value" not in call.batched:
+        return onto_first(call)
+    x = call.whole("x")
     names = ("mask", "value")
-    x, mask, value = align([(x, True), *((lot[n], n in lot.batched) for n in names)])
-    return lot.overwritten(FUNCTIONS["where"](mask, value.to(x.dtype), x))
+    x, mask, value = align([(x, True), *((call[n], n in call.batched) for n in names)])
+    return call.overwritten(FUNCTIONS["where"](mask, value.to(x.dtype), x))
 
 
-def _masked_lot(lot: Lot) -> Any:
+def _masked_lot(call: BatchedCall) -> Any:
     """The same places in every sample."""
-    if "places" in lot.batched:
-        return one_by_one(lot)
-    return lot["x"].reshape(lot.size, -1).index_select(1, lot["places"])
+    if "places" in call.batched:
+        return one_by_one(call)
+    return call["x"].reshape(call.size, -1).index_select(1, call["places"])
 
 
-class MaskedFillWith(Written):
+class MaskedFillWith(InplaceOp):
     """Set the elements where ``mask`` is true to the value of a tensor without dimensions."""
 
-    together = ("x", "value")
+    jointly_linear = ("x", "value")
     batch = _fill_masked_lot
     name, grad_name, function, method = "masked_fill_tensor", "MaskedFillBackward1", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
@@ -175,7 +175,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place version of ``masked_fill``."""
-    return (MaskedFillWith if isinstance(value, Tensor) else MaskedFill).into(self, mask, value)
+    return (MaskedFillWith if isinstance(value, Tensor) else MaskedFill).inplace(self, mask, value)
 
 
 public(masked_fill_, function_too=False)
@@ -199,10 +199,10 @@ class MaskedSelect(Structured):
         return PutPlaces.apply(zeros_of(x_layout), places, g)
 
 
-class PutPlaces(Written):
+class PutPlaces(InplaceOp):
     """Set the elements at checked places, counted row by row, to those of ``source``."""
 
-    together = ("x", "source")
+    jointly_linear = ("x", "source")
     name, grad_name, function, method = "put_places", "MaskedScatterBackward0", False, False
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
 
@@ -272,7 +272,7 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """In-place version of ``masked_scatter``."""
     if is_batch(mask):
         return self.copy_(_scattered_by_sample(self, mask, source))
-    return PutPlaces.into(self, _scatter_places(self, mask, source), source)
+    return PutPlaces.inplace(self, _scatter_places(self, mask, source), source)
 
 
 public(masked_scatter_, function_too=False)

@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.ops.creation.fill import zeros_like
@@ -26,10 +26,10 @@ def _write(op: str, part: Tensor, source: Tensor) -> None:
     copy_into(part._data, part._layout, source)
 
 
-class SelectScatter(Written):
+class SelectScatter(InplaceOp):
     """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
 
-    together = ("x", "src")
+    jointly_linear = ("x", "src")
     batch = over_dims("dim")
     name, method = "select_scatter", False
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), 1, -1))
@@ -44,10 +44,10 @@ class SelectScatter(Written):
         return Select.apply(g, dim, index)
 
 
-class SliceScatter(Written):
+class SliceScatter(InplaceOp):
     """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
 
-    together = ("x", "src")
+    jointly_linear = ("x", "src")
     batch = over_dims("dim")
     name, method = "slice_scatter", False
     samples = cases(lambda: (draw(2, 5), draw(2, 2, seed=1), 1, 1, 4, 2))
@@ -69,10 +69,10 @@ def _range(x: Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[int, i
     return d, first, max(first, last), step
 
 
-class DiagonalScatter(Written):
+class DiagonalScatter(InplaceOp):
     """A copy whose diagonal, as ``diagonal`` takes it, is ``src``."""
 
-    together = ("x", "src")
+    jointly_linear = ("x", "src")
     batch = over_dims("dim1", "dim2")
     name, method = "diagonal_scatter", False
     samples = cases(lambda: (draw(3, 4), draw(3, seed=1), 1))

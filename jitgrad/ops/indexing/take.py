@@ -9,8 +9,8 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES, int64
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import Lot, one_by_one
-from jitgrad.dispatch.inplace_ops import Written, through_rows
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -59,8 +59,8 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     return out
 
 
-def _take_lot(lot: Lot) -> Any:
-    return lot.run() if lot.batched == {"index"} else one_by_one(lot)
+def _take_lot(call: BatchedCall) -> Any:
+    return call.run() if call.batched == {"index"} else one_by_one(call)
 
 
 class Take(Structured):
@@ -80,10 +80,10 @@ class Take(Structured):
         return Put.apply(zeros_of(x_layout), index, g, True)
 
 
-class Put(Written):
+class Put(InplaceOp):
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
 
-    together = ("x", "source")
+    jointly_linear = ("x", "source")
     samples = cases(
         lambda: (draw(3, 4), sample_places(5, 0, 11), draw(3, seed=1)),
         lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),

@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import Lot, Rule, align
+from jitgrad.dispatch.batch_rules import BatchedCall, Rule, align
 from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["over_added_product", "over_product"]
@@ -17,28 +17,28 @@ _NDIMS = {"mm": (2, 2), "mv": (2, 1), "bmm": (3, 3), "dot": (1, 1)}
 def over_product(op: str) -> Rule:
     """The rule of a product of two tensors, named as PyTorch's errors name it."""
 
-    def rule(lot: Lot) -> Any:
-        first, second = lot.args
-        return _product(lot, op, first, second)
+    def rule(call: BatchedCall) -> Any:
+        first, second = call.args
+        return _product(call, op, first, second)
 
     return rule
 
 
-def _product(lot: Lot, op: str, first: str, second: str) -> Tensor:
-    _check_dims(op, (lot.ndim(first), lot.ndim(second)))
-    x, y = lot[first], lot[second]
+def _product(call: BatchedCall, op: str, first: str, second: str) -> Tensor:
+    _check_dims(op, (call.ndim(first), call.ndim(second)))
+    x, y = call[first], call[second]
     if op == "dot":
-        _check_sizes(lot, first, second)
+        _check_sizes(call, first, second)
         if x.dtype is not y.dtype:
             found = " and ".join(TITLES[t.dtype.name] for t in (x, y))
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return (x * y).sum(-1)
     if op != "mv":
         return FUNCTIONS["matmul"](x, y)
-    if second not in lot.batched:
+    if second not in call.batched:
         return FUNCTIONS["matmul"](x, y)
-    if first not in lot.batched:
-        _check_sizes(lot, first, second)
+    if first not in call.batched:
+        _check_sizes(call, first, second)
         return FUNCTIONS["matmul"](y, x.t())
     return FUNCTIONS["matmul"](x, y.unsqueeze(-1)).squeeze(-1)
 
@@ -55,32 +55,33 @@ def _check_dims(op: str, found: tuple[int, int]) -> None:
     )
 
 
-def _check_sizes(lot: Lot, first: str, second: str) -> None:
+def _check_sizes(call: BatchedCall, first: str, second: str) -> None:
     """Vectors against vectors, or against the rows of a matrix."""
-    *rows, k = lot.shape(first)
-    (m,) = lot.shape(second)
+    *rows, k = call.shape(first)
+    (m,) = call.shape(second)
     if k == m:
         return
-    if first not in lot.batched:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({(*rows, 1)[0]}x{k} and {m}x{lot.size})")
-    if second not in lot.batched:
-        raise RuntimeError(f"size mismatch, got input ({lot.size}), mat ({lot.size}x{k}), vec ({m})")
+    if first not in call.batched:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({(*rows, 1)[0]}x{k} and {m}x{call.size})")
+    if second not in call.batched:
+        raise RuntimeError(f"size mismatch, got input ({call.size}), mat ({call.size}x{k}), vec ({m})")
     raise RuntimeError(
-        f"Expected size for first two dimensions of batch2 tensor to be: [{lot.size}, {k}] but got: [{lot.size}, {m}]."
+        f"Expected size for first two dimensions of batch2 tensor to be: [{call.size}, {k}] "
+        f"but got: [{call.size}, {m}]."
     )
 
 
 def over_added_product(op: str) -> Rule:
     """The rule of beta * x + alpha * product, the product batched or not."""
 
-    def rule(lot: Lot) -> Tensor:
-        x, left, right, beta, alpha = lot.args.values()
-        _, first, second = list(lot.args)[:3]
-        if stacked := first in lot.batched or second in lot.batched:
-            found = _product(lot, op, first, second)
+    def rule(call: BatchedCall) -> Tensor:
+        x, left, right, beta, alpha = call.args.values()
+        _, first, second = list(call.args)[:3]
+        if stacked := first in call.batched or second in call.batched:
+            found = _product(call, op, first, second)
         else:
             found = FUNCTIONS[op](left, right)
-        added, found = align([(x, "x" in lot.batched), (found, stacked)])
+        added, found = align([(x, "x" in call.batched), (found, stacked)])
         found = found if alpha == 1 else found * alpha
         if beta == 0 and stacked:
             return found

@@ -53,8 +53,8 @@ class Row(Structured):
     """The vector in a matrix of one row that nobody else holds: no view in the recorder's sense."""
 
     linear = ("x",)
-    batch = rewritten(lambda lot, x: x.select(1, 0))
-    name, grad_name, function, method, fresh = "row", "SqueezeBackward4", False, False, False
+    batch = rewritten(lambda call, x: x.select(1, 0))
+    name, grad_name, function, method, owned = "row", "SqueezeBackward4", False, False, False
     samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
 
     def forward(x):

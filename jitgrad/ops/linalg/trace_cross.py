@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import Lot, rewritten
+from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -24,7 +24,7 @@ class Trace(Structured):
     """Sum of the diagonal of a matrix; int64 for whole numbers. RuntimeError for what is no matrix."""
 
     linear = ("x",)
-    batch = rewritten(lambda lot, x: _trace_of_each(x))
+    batch = rewritten(lambda call, x: _trace_of_each(x))
     samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4).t(),))
 
     def forward(x):
@@ -49,8 +49,8 @@ def _trace_of_each(x: Tensor) -> Tensor:
     return x.diagonal(0, 1, 2).sum(-1)
 
 
-def _cross_lot(lot: Lot) -> Tensor:
-    return lot.run(x=lot.whole("x"), y=lot.whole("y"))
+def _cross_lot(call: BatchedCall) -> Tensor:
+    return call.run(x=call.whole("x"), y=call.whole("y"))
 
 
 class Cross(Structured):

@@ -28,7 +28,7 @@ def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     else:
         layout = preserved(x._layout)
         mask = wrap(empty_for(layout), layout)
-    return DropoutMask.into(mask, 1 - float(p), default_generator)
+    return DropoutMask.inplace(mask, 1 - float(p), default_generator)
 
 
 def _factor(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:

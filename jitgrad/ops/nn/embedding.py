@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import Lot, is_batch, one_by_one
+from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.op_samples import draw, draw_ints
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import Structured
@@ -27,8 +27,8 @@ def _rows(weight: Tensor, indices: Tensor) -> Tensor:
     return indices.detach().reshape(-1)
 
 
-def _embedding_lot(lot: Lot) -> Any:
-    return lot.run() if lot.batched == {"indices"} else one_by_one(lot)
+def _embedding_lot(call: BatchedCall) -> Any:
+    return call.run() if call.batched == {"indices"} else one_by_one(call)
 
 
 class Embedding(Structured):

@@ -10,7 +10,7 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, one_by_one
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import draw, draw_ints
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.structured import Structured
@@ -101,22 +101,22 @@ def _samples_2d() -> Iterator[Any]:
     yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3), draw(3, low=0.5, seed=1), "none", 1), {}
 
 
-def _nll_lot(lot: Lot) -> Any:
+def _nll_lot(call: BatchedCall) -> Any:
     """The samples' rows together, then reduced for each sample."""
-    reduction, n = lot["reduction"], lot.ndim("x")
-    if "weight" in lot.batched or n not in (1, 2) or reduction not in ("none", "sum", "mean"):
-        return one_by_one(lot)
-    x, target = lot.whole("x"), lot.whole("target")
+    reduction, n = call["reduction"], call.ndim("x")
+    if "weight" in call.batched or n not in (1, 2) or reduction not in ("none", "sum", "mean"):
+        return one_by_one(call)
+    x, target = call.whole("x"), call.whole("target")
     rows = x.reshape(-1, x._layout.shape[-1])
     changed = {"target": target.reshape(-1), "reduction": "none"}
-    losses = lot.run(x=rows, **changed)
+    losses = call.run(x=rows, **changed)
     if reduction == "none":
         return losses.reshape(target._layout.shape)
-    total = losses.reshape(lot.size, -1).sum(1)
+    total = losses.reshape(call.size, -1).sum(1)
     if reduction == "sum":
         return total
-    weights = lot.run(x=FUNCTIONS["full_like"](rows.detach(), -1.0), **changed)
-    return total / weights.reshape(lot.size, -1).sum(1)
+    weights = call.run(x=FUNCTIONS["full_like"](rows.detach(), -1.0), **changed)
+    return total / weights.reshape(call.size, -1).sum(1)
 
 
 class NllLoss(Structured):

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Notes:
+class SavedStatistics:
     """What forward found and backward wants to know: arrays of means and of inverse standard deviations."""
 
     __slots__ = ("mean", "rstd")
@@ -67,27 +67,28 @@ def _filled(weight: Tensor | None, x: Tensor, shape: tuple[int, int], value: flo
     return values_of(plain(weight).reshape(channels, 1).expand(channels, inner), shape)
 
 
-def _forward(x: Tensor, weight: Any, bias: Any, blocks: tuple[int, int, int], eps: float, notes: Notes) -> Tensor:
+def _forward(x: Tensor, weight: Any, bias: Any, blocks: tuple[int, int, int], eps: float,
+             statistics: SavedStatistics) -> Tensor:  # fmt: skip
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
     data = np.empty(layout.shape, layout.numpy_dtype)
-    notes.mean, notes.rstd = (np.empty(blocks[:2], layout.numpy_dtype) for _ in range(2))
+    statistics.mean, statistics.rstd = (np.empty(blocks[:2], layout.numpy_dtype) for _ in range(2))
     if layout.numel:
         parameters = _filled(weight, x, blocks[1:], 1), _filled(bias, x, blocks[1:], 0)
-        arrays = values_of(x, blocks), *parameters, data.reshape(blocks), notes.mean, notes.rstd
+        arrays = values_of(x, blocks), *parameters, data.reshape(blocks), statistics.mean, statistics.rstd
         launch(kernels.normalize_rows, *arrays, eps)
     return wrap(data, layout)
 
 
 def _backward(
     wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, sizes: Any, blocks: tuple[int, int, int], eps: float,
-    notes: Notes | None,
+    statistics: SavedStatistics | None,
 ) -> dict[str, Tensor]:  # fmt: skip
     """The gradients; ``sizes`` is the shape of weight and bias."""
-    if notes is None or not hasattr(notes, "mean"):
-        notes = Notes()
-        _forward(plain(x), None, None, blocks, eps, notes)
+    if statistics is None or not hasattr(statistics, "mean"):
+        statistics = SavedStatistics()
+        _forward(plain(x), None, None, blocks, eps, statistics)
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    known = values_of(g, blocks), values_of(x, blocks), notes.mean, notes.rstd
+    known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
     found = {}
     if "x" in wants:
         data = np.empty(layout.shape, layout.numpy_dtype)
@@ -141,8 +142,8 @@ class NativeLayerNorm(Structured):
 
     name, function, method, samples = "native_layer_norm", False, False, staticmethod(_layer_samples)
 
-    def forward(x, weight, bias, count, eps=1e-5, notes=None):
-        return _forward(x, weight, bias, _last(x, count), eps, Notes() if notes is None else notes)
+    def forward(x, weight, bias, count, eps=1e-5, statistics=None):
+        return _forward(x, weight, bias, _last(x, count), eps, SavedStatistics() if statistics is None else statistics)
 
     def grad_x(g, x, weight, count, eps):
         normal, rstd = _normal(x, _dims(count), eps)
@@ -154,8 +155,8 @@ class NativeLayerNorm(Structured):
     def grad_bias(g, bias_layout):
         return g.sum_to_size(bias_layout.shape)
 
-    def kernels(wants, g, x, weight, count, eps, notes):
-        return _backward(wants, g, x, weight, x.shape[-count:], _last(x, count), eps, notes)
+    def kernels(wants, g, x, weight, count, eps, statistics):
+        return _backward(wants, g, x, weight, x.shape[-count:], _last(x, count), eps, statistics)
 
 
 def _shape_of(op: str, given: Any) -> tuple[int, ...]:
@@ -205,7 +206,7 @@ def layer_norm(
     _check_layer(input, shape, weight, bias)
     if grad_state.levels:
         return scaled(_normal(input, _dims(len(shape)), eps)[0], weight, bias)
-    return NativeLayerNorm.apply(input, weight, bias, len(shape), eps, Notes())
+    return NativeLayerNorm.apply(input, weight, bias, len(shape), eps, SavedStatistics())
 
 
 public(layer_norm, method_too=False)
@@ -275,8 +276,9 @@ class NativeGroupNorm(Structured):
 
     name, function, method, samples = "native_group_norm", False, False, staticmethod(_group_samples)
 
-    def forward(x, weight, bias, groups, eps=1e-5, notes=None):
-        return _forward(x, weight, bias, _groups(x, groups), eps, Notes() if notes is None else notes)
+    def forward(x, weight, bias, groups, eps=1e-5, statistics=None):
+        statistics = SavedStatistics() if statistics is None else statistics
+        return _forward(x, weight, bias, _groups(x, groups), eps, statistics)
 
     def grad_x(g, x, weight, groups, eps):
         normal, rstd = _normal(_parted(x, groups), (2,), eps)
@@ -289,8 +291,8 @@ class NativeGroupNorm(Structured):
     def grad_bias(g):
         return g.sum(beside_channels(g))
 
-    def kernels(wants, g, x, weight, groups, eps, notes):
-        return _backward(wants, g, x, weight, (x.shape[1],), _groups(x, groups), eps, notes)
+    def kernels(wants, g, x, weight, groups, eps, statistics):
+        return _backward(wants, g, x, weight, (x.shape[1],), _groups(x, groups), eps, statistics)
 
 
 def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
@@ -326,7 +328,7 @@ def group_norm(
     if grad_state.levels:
         normal = _normal(_parted(input, num_groups), (2,), eps)[0].reshape(input.shape)
         return scaled(normal, a_channel(weight, input), a_channel(bias, input))
-    return NativeGroupNorm.apply(input, weight, bias, num_groups, eps, Notes())
+    return NativeGroupNorm.apply(input, weight, bias, num_groups, eps, SavedStatistics())
 
 
 public(group_norm, method_too=False)

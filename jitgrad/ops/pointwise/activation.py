@@ -21,12 +21,12 @@ __all__ = [
 
 def _activate(name: str, input: Tensor, *numbers: Any, inplace: bool = False) -> Tensor:
     operation = OPERATIONS[name]
-    return operation(input, *numbers, into=input._layout) if inplace else operation.function(input, *numbers)
+    return operation(input, *numbers, inplace=True) if inplace else operation.function(input, *numbers)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``; the gradient at 0 is 0."""
-    return apply("relu", input, into=input._layout if inplace else None)
+    return apply("relu", input, inplace=inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -63,12 +63,12 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
-    return apply("silu", input, into=input._layout if inplace else None)
+    return apply("silu", input, inplace=inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
-    return apply("mish", input, into=input._layout if inplace else None)
+    return apply("mish", input, inplace=inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
@@ -107,12 +107,12 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``input / 6 + 1 / 2`` kept between 0 and 1."""
-    return apply("hardsigmoid", input, into=input._layout if inplace else None)
+    return apply("hardsigmoid", input, inplace=inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
-    return apply("hardswish", input, into=input._layout if inplace else None)
+    return apply("hardswish", input, inplace=inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -148,31 +148,31 @@ for _function in (relu, selu, celu, threshold):
 
 
 @published("logit")
-def logit(input: Tensor, eps: float | None = None, *, into: Any = None) -> Tensor:
+def logit(input: Tensor, eps: float | None = None, *, inplace: bool = False) -> Tensor:
     """``log(input / (1 - input))``, of ``input`` kept between ``eps`` and ``1 - eps`` if given."""
     if eps is None:
-        return apply("logit", input, into=into)
-    return _activate("logit_eps", input, eps, inplace=into is not None)
+        return apply("logit", input, inplace=inplace)
+    return _activate("logit_eps", input, eps, inplace=inplace)
 
 
 @published("nan_to_num")
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
-    into: Any = None,
+    inplace: bool = False,
 ) -> Tensor:
     """``input`` with NaN replaced (by 0), and infinities (by the dtype's largest numbers)."""
     if input._layout.dtype.category < 2:
-        return input if into is not None else input.clone()
+        return input if inplace else input.clone()
     if input._layout.dtype.is_complex:
-        return _complex_nan_to_num(input, nan, posinf, neginf, into)
+        return _complex_nan_to_num(input, nan, posinf, neginf, inplace)
     largest = float(np.finfo(input._layout.numpy_dtype).max)
     above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
     numbers = (0.0 if nan is None else nan, above, below)
-    return _activate("nan_to_num", input, *numbers, inplace=into is not None)
+    return _activate("nan_to_num", input, *numbers, inplace=inplace)
 
 
-def _complex_nan_to_num(x: Tensor, nan: Any, posinf: Any, neginf: Any, into: Any) -> Tensor:
+def _complex_nan_to_num(x: Tensor, nan: Any, posinf: Any, neginf: Any, inplace: bool) -> Tensor:
     if x._requires_grad and grad_state.enabled:
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
     result = FUNCTIONS["complex"](*(nan_to_num(part, nan, posinf, neginf) for part in (x.real, x.imag)))
-    return result if into is None else x.copy_(result)
+    return result if not inplace else x.copy_(result)

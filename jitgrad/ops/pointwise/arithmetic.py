@@ -32,14 +32,14 @@ def table(name: str) -> Function:
 
 
 def published(name: str, inplace: bool = True) -> Callable[[Function], Function]:
-    """Publish ``function(input, ..., into=None)`` as function, method and in-place method."""
+    """Publish ``function(input, ..., inplace=False)`` as function, method and in-place method."""
 
     def publish(function: Function) -> Function:
         def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
             return function(*args, **named) if out is None else into_out(name, function(*args, **named), out)
 
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
-            return function(self, *args, **named, into=self._layout)
+            return function(self, *args, **named, inplace=True)
 
         for made, made_name in ((public_function, name), (in_place, f"{name}_")):
             made.__name__ = made.__qualname__ = made_name
@@ -53,23 +53,23 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
     return publish
 
 
-def apply(name: str, *operands: Any, into: Any = None) -> Tensor:
+def apply(name: str, *operands: Any, inplace: bool = False) -> Tensor:
     """Apply one of the table's ops, the result going into the first operand if asked."""
     operation = OPERATIONS[name]
-    return operation.function(*operands) if into is None else operation(*operands, into=into)
+    return operation.function(*operands) if not inplace else operation(*operands, inplace=inplace)
 
 
 def by_operands(name: str, both: str, right: str = "", left: str = "", check: Function | None = None) -> Function:
     """Publish a binary function that is one op for two tensors, others if an operand is a number."""
 
-    def function(input: Any, other: Any, *, into: Any = None) -> Tensor:
+    def function(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
         if check is not None:
             check(input, other)
         if isinstance(other, Tensor):
             chosen = both if isinstance(input, Tensor) else (left or both)
         else:
             chosen = right or both
-        return apply(chosen, input, other, into=into)
+        return apply(chosen, input, other, inplace=inplace)
 
     _name(function, name, OPERATIONS[both].op.__doc__)
     return published(name)(function)
@@ -97,7 +97,7 @@ def _scaled(name: str, plain: str, scaled: str) -> None:
         if alpha == 1:
             return fast_in_place(self, other)
         _check_alpha(alpha, self, other)
-        return general(self, other, alpha, into=self._layout)
+        return general(self, other, alpha, inplace=True)
 
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
@@ -154,7 +154,7 @@ def _div(name: str) -> None:
     def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         if rounding_mode is None:
             return fast_in_place(self, other)
-        return OPERATIONS[_rounded(rounding_mode, self, other)](self, other, into=self._layout)
+        return OPERATIONS[_rounded(rounding_mode, self, other)](self, other, inplace=True)
 
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
@@ -183,15 +183,15 @@ setattr(Tensor, "true_divide_", getattr(Tensor, "div_"))  # noqa: B009, B010
 
 
 @published("floor_divide")
-def floor_divide(input: Any, other: Any, *, into: Any = None) -> Tensor:
+def floor_divide(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
     """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
     _refuse_zero(input, other)
-    if into is not None:
+    if inplace:
         recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
         if not recorded:
-            return apply("div_floor", input, other, into=into)
+            return apply("div_floor", input, other, inplace=inplace)
         check_inplace_target(input, True)
-        apply("div_floor", input.detach(), other.detach() if isinstance(other, Tensor) else other, into=into)
+        apply("div_floor", input.detach(), other.detach() if isinstance(other, Tensor) else other, inplace=inplace)
         return underived("aten::floor_divide_", input, input, other)
     plain = [o.detach() if isinstance(o, Tensor) else o for o in (input, other)]
     return underived("aten::floor_divide", apply("div_floor", *plain), input, other)
@@ -208,17 +208,17 @@ def _refuse_negative_power(input: Any, exponent: Any) -> None:
 
 
 @published("pow")
-def power(input: Any, exponent: Any, *, into: Any = None) -> Tensor:
+def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
     """``input`` to the power ``exponent``, tensors or numbers.
 
     RuntimeError for integers to a negative number; negative floats to a broken power are NaN.
     """
     if isinstance(exponent, Tensor):
-        return apply("pow" if isinstance(input, Tensor) else "number_pow", input, exponent, into=into)
+        return apply("pow" if isinstance(input, Tensor) else "number_pow", input, exponent, inplace=inplace)
     _refuse_negative_power(input, exponent)
     if isinstance(exponent, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
-        return apply("bitwise_or", input, not exponent, into=into)  # x ** True is x, x ** False is true
-    return apply("pow_number", input, exponent, into=into)
+        return apply("bitwise_or", input, not exponent, inplace=inplace)  # x ** True is x, x ** False is true
+    return apply("pow_number", input, exponent, inplace=inplace)
 
 
 @public
@@ -249,11 +249,11 @@ method(_polygamma_method)
 
 
 @published("square")
-def square(input: Tensor, *, into: Any = None) -> Tensor:
+def square(input: Tensor, *, inplace: bool = False) -> Tensor:
     """``input ** 2``."""
     if not isinstance(input, Tensor):
         raise TypeError(f"square(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    return apply("pow_number", input, 2, into=into)
+    return apply("pow_number", input, 2, inplace=inplace)
 
 
 by_operands("xlogy", "xlogy", "xlogy_right", "xlogy_left")
@@ -269,19 +269,18 @@ def positive(input: Tensor) -> Tensor:
 
 
 @published("sgn")
-def sgn(input: Tensor, *, into: Any = None) -> Tensor:
+def sgn(input: Tensor, *, inplace: bool = False) -> Tensor:
     """The sign; of complex numbers ``input / abs(input)``, 0 at 0."""
     complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex
-    return apply("sgn_complex" if complex_input else "sgn_real", input, into=into)
+    return apply("sgn_complex" if complex_input else "sgn_real", input, inplace=inplace)
 
 
 @published("round")
-def round(input: Tensor, *, decimals: int = 0, into: Any = None) -> Tensor:
+def round(input: Tensor, *, decimals: int = 0, inplace: bool = False) -> Tensor:
     """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
     if decimals == 0:
-        return apply("round", input, into=into)
-    named = {} if into is None else {"into": into}
-    return OPERATIONS["round_decimals"](input, 10.0**decimals, **named)
+        return apply("round", input, inplace=inplace)
+    return OPERATIONS["round_decimals"](input, 10.0**decimals, inplace=inplace)
 
 
 # -- operators ------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def _check_parts(x: Tensor, y: Tensor) -> None:
 class Complex(Structured):
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 
-    together = ("x", "imag")
+    jointly_linear = ("x", "imag")
     batch = aligned
     method = False
     samples = cases(

@@ -16,8 +16,8 @@ from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
-from jitgrad.dispatch.copying import copy_into, twin
-from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.copying import copy_into, strided_copy
+from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.ops.creation.fill import zeros_like
@@ -29,7 +29,7 @@ _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32":
 
 def _as_it_was(target: Tensor) -> Tensor:
     """A copy of the values that a write is about to replace, with their history."""
-    copy = twin(target)
+    copy = strided_copy(target)
     copy._edge, copy._requires_grad = edge_of(target), target._requires_grad
     return copy
 
@@ -118,11 +118,11 @@ def _declare_comparison(name: str) -> None:
 
     common = {"function": False, "method": False, "grad_x": grad}
     doc, title = f"In-place version of ``{name}``: a constant to gradients.", name.capitalize()
-    tensors: Any = type(title, (Written,), {
+    tensors: Any = type(title, (InplaceOp,), {
         **common, "__doc__": doc, "name": f"{name}_tensor", "grad_name": f"{title}Backward1", "write": write,
         "grad_y": grad_y, "samples": cases(lambda: (draw(2, 3), draw(3, seed=1))),
     })  # fmt: skip
-    numbers: Any = type(title, (Written,), {
+    numbers: Any = type(title, (InplaceOp,), {
         **common, "__doc__": doc, "name": f"{name}_number", "grad_name": f"{title}Backward0", "write": write_number,
         "samples": cases(lambda: (draw(2, 3), 0.5)),
     })  # fmt: skip
@@ -131,7 +131,7 @@ def _declare_comparison(name: str) -> None:
         two = isinstance(other, Tensor)
         if not (grad_state.enabled and (self._requires_grad or (two and other._requires_grad))):
             return plain(self, other)
-        return (tensors if two else numbers).into(self, other)
+        return (tensors if two else numbers).inplace(self, other)
 
     method.__name__ = method.__qualname__ = f"{name}_"
     method.__doc__ = plain.__doc__

@@ -104,15 +104,15 @@ def _clamp_op(min: Any, max: Any) -> str:
     return f"clamp_low{suffix}" if max is None else f"clamp_high{suffix}"
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None, *, into: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = False) -> Tensor:
     """``input`` kept between ``min`` and ``max``: numbers, tensors that broadcast, or None.
 
     Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
     """
     if type(min) in _PLAIN and type(max) in _PLAIN:
-        return apply("clamp_numbers", input, min, max, into=into)
+        return apply("clamp_numbers", input, min, max, inplace=inplace)
     name = _clamp_op(min, max)
-    return apply(name, input, *[b for b in (min, max) if b is not None], into=into)
+    return apply(name, input, *[b for b in (min, max) if b is not None], inplace=inplace)
 
 
 published("clamp")(clamp)
@@ -120,28 +120,28 @@ published("clip")(clamp)
 
 
 @published("clamp_min")
-def clamp_min(input: Tensor, min: Any, *, into: Any = None) -> Tensor:
+def clamp_min(input: Tensor, min: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at least ``min``: a number or a tensor."""
-    return apply("clamp_min" if isinstance(min, Tensor) else "clamp_min_number", input, min, into=into)
+    return apply("clamp_min" if isinstance(min, Tensor) else "clamp_min_number", input, min, inplace=inplace)
 
 
 @published("clamp_max")
-def clamp_max(input: Tensor, max: Any, *, into: Any = None) -> Tensor:
+def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at most ``max``: a number or a tensor."""
-    return apply("clamp_max" if isinstance(max, Tensor) else "clamp_max_number", input, max, into=into)
+    return apply("clamp_max" if isinstance(max, Tensor) else "clamp_max_number", input, max, inplace=inplace)
 
 
 # -- three tensors --------------------------------------------------------------------------------
 
 
 @published("addcmul")
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, into: Any = None) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, inplace: bool = False) -> Tensor:
     """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
-    return _valued("addcmul", input, tensor1, tensor2, value, into)
+    return _valued("addcmul", input, tensor1, tensor2, value, inplace)
 
 
 @published("addcdiv")
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, into: Any = None) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, inplace: bool = False) -> Tensor:
     """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
     if tensor1._layout.dtype.category < 2 and tensor2._layout.dtype.category < 2:
         raise RuntimeError(
@@ -151,19 +151,19 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
             "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
             "* tensor1 / tensor2), for all dtypes."
         )
-    return _valued("addcdiv", input, tensor1, tensor2, value, into)
+    return _valued("addcdiv", input, tensor1, tensor2, value, inplace)
 
 
-def _valued(name: str, x: Tensor, y: Tensor, z: Tensor, value: Any, into: Any) -> Tensor:
+def _valued(name: str, x: Tensor, y: Tensor, z: Tensor, value: Any, inplace: bool) -> Tensor:
     operation = OPERATIONS[name]
-    return operation(x, y, z, value) if into is None else operation(x, y, z, value, into=into)
+    return operation(x, y, z, value) if not inplace else operation(x, y, z, value, inplace=inplace)
 
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
 
 
 @published("lerp")
-def lerp(input: Tensor, end: Tensor, weight: Any, *, into: Any = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> Tensor:
     """``input + weight * (end - input)``; ``weight`` is a number or a tensor."""
     if input._layout.dtype.category < 2:
         kind = "tensor" if isinstance(weight, Tensor) else "scalar"
@@ -174,7 +174,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, into: Any = None) -> Tensor
         if tensor._layout.dtype is not input._layout.dtype:
             titles = [_C_NAMES.get(d.name, d.name) for d in (input._layout.dtype, tensor._layout.dtype)]
             raise RuntimeError(f"expected dtype {titles[0]} for `{name}` but got dtype {titles[1]}")
-    return apply("lerp" if isinstance(weight, Tensor) else "lerp_number", input, end, weight, into=into)
+    return apply("lerp" if isinstance(weight, Tensor) else "lerp_number", input, end, weight, inplace=inplace)
 
 
 # -- closeness ------------------------------------------------------------------------------------

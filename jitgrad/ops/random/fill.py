@@ -13,7 +13,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import check_fill, drawn
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
 from jitgrad.dispatch.registry import public
@@ -69,7 +69,7 @@ def _fills(*parameters: Any) -> Any:
     )
 
 
-class _Draw(Written, abstract=True):
+class _Draw(InplaceOp, abstract=True):
     """A random fill: no gradient passes it."""
 
     function = method = False
@@ -233,12 +233,12 @@ LogNormal = _declare(
 def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
     """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
     given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), bounds, strict=False)), **named}
-    return Uniform.into(self, given["from"], given["to"], generator_for("uniform_", generator))
+    return Uniform.inplace(self, given["from"], given["to"], generator_for("uniform_", generator))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normals of mean ``mean`` and standard deviation ``std``."""
-    return Normal.into(self, mean, std, generator_for("normal_", generator))
+    return Normal.inplace(self, mean, std, generator_for("normal_", generator))
 
 
 def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Tensor:
@@ -247,33 +247,33 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
     given = {**dict(zip(order, bounds, strict=False)), **named}
     low, high = given.get("from"), given.get("to")
     low = 0 if low is None and high is not None else low
-    return Integers.into(self, low, high, generator_for("random_", generator))
+    return Integers.inplace(self, low, high, generator_for("random_", generator))
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones with probability ``p`` (a number, or a tensor that broadcasts), else zeros."""
     op = BernoulliEach if isinstance(p, Tensor) else BernoulliNumber
-    return op.into(self, p, generator_for("bernoulli_", generator))
+    return op.inplace(self, p, generator_for("bernoulli_", generator))
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the density lambd exp(-lambd x)."""
-    return Exponential.into(self, lambd, None, generator_for("exponential_", generator))
+    return Exponential.inplace(self, lambd, None, generator_for("exponential_", generator))
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the numbers of trials up to the first success, each of probability ``p``."""
-    return Geometric.into(self, p, None, generator_for("geometric_", generator))
+    return Geometric.inplace(self, p, None, generator_for("geometric_", generator))
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the Cauchy distribution."""
-    return Cauchy.into(self, median, sigma, generator_for("cauchy_", generator))
+    return Cauchy.inplace(self, median, sigma, generator_for("cauchy_", generator))
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
     """Fill with exponentials of normals of mean ``mean`` and standard deviation ``std``."""
-    return LogNormal.into(self, mean, std, generator_for("log_normal_", generator))
+    return LogNormal.inplace(self, mean, std, generator_for("log_normal_", generator))
 
 
 for _function in (uniform_, normal_, random_, bernoulli_, exponential_, geometric_, cauchy_, log_normal_):

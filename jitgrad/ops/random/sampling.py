@@ -15,8 +15,8 @@ from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import all_samples, check_draw, drawn, drawn_for, for_each, like_each, widened
-from jitgrad.dispatch.batch_rules import Lot
-from jitgrad.dispatch.inplace_ops import Written
+from jitgrad.dispatch.batch_rules import BatchedCall
+from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -140,7 +140,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
         raise RuntimeError(f"value cannot be converted to type {title} without overflow")
     result = new(chosen, (int(n),), device)
-    result = Permutation.into(drawn_for(result), generator_for("randperm", generator))
+    result = Permutation.inplace(drawn_for(result), generator_for("randperm", generator))
     return finished("randperm", _made(result), requires_grad, out)
 
 
@@ -148,7 +148,7 @@ for _function in (randint, randint_like, randperm):
     public(_function, method_too=False)
 
 
-class Permutation(Written):
+class Permutation(InplaceOp):
     """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
 
     name, function, method, batch = "permutation_fill", False, False, drawn
@@ -239,13 +239,13 @@ def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
-def _multinomial_lot(lot: Lot) -> Tensor:
+def _multinomial_lot(call: BatchedCall) -> Tensor:
     """The rows of all samples as rows of one matrix."""
-    weights = lot["x"]
-    if lot.ndim("x") == 2:
+    weights = call["x"]
+    if call.ndim("x") == 2:
         weights = weights.flatten(0, 1)
-    found = for_each(lot, lambda lot: lot.run(x=weights))
-    return found.reshape(*lot["x"]._layout.shape[:-1], lot["num_samples"])
+    found = for_each(call, lambda call: call.run(x=weights))
+    return found.reshape(*call["x"]._layout.shape[:-1], call["num_samples"])
 
 
 class Multinomial(Structured):

@@ -11,7 +11,7 @@ from jitgrad.core import dtypes, return_types
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, flattened, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, flattened, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
 from jitgrad.dispatch.structured import Structured
@@ -159,7 +159,7 @@ class MaxDim(Structured):
     """The largest elements along a dim, and their indices."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, several = "max_dim", "MaxBackward0", False, False, True
+    name, grad_name, function, method, multiple_results = "max_dim", "MaxBackward0", False, False, True
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False):
@@ -177,7 +177,7 @@ class MinDim(Structured):
     """The smallest elements along a dim, and their indices."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, several = "min_dim", "MinBackward0", False, False, True
+    name, grad_name, function, method, multiple_results = "min_dim", "MinBackward0", False, False, True
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False):
@@ -235,7 +235,7 @@ class Aminmax(Structured):
     """The smallest and the largest element, of all or along ``dim``."""
 
     batch = over_dims("dim")
-    several = True
+    multiple_results = True
 
     def forward(x, dim=None, keepdim=False):
         _check("aminmax", x._layout, dim)
@@ -294,11 +294,11 @@ def _one_dim(op: str, dim: Any) -> int:
     )
 
 
-def _place_lot(lot: Lot) -> Tensor:
-    if lot["dim"] is not None:
-        return over_dims("dim")(lot)
-    found = lot.run(x=lot["x"].reshape(lot.size, -1), dim=1, keepdim=False)
-    return found.reshape(lot.size, *(1,) * lot.ndim("x")) if lot["keepdim"] else found
+def _place_lot(call: BatchedCall) -> Tensor:
+    if call["dim"] is not None:
+        return over_dims("dim")(call)
+    found = call.run(x=call["x"].reshape(call.size, -1), dim=1, keepdim=False)
+    return found.reshape(call.size, *(1,) * call.ndim("x")) if call["keepdim"] else found
 
 
 class Place(Structured):

@@ -65,7 +65,7 @@ class Sort(Structured):
     """Sorted elements and their indices."""
 
     batch = over_dims("dim")
-    name, function, method, several, samples = "_sort", False, False, True, staticmethod(_samples)
+    name, function, method, multiple_results, samples = "_sort", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
@@ -78,7 +78,7 @@ class StableSort(Structured):
     """Sorted elements and their indices, asked to be stable, as they always are."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, several = "_stable_sort", "SortBackward1", False, False, True
+    name, grad_name, function, method, multiple_results = "_stable_sort", "SortBackward1", False, False, True
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
@@ -129,7 +129,7 @@ class Topk(Structured):
     """
 
     batch = over_dims("dim")
-    several = True
+    multiple_results = True
 
     def forward(x, k, dim=-1, largest=True, sorted=True):
         if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
@@ -164,7 +164,7 @@ class Kthvalue(Structured):
     """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
 
     batch = over_dims("dim")
-    several = True
+    multiple_results = True
 
     def forward(x, k, dim=-1, keepdim=False):
         n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
@@ -243,7 +243,7 @@ class NanMedianDim(Structured):
     """The lower of the two middle elements along a dim that are not NaN, and its index."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, several = "nanmedian_dim", "NanmedianBackward1", False, False, True
+    name, grad_name, function, method, multiple_results = "nanmedian_dim", "NanmedianBackward1", False, False, True
 
     def forward(x, dim, keepdim=False):
         return return_types.nanmedian(*_nanmedian(plain(x), dim, keepdim))
@@ -279,7 +279,7 @@ class MedianDim(Structured):
     """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, several = "median_dim", "MedianBackward1", False, False, True
+    name, grad_name, function, method, multiple_results = "median_dim", "MedianBackward1", False, False, True
 
     def forward(x, dim, keepdim=False):
         _check_median("median_out", x._layout)

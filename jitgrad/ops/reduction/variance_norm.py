@@ -125,7 +125,7 @@ class VarMean(Structured):
     """Variance and mean over dims."""
 
     batch = over_dims("dim")
-    name, function, method, several, samples = "var_mean_dim", False, False, True, staticmethod(_samples)
+    name, function, method, multiple_results, samples = "var_mean_dim", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _variance("var_mean", x, dim, correction, keepdim)
@@ -140,7 +140,7 @@ class StdMean(Structured):
     """Standard deviation and mean over dims."""
 
     batch = over_dims("dim")
-    name, function, method, several, samples = "std_mean_dim", False, False, True, staticmethod(_samples)
+    name, function, method, multiple_results, samples = "std_mean_dim", False, False, True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std_mean", x, dim, correction, keepdim)

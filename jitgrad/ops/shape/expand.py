@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import Lot, one_by_one, over_dims, rewritten
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.sizes import is_int, size_argument
@@ -17,15 +17,15 @@ from jitgrad.ops.shape.view import relaid, reshape
 __all__ = ["Expand", "Squeeze", "Unsqueeze"]
 
 
-def _expand_lot(lot: Lot) -> Any:
+def _expand_lot(call: BatchedCall) -> Any:
     """Samples get their missing dims after the batch, not before it."""
-    x, size = lot["x"], lot["size"]
+    x, size = call["x"], call["size"]
     missing = len(size) + 1 - x._layout.ndim
     if missing < 0:
-        return one_by_one(lot)
+        return one_by_one(call)
     shape = x._layout.shape
     x = x.view(shape[0], *(1,) * missing, *shape[1:]) if missing else x
-    return lot.run(x=x, size=(lot.size, *size))
+    return call.run(x=x, size=(call.size, *size))
 
 
 class Expand(View):
@@ -144,7 +144,7 @@ def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
 class Squeeze(View):
     """Drop all dims of size 1."""
 
-    batch = rewritten(lambda lot, x: x.squeeze(tuple(range(1, x._layout.ndim))))
+    batch = rewritten(lambda call, x: x.squeeze(tuple(range(1, x._layout.ndim))))
     name, function, method = "squeeze_all", False, False
     samples = cases(lambda: (draw(1, 3, 1),))
 

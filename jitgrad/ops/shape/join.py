@@ -9,7 +9,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.checks import check_devices
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
@@ -86,18 +86,18 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
     return layout, parts
 
 
-def _cat_lot(lot: Lot) -> Tensor:
+def _cat_lot(call: BatchedCall) -> Tensor:
     """Empty vectors among samples of other shapes count for nothing, as they do without a batch."""
-    tensors = lot["tensors"]
+    tensors = call["tensors"]
     if any(t._layout.ndim != 2 for t in tensors):
-        lot.args["tensors"] = [t for t in tensors if t._layout.shape[1:] != (0,)]
-    return over_dims("dim")(lot)
+        call.args["tensors"] = [t for t in tensors if t._layout.shape[1:] != (0,)]
+    return over_dims("dim")(call)
 
 
 class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
-    together = ("tensors",)
+    jointly_linear = ("tensors",)
     batch = _cat_lot
     name, function, method = "cat_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
@@ -153,7 +153,7 @@ def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
 class Stack(Structured):
     """Tensors of one shape side by side along a new dim ``dim``."""
 
-    together = ("tensors",)
+    jointly_linear = ("tensors",)
     batch = over_dims("dim", extra=1)
     name, function, method = "stack_list", False, False
     samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))

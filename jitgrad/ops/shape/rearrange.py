@@ -11,7 +11,7 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -108,11 +108,11 @@ class Rot90(Structured):
 # -- roll ---------------------------------------------------------------------------------------------
 
 
-def _roll_lot(lot: Lot) -> Any:
-    x, dims = lot["x"], lot["dims"]
+def _roll_lot(call: BatchedCall) -> Any:
+    x, dims = call["x"], call["dims"]
     if not dims:
-        return FUNCTIONS["roll"](x.reshape(lot.size, -1), lot["shifts"], 1).reshape(x._layout.shape)
-    return over_dims("dims")(lot)
+        return FUNCTIONS["roll"](x.reshape(call.size, -1), call["shifts"], 1).reshape(x._layout.shape)
+    return over_dims("dims")(call)
 
 
 class Roll(Structured):
@@ -170,10 +170,10 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 # -- repeat -------------------------------------------------------------------------------------------
 
 
-def _repeat_lot(lot: Lot) -> Any:
-    times, (shape, *_) = lot["times"], (lot["x"]._layout.shape, None)
+def _repeat_lot(call: BatchedCall) -> Any:
+    times, (shape, *_) = call["times"], (call["x"]._layout.shape, None)
     missing = max(len(times) + 1 - len(shape), 0)
-    return lot.run(x=lot["x"].view(shape[0], *(1,) * missing, *shape[1:]), times=(1, *times))
+    return call.run(x=call["x"].view(shape[0], *(1,) * missing, *shape[1:]), times=(1, *times))
 
 
 class Repeat(Structured):

@@ -14,7 +14,7 @@ from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import carrier
-from jitgrad.dispatch.batch_rules import Lot, aligned, is_batch, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, aligned, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, fill_array
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -39,19 +39,19 @@ def zeros_of(layout: Layout) -> Tensor:
     return out
 
 
-def _embedded_lot(lot: Lot) -> Any:
+def _embedded_lot(call: BatchedCall) -> Any:
     """The part of a batch: where the view's own rule finds it."""
-    layout, op = lot["layout"], lot["op"]
-    whole = FUNCTIONS["empty"]((lot.size, *layout.shape), dtype=lot["x"].dtype, device=lot["x"].device)
-    args = dict(zip(op.parameters, (whole, *lot["args"]), strict=True))
-    _, *found = op.batch(Lot(op, lambda values: values, args, {"x"}, lot.size, lot.level, False))
-    return Embedded.apply(lot["x"], whole._layout, op, tuple(found))
+    layout, op = call["layout"], call["op"]
+    whole = FUNCTIONS["empty"]((call.size, *layout.shape), dtype=call["x"].dtype, device=call["x"].device)
+    args = dict(zip(op.parameters, (whole, *call["args"]), strict=True))
+    _, *found = op.batch(BatchedCall(op, lambda values: values, args, {"x"}, call.size, call.level, False))
+    return Embedded.apply(call["x"], whole._layout, op, tuple(found))
 
 
-def _strided_lot(lot: Lot) -> Any:
+def _strided_lot(call: BatchedCall) -> Any:
     """The same places in the memory of every sample."""
-    x = lot["x"]
-    return lot.run(size=(lot.size, *lot["size"]), stride=(x._layout.strides[0], *lot["stride"]))
+    x = call["x"]
+    return call.run(size=(call.size, *call["size"]), stride=(x._layout.strides[0], *call["stride"]))
 
 
 class Embedded(Structured):
@@ -304,10 +304,10 @@ class ViewAsReal(View):
         return ViewAsComplex.apply(contiguous(g))
 
 
-def _complex_lot(lot: Lot) -> Tensor:
-    if not lot.ndim("x"):
+def _complex_lot(call: BatchedCall) -> Tensor:
+    if not call.ndim("x"):
         raise RuntimeError("Input tensor must have one or more dimensions")
-    return lot.run()
+    return call.run()
 
 
 class ViewAsComplex(View):

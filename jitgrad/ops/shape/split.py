@@ -51,7 +51,7 @@ class Split(View):
     """Parts of ``size`` along a dim."""
 
     batch = over_dims("dim")
-    name, several, function, method = "split_even", True, False, False
+    name, multiple_results, function, method = "split_even", True, False, False
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
@@ -65,7 +65,7 @@ class SplitWithSizes(View):
     """Parts of given sizes along a dim."""
 
     batch = over_dims("dim")
-    name, several, function, method = "split_sizes", True, False, False
+    name, multiple_results, function, method = "split_sizes", True, False, False
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
@@ -79,7 +79,7 @@ class UnsafeSplit(View):
     """Parts of ``size`` along a dim, which may be written to as if they were copies."""
 
     batch = over_dims("dim")
-    name, several, function, method = "unsafe_split_even", True, False, False
+    name, multiple_results, function, method = "unsafe_split_even", True, False, False
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
@@ -93,7 +93,7 @@ class UnsafeSplitWithSizes(View):
     """Parts of given sizes along a dim, which may be written to as if they were copies."""
 
     batch = over_dims("dim")
-    name, several, function, method = "unsafe_split_sizes", True, False, False
+    name, multiple_results, function, method = "unsafe_split_sizes", True, False, False
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
@@ -107,7 +107,7 @@ class Unbind(View):
     """The slices along a dim, without that dim."""
 
     batch = over_dims("dim")
-    name, several, function, method = "unbind_dim", True, False, False
+    name, multiple_results, function, method = "unbind_dim", True, False, False
     samples = cases(lambda: (draw(2, 3), 1))
 
     def forward(x, dim):

@@ -12,7 +12,7 @@ from typing import Any
 
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import Lot, aligned, one_by_one, over_dims, sized
+from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
@@ -88,7 +88,7 @@ class UnsafeView(Structured):
 
     linear = ("x",)
     batch = sized("shape")
-    name, function, method, fresh = "unsafe_view", False, False, False
+    name, function, method, owned = "unsafe_view", False, False, False
     samples = cases(lambda: (draw(2, 3), (6,)))
 
     def forward(x, shape):
@@ -181,14 +181,14 @@ def ravel(input: Tensor) -> Tensor:
 # -- order ------------------------------------------------------------------------------------------
 
 
-def _permute_lot(lot: Lot) -> Any:
-    return lot.run(dims=(0, *(d + 1 for d in lot["dims"])))
+def _permute_lot(call: BatchedCall) -> Any:
+    return call.run(dims=(0, *(d + 1 for d in call["dims"])))
 
 
-def _t_lot(lot: Lot) -> Any:
-    if lot.ndim("x") > 2:
-        return one_by_one(lot)
-    return Transpose.apply(lot["x"], 1, 2) if lot.ndim("x") == 2 else Alias.apply(lot["x"])
+def _t_lot(call: BatchedCall) -> Any:
+    if call.ndim("x") > 2:
+        return one_by_one(call)
+    return Transpose.apply(call["x"], 1, 2) if call.ndim("x") == 2 else Alias.apply(call["x"])
 
 
 class Permute(View):
@@ -205,13 +205,13 @@ class Permute(View):
         return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
 
 
-def _transpose_lot(lot: Lot) -> Tensor:
+def _transpose_lot(call: BatchedCall) -> Tensor:
     """Samples without dims are handed back as they are."""
-    if lot.ndim("x"):
-        return over_dims("dim0", "dim1")(lot)
+    if call.ndim("x"):
+        return over_dims("dim0", "dim1")(call)
     for name in ("dim0", "dim1"):
-        normalize_dim(lot[name], 0)
-    return lot["x"]
+        normalize_dim(call[name], 0)
+    return call["x"]
 
 
 class Transpose(View):

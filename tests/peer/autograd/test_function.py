@@ -191,12 +191,12 @@ def attributes_on_ctx(torch):
 
     def forward(ctx, x, k):
         seen["before"] = (ctx.needs_input_grad, type(ctx).__name__)
-        ctx.k, ctx.saved, ctx.name, ctx.edges, ctx.special, ctx.fresh = k, 5, "n", [1], 6, 7
+        ctx.k, ctx.saved, ctx.name, ctx.edges, ctx.special, ctx.owned = k, 5, "n", [1], 6, 7
         ctx.n_outputs, ctx.retained, ctx.vjp = 9, 8, 10
         return x * k
 
     def backward(ctx, g):
-        seen["after"] = (ctx.k, ctx.saved, ctx.name, ctx.edges, ctx.special, ctx.fresh, ctx.n_outputs, ctx.retained)
+        seen["after"] = (ctx.k, ctx.saved, ctx.name, ctx.edges, ctx.special, ctx.owned, ctx.n_outputs, ctx.retained)
         ctx.found = 5
         return g * ctx.k, None
 
