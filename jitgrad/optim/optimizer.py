@@ -14,6 +14,7 @@ from jitgrad.core.dtypes import float32, float64, get_default_dtype
 from jitgrad.core.grad_mode import enable_grad
 from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.core.tensor import Tensor, typename
+from jitgrad.profiler import recording
 
 __all__ = ["Optimizer", "required"]
 
@@ -51,6 +52,22 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
+def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A class's ``step`` or ``zero_grad`` that profilers show under PyTorch's name, ``Optimizer.step#SGD.step``."""
+
+    @functools.wraps(method)
+    def recorded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if not recording.is_on():
+            return method(self, *args, **kwargs)
+        record = recording.begin(f"Optimizer.{name}#{type(self).__name__}.{name}", recording.USER)
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            recording.end(record)
+
+    return recorded
+
+
 class Optimizer:
     """Base of all optimisers.
 
@@ -82,7 +99,9 @@ class Optimizer:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+            cls.step = _recorded("step", _with_hooks(cls.__dict__["step"]))  # type: ignore[method-assign]
+        if "zero_grad" in cls.__dict__:
+            cls.zero_grad = _recorded("zero_grad", cls.__dict__["zero_grad"])  # type: ignore[method-assign]
 
     def _reset_hooks(self) -> None:
         self._pre_hooks: OrderedDict[int, Any] = OrderedDict()
@@ -90,6 +109,7 @@ class Optimizer:
 
     # -- the step -----------------------------------------------------------------------------
 
+    @functools.partial(_recorded, "step")
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; return what ``closure`` returns, if given.
@@ -107,6 +127,7 @@ class Optimizer:
     def _update(self, group: Group) -> None:
         raise NotImplementedError
 
+    @functools.partial(_recorded, "zero_grad")
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; write zeros instead if not ``set_to_none``."""
         for group in self.param_groups:

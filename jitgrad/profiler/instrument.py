@@ -1,8 +1,8 @@
 """Who takes the notes: while a profiler is on, ops are swapped for wrappers that time them.
 
 Nothing of this is there while no profiler is on, so ops cost what they always cost. Wrapped are ops, wherever
-they are called from (``dispatch/op_wrappers.py``), and the steps of optimisers; kernels and nodes are watched through
-the observers that ``launch`` and the engine have.
+they are called from (``dispatch/op_wrappers.py``); kernels and nodes are watched through the observers that ``launch``
+and the engine have. Optimisers record their steps themselves (``optim/optimizer.py``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper, subclasses
+from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper
 from jitgrad.engine import engine
 from jitgrad.kernels.launch import observers as kernel_observers
-from jitgrad.optim import Optimizer
 from jitgrad.profiler import recording
-from jitgrad.profiler.recording import BACKWARD, FUNCTION, KERNEL, USER, begin, end
+from jitgrad.profiler.recording import BACKWARD, FUNCTION, KERNEL, begin, end
 
 __all__: list[str] = []
 
@@ -63,20 +62,6 @@ def _timed(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] |
     return timed
 
 
-def _titled(function: Callable[..., Any], title: Callable[[Any], str], scope: int) -> Callable[..., Any]:
-    """A method, noted under a name that depends on its object."""
-
-    @functools.wraps(function)
-    def titled(self: Any, *args: Any, **kwargs: Any) -> Any:
-        record = begin(title(self), scope)
-        try:
-            return function(self, *args, **kwargs)
-        finally:
-            end(record)
-
-    return titled
-
-
 # -- putting in place, and back -----------------------------------------------------------------------
 
 _undo: list[Callable[[], None]] = []
@@ -87,7 +72,6 @@ def start() -> None:
     add_wrapper(_timed)
     _undo.append(functools.partial(remove_wrapper, _timed))
     _start_backward()
-    _start_optimizers()
     _observe(kernel_observers, _kernel)
 
 
@@ -96,14 +80,6 @@ def _start_backward() -> None:
     finish = engine.Task.finish_leaf
     _swap_attribute(engine.Task, "finish_leaf", _leaf(finish))
     _swap_attribute(engine, "run", _restoring(engine.run))
-
-
-def _start_optimizers() -> None:
-    for cls in (Optimizer, *subclasses(Optimizer)):
-        for method in ("step", "zero_grad"):
-            if method in vars(cls):
-                title = lambda self, method=method: f"Optimizer.{method}#{type(self).__name__}.{method}"
-                _swap_attribute(cls, method, _titled(vars(cls)[method], title, USER))
 
 
 def stop() -> None:

@@ -280,3 +280,28 @@ def test_accumulated_events():
                 jitgrad.ones(1)
                 prof.step()
         assert names(prof).count("aten::ones") == (2 if keep else 0)
+
+
+def test_steps_of_a_users_optimizer():
+    class Halving(jitgrad.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {})
+
+        def step(self):
+            for group in self.param_groups:
+                for param in group["params"]:
+                    param.data.mul_(0.5)
+
+        def zero_grad(self):
+            super().zero_grad()
+
+    optimizer = Halving([jitgrad.ones(2, requires_grad=True)])
+    with profile() as prof:
+        optimizer.zero_grad()
+        optimizer.step()
+    optimizer.step()
+    found = [(e.name, e.cpu_parent and e.cpu_parent.name) for e in prof.events() if e.name.startswith("Optimizer")]
+    zero = "Optimizer.zero_grad#Halving.zero_grad"
+    assert found == [(zero, None), (zero, zero), ("Optimizer.step#Halving.step", None)]
+    inner = [e.cpu_parent.name for e in prof.events() if e.name == "aten::mul_"]
+    assert inner == ["Optimizer.step#Halving.step"]
