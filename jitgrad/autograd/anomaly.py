@@ -19,7 +19,6 @@ from jitgrad.core import node
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.engine import engine
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -151,7 +150,7 @@ def _observe(at: Node, phase: str, grads: Sequence[Tensor | None]) -> None:
 def _refuse_nan(at: Node, grads: Sequence[Tensor | None]) -> None:
     with no_grad():
         for k, grad in enumerate(grads):
-            if grad is not None and bool(FUNCTIONS["isnan"](grad).any()):
+            if grad is not None and bool(grad.isnan().any()):
                 raise RuntimeError(f"Function '{at.name()}' returned nan values in its {k}th output.")
 
 

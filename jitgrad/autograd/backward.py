@@ -12,8 +12,9 @@ from jitgrad.core.node import Edge, Node, edge_of, edge_to
 from jitgrad.core.tensor import Tensor, method
 from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.engine import engine
+from jitgrad.engine.accumulate import filled_like
+from jitgrad.ops.creation.constants import empty, zeros_like
 from jitgrad.transforms.batched import Batch, batched, physical
 from jitgrad.transforms.gradients import gradients as gradients_of
 
@@ -49,8 +50,8 @@ def _stand_in(out: Any, gradient: Any = None) -> Any:
     """A tensor without values at an edge; what is no edge stays as it is."""
     if not isinstance(out, GradientEdge):
         return out
-    layout = out.layout or (gradient._layout if isinstance(gradient, Tensor) else FUNCTIONS["zeros"](())._layout)
-    tensor = FUNCTIONS["empty"](layout.shape, dtype=layout.dtype, device=layout.device)
+    layout = out.layout or (gradient._layout if isinstance(gradient, Tensor) else empty(())._layout)
+    tensor = empty(layout.shape, dtype=layout.dtype, device=layout.device)
     return tensor._attached(edge_to(out.node, out.output_nr))
 
 
@@ -75,7 +76,7 @@ def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) ->
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if edge is not None and not out._layout.dtype.is_floating_point:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
-        return FUNCTIONS["ones_like"](out)
+        return filled_like(out, 1)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient.shape != out.shape:
@@ -207,9 +208,8 @@ def _materialized(found: Sequence[Tensor | None], ins: Sequence[Any], create_gra
     """Gradients with zeros where there is none; under ``create_graph`` they may be differentiated in turn."""
     if any(f is None and isinstance(t, GradientEdge) for f, t in zip(found, ins, strict=True)):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-    zeros = FUNCTIONS["zeros_like"]
     pairs = zip(found, ins, strict=True)
-    return tuple([zeros(t, requires_grad=create_graph) if f is None else f for f, t in pairs])
+    return tuple([zeros_like(t, requires_grad=create_graph) if f is None else f for f, t in pairs])
 
 
 def _batched(

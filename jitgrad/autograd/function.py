@@ -20,7 +20,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import FREED, AccumulateGrad, Node, edge_to, next_sequence_number
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.transforms.function_transforms import inner_class, transformed
 
 __all__ = [
@@ -198,9 +198,7 @@ class BackwardCFunction(Node, FunctionCtx):
         known = self._outputs[number]
         if known is None or not (known[1] or self._materialize_non_diff_grads):
             return None
-        layout = known[0]
-        zeros: Tensor = FUNCTIONS["zeros"](layout.shape, dtype=layout.dtype, device=layout.device)
-        return zeros
+        return zeros_of(known[0])
 
     def _checked(self, found: Any) -> tuple[Any, ...]:
         """The gradients of the tensors among the inputs, in their shapes and dtypes."""

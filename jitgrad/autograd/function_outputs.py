@@ -27,8 +27,8 @@ from jitgrad.core.node import (
 from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.checks import check_inplace_target
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import view_of
+from jitgrad.ops.shape.expand import sum_to_size
 
 __all__ = ["alone", "connect", "shaped"]
 
@@ -254,7 +254,7 @@ def shaped(gradient: Tensor, like: Layout, name: str, index: int) -> Tensor:
                 f"Function {name} returned an invalid gradient at index {index} - got {list(layout.shape)} but "
                 f"expected shape compatible with {list(like.shape)}"
             )
-        gradient = FUNCTIONS["sum_to_size"](gradient, like.shape)
+        gradient = sum_to_size(gradient, like.shape)
     if layout.dtype is not like.dtype:
         if layout.dtype.is_complex and not like.dtype.is_complex:
             raise RuntimeError(

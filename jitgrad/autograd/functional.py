@@ -16,7 +16,9 @@ from jitgrad.autograd.backward import grad
 from jitgrad.core.grad_mode import enable_grad, state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.engine.accumulate import filled_like
+from jitgrad.ops.creation.constants import eye, zeros, zeros_like
+from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched import Batch, batched, physical, vectorized
 from jitgrad.transforms.dual import dual
 
@@ -117,7 +119,7 @@ def _filled(grads: Maybe, like: Sequence[Tensor], strict: bool, create_graph: bo
             raise RuntimeError(missing.format(k))
         if strict and create_graph and not gradient.requires_grad:  # type: ignore[union-attr]
             raise RuntimeError(fixed.format(k))
-    return [FUNCTIONS["zeros_like"](x) if g is None else g for g, x in zip(grads, like, strict=True)]
+    return [filled_like(x, 0) if g is None else g for g, x in zip(grads, like, strict=True)]
 
 
 def _gradients(outs: Maybe, ins: Sequence[Tensor], weights: Sequence[Any] | None = None, **options: Any) -> Maybe:
@@ -215,7 +217,7 @@ def jvp(
         at = _Evaluation("jvp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run(func)
-        seeds = [FUNCTIONS["zeros_like"](o.detach(), requires_grad=True) for o in at.outputs]
+        seeds = [zeros_like(o.detach(), requires_grad=True) for o in at.outputs]
         back = _gradients(at.outputs, at.inputs, seeds, create_graph=True)
         if strict:
             _require(back, _GRADIENT)
@@ -259,7 +261,7 @@ def hvp(
         first = _gradients(at.outputs, at.inputs, create_graph=True)
         if strict:
             _require(first, _JACOBIAN)
-        seeds = [FUNCTIONS["zeros_like"](x.detach(), requires_grad=True) for x in at.inputs]
+        seeds = [zeros_like(x.detach(), requires_grad=True) for x in at.inputs]
         second = _gradients(first, at.inputs, seeds, create_graph=True)
     found = _gradients(second, seeds, weights, create_graph=create_graph)
     return at.results(_filled(found, at.inputs, strict, create_graph, _OF_HVP, _HESSIAN_FIXED), at.several)
@@ -313,19 +315,19 @@ def _by_rows(at: _Evaluation, number: int, vectorize: bool) -> list[Tensor]:
         each = [_gradients([out], at.inputs, [basis[j]], create_graph=create, retain_graph=True) for j in range(n)]
         stacks = [_stacked(parts) for parts in zip(*each, strict=True)]
     results = []
-    for k, (x, stack) in enumerate(zip(at.inputs, stacks, strict=True)):
-        if at.strict and stack is None:
+    for k, (x, rows_of_x) in enumerate(zip(at.inputs, stacks, strict=True)):
+        if at.strict and rows_of_x is None:
             raise RuntimeError(f"Output {number} of the user-provided function is independent of input {k}. {_STRICT}.")
-        if at.strict and create and not stack.requires_grad:  # type: ignore[union-attr]
+        if at.strict and create and not rows_of_x.requires_grad:  # type: ignore[union-attr]
             raise RuntimeError(_JACOBIAN_FIXED.format(k))
-        if stack is None:
-            stack = FUNCTIONS["zeros"]((n, *x.shape), dtype=x.dtype, device=x.device)
-        results.append(stack.reshape(*shape, *x.shape))
+        if rows_of_x is None:
+            rows_of_x = zeros((n, *x.shape), dtype=x.dtype, device=x.device)
+        results.append(rows_of_x.reshape(*shape, *x.shape))
     return results
 
 
 def _stacked(rows: Maybe) -> Tensor | None:
-    return None if rows[0] is None else FUNCTIONS["stack"](list(rows))
+    return None if rows[0] is None else stack(list(rows))
 
 
 def _check_forward(create_graph: bool, strict: bool, vectorize: bool, inputs: Any) -> None:
@@ -350,9 +352,9 @@ def _by_columns(func: Callable[..., Any], inputs: Any, lift: bool = False) -> An
     sizes = [x._layout.numel for x in given]
     several_outputs, values, columns = _pushed(func, given, sizes, lift)
     rows = []
-    for out, stack in zip(values, columns, strict=True):
+    for out, rows_of_out in zip(values, columns, strict=True):
         parts = []
-        for x, part in zip(given, stack.split(sizes), strict=True):
+        for x, part in zip(given, rows_of_out.split(sizes), strict=True):
             parts.append(part.movedim(0, -1).reshape(*out.shape, *x.shape))
         rows.append(tuple(parts) if several else parts[0])
     return tuple(rows) if several_outputs else rows[0]
@@ -361,7 +363,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, lift: bool = False) -> An
 def _basis(x: Tensor) -> Tensor:
     """The unit vectors of a tensor's shape, stacked."""
     n = x._layout.numel
-    units: Tensor = FUNCTIONS["eye"](n, dtype=x.dtype, device=x.device)
+    units: Tensor = eye(n, dtype=x.dtype, device=x.device)
     return units.reshape(n, *x.shape)
 
 
@@ -386,7 +388,7 @@ def _pushed(
         duals = [dual(state.forward, x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
         several, outs = _listed(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
-        found = [FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs]
+        found = [filled_like(p, 0) if t is None else t for p, t in pairs]
         return several, [p for p, _ in pairs], [physical(t, level) for t in found]
 
 

@@ -18,7 +18,10 @@ from jitgrad.autograd.backward import grad
 from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, differentiable
 from jitgrad.core.dtypes import promote_types
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.creation.constants import empty, empty_like
+from jitgrad.ops.pointwise.complex import Complex
+from jitgrad.ops.reduction.any_all import allclose
+from jitgrad.ops.shape.slicing import imag, real
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -50,7 +53,7 @@ class _Check:
         """Whether the two sides agree, as ``allclose`` has it."""
         dtype = promote_types(analytical.dtype, numerical.dtype)
         a, n = analytical.to(dtype), numerical.to(dtype)
-        return bool(FUNCTIONS["allclose"](a, n, self.rtol, self.atol if atol is None else atol))
+        return bool(allclose(a, n, self.rtol, self.atol if atol is None else atol))
 
 
 def gradcheck(
@@ -143,7 +146,7 @@ def _check_backward(func: Function, inputs: tuple[Any, ...], compare: Any, check
 
 
 def _part_of_outputs(func: Function, part: str) -> Function:
-    take = FUNCTIONS["imag" if part == "imaginary" else "real"]
+    take = imag if part == "imaginary" else real
     return lambda *inputs: tuple([take(o) if o.dtype.is_complex else o for o in as_tuple(func(*inputs))])
 
 
@@ -172,7 +175,7 @@ def _part_of_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], 
             full[k] = other.real + given[k] * 1j if part == "imaginary" else given[k] + other.imag * 1j
         return func(*full)
 
-    take = FUNCTIONS["imag" if part == "imaginary" else "real"]
+    take = imag if part == "imaginary" else real
     return function, tuple([take(x) if k in places else x for k, x in enumerate(inputs)])
 
 
@@ -312,8 +315,8 @@ def _random_gradients(outputs: Sequence[Tensor], gaps: bool) -> tuple[Tensor, ..
     made = []
     for o in outputs:
         shape = (*o.shape[:-1], 2 * o.shape[-1]) if gaps and o.shape else o.shape
-        values = FUNCTIONS["empty"](shape, dtype=o.dtype.to_real(), device=o.device).uniform_(-1, 1)
+        values = empty(shape, dtype=o.dtype.to_real(), device=o.device).uniform_(-1, 1)
         if o.dtype.is_complex:
-            values = FUNCTIONS["complex"](values, FUNCTIONS["empty_like"](values).uniform_(-1, 1))
+            values = Complex.apply(values, empty_like(values).uniform_(-1, 1))
         made.append((values[..., ::2] if gaps and o.shape else values).requires_grad_())
     return tuple(made)

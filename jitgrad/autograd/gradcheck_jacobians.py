@@ -13,7 +13,9 @@ from typing import Any
 from jitgrad.autograd.backward import grad
 from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.creation.constants import zeros, zeros_like
+from jitgrad.ops.random.sampling import rand
+from jitgrad.ops.shape.join import stack
 from jitgrad.random import Generator
 
 __all__ = [
@@ -88,8 +90,8 @@ def numerical(func: Function, inputs: tuple[Any, ...], k: int, eps: float, forwa
         rows.append(row)
     outputs = _floating(func(*inputs)) if not rows else ()
     if outputs:
-        return [FUNCTIONS["zeros"]((0, o.numel()), dtype=o.dtype) for o in outputs]
-    return [FUNCTIONS["stack"](list(columns)) for columns in zip(*rows, strict=True)]
+        return [zeros((0, o.numel()), dtype=o.dtype) for o in outputs]
+    return [stack(list(columns)) for columns in zip(*rows, strict=True)]
 
 
 def numerical_along(func: Function, inputs: tuple[Any, ...], k: int, u: Vector, check: Any) -> list[Tensor]:
@@ -110,7 +112,7 @@ def backward(inputs: tuple[Any, ...], output: Tensor, nondet_tol: float, dtypes:
     """The Jacobian of ``output`` with respect to each input, by backward from each of its elements; checked."""
     ones = []
     for j in range(output.numel()):
-        one = FUNCTIONS["zeros"](output.numel(), dtype=output.dtype, device=output.device)
+        one = zeros(output.numel(), dtype=output.dtype, device=output.device)
         one[j] = 1
         ones.append(one.reshape(output.shape))
     return _twice(inputs, output, ones, nondet_tol, dtypes)
@@ -157,7 +159,7 @@ def _twice(
 
 
 def _columns(x: Tensor, columns: Sequence[Tensor | None]) -> Tensor:
-    jacobian = FUNCTIONS["zeros"]((x.numel(), len(columns)), dtype=x.dtype, device=x.device)
+    jacobian = zeros((x.numel(), len(columns)), dtype=x.dtype, device=x.device)
     for j, column in enumerate(columns):
         if column is not None:
             jacobian[:, j] = column.reshape(-1)
@@ -173,13 +175,13 @@ def forward(func: Function, inputs: tuple[Any, ...], dtypes: bool) -> list[list[
     for k, x in checked(inputs):
         rows = []
         for j in range(x.numel()):
-            one = FUNCTIONS["zeros"](x.numel(), dtype=x.dtype, device=x.device)
+            one = zeros(x.numel(), dtype=x.dtype, device=x.device)
             one[j] = 1
             rows.append(forward_along(func, inputs, k, one, dtypes))
         if rows:
-            result.append([FUNCTIONS["stack"](list(column)) for column in zip(*rows, strict=True)])
+            result.append([stack(list(column)) for column in zip(*rows, strict=True)])
         else:
-            result.append([FUNCTIONS["zeros"]((0, o.numel()), dtype=o.dtype) for o in _floating(func(*inputs))])
+            result.append([zeros((0, o.numel()), dtype=o.dtype) for o in _floating(func(*inputs))])
     return result
 
 
@@ -188,7 +190,7 @@ def forward_along(func: Function, inputs: tuple[Any, ...], k: int, u: Tensor, dt
     wanted = [place for place, _ in checked(inputs)]
     with dual_level():
         duals = [
-            make_dual(x.detach(), u.reshape(x.shape) if place == k else FUNCTIONS["zeros_like"](x))
+            make_dual(x.detach(), u.reshape(x.shape) if place == k else zeros_like(x))
             if place in wanted else x
             for place, x in enumerate(inputs)
         ]  # fmt: skip
@@ -197,7 +199,7 @@ def forward_along(func: Function, inputs: tuple[Any, ...], k: int, u: Tensor, dt
             primal, tangent = unpack_dual(output)
             if dtypes and tangent is not None and primal.dtype.is_complex != tangent.dtype.is_complex:
                 raise GradcheckError("Forward AD gradient has dtype mismatch.")
-            tangent = FUNCTIONS["zeros_like"](primal) if tangent is None else tangent
+            tangent = zeros_like(primal) if tangent is None else tangent
             found.append(tangent.detach().reshape(-1))
     return found
 
@@ -218,7 +220,7 @@ def projections(inputs: tuple[Any, ...], outputs: Sequence[Tensor]) -> tuple[lis
 
 
 def _unit(x: Tensor, source: Generator) -> Tensor:
-    values = FUNCTIONS["rand"](x.numel(), generator=source).to(x.dtype.to_real())
+    values = rand(x.numel(), generator=source).to(x.dtype.to_real())
     return (values / (values * values).sum().sqrt()).to(x.device)
 
 

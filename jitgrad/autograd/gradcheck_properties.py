@@ -11,7 +11,10 @@ from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, checked, differentiable
 from jitgrad.core.node import Node, edge_of, next_sequence_number
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.creation.constants import ones_like, zeros, zeros_like
+from jitgrad.ops.random.sampling import randn_like
+from jitgrad.ops.reduction.any_all import allclose
+from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched import Batch, batched, physical
 
 __all__ = [
@@ -23,8 +26,8 @@ __all__ = [
 def check_multiplied_by_grad_output(outputs: Sequence[Tensor], inputs: tuple[Any, ...]) -> None:
     """Zeros for the outputs give zeros for the inputs, in their dtype and shape."""
     wanted = [x for _, x in checked(inputs)]
-    zeros = [FUNCTIONS["zeros_like"](o) for o in outputs]
-    for g, x in zip(grad(outputs, wanted, zeros, allow_unused=True) if outputs else (), wanted, strict=False):
+    nothing = [zeros_like(o) for o in outputs]
+    for g, x in zip(grad(outputs, wanted, nothing, allow_unused=True) if outputs else (), wanted, strict=False):
         if g is None:
             continue
         if not bool((g == 0).all()):
@@ -64,9 +67,9 @@ def check_undefined_grad(func: Function, inputs: tuple[Any, ...]) -> None:
 def _expect_nothing(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
     if not outputs:
         return
-    zeros = [FUNCTIONS["zeros_like"](o) for o in outputs]
+    nothing = [zeros_like(o) for o in outputs]
     try:
-        found = grad(outputs, wanted, zeros, allow_unused=True)
+        found = grad(outputs, wanted, nothing, allow_unused=True)
     except RuntimeError as error:
         warnings.warn(
             "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it "
@@ -89,15 +92,15 @@ def check_undefined_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
     for k, x in checked(inputs):
         with dual_level():
             others = [
-                make_dual(y.detach(), FUNCTIONS["ones_like"](y)) if isinstance(y, Tensor) and y.requires_grad else y
+                make_dual(y.detach(), ones_like(y)) if isinstance(y, Tensor) and y.requires_grad else y
                 for y in inputs
             ]
             pairs = []
-            for given in (make_dual(x.detach(), FUNCTIONS["zeros_like"](x)), x.detach()):
+            for given in (make_dual(x.detach(), zeros_like(x)), x.detach()):
                 outputs = as_tuple(func(*others[:k], given, *others[k + 1 :]))
                 pairs.append([unpack_dual(o).tangent for o in outputs if o.dtype.category >= 2])
             for number, (zero, missing) in enumerate(zip(*pairs, strict=True)):
-                if zero is None or missing is None or bool(FUNCTIONS["allclose"](zero, missing)):
+                if zero is None or missing is None or bool(allclose(zero, missing)):
                     continue
                 raise GradcheckError(
                     f"Mismatch in tangent values for output with index: {number} when input: {x} has an undefined "
@@ -121,19 +124,19 @@ _BATCHED_FORWARD = (
 def check_batched_grad(inputs: tuple[Any, ...], output: Tensor, number: int) -> None:
     """Backward from two gradients at once, by vmap, gives what backward from each gives."""
     wanted = [x for _, x in checked(inputs)]
-    seeds = [FUNCTIONS["randn_like"](output.detach()) for _ in range(2)]
+    seeds = [randn_like(output.detach()) for _ in range(2)]
 
     def rows(seed: Tensor, batched: bool) -> list[Tensor]:
         found = grad(output, wanted, seed, retain_graph=True, allow_unused=True, is_grads_batched=batched)
         size = (2,) if batched else ()
         return [
-            FUNCTIONS["zeros"]((*size, *x.shape), dtype=x.dtype, device=x.device) if g is None else g
+            zeros((*size, *x.shape), dtype=x.dtype, device=x.device) if g is None else g
             for g, x in zip(found, wanted, strict=True)
         ]
 
-    expected = [FUNCTIONS["stack"](list(each)) for each in zip(*[rows(s, False) for s in seeds], strict=True)]
+    expected = [stack(list(each)) for each in zip(*[rows(s, False) for s in seeds], strict=True)]
     try:
-        found = rows(FUNCTIONS["stack"](seeds), True)
+        found = rows(stack(seeds), True)
     except RuntimeError as error:
         raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
     _expect_same(found, expected, number, _BATCHED)
@@ -148,13 +151,13 @@ def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
                 given = [y.detach() if isinstance(y, Tensor) else y for y in inputs]
                 given[k] = make_dual(x.detach(), tangent)
                 pairs = [unpack_dual(o) for o in as_tuple(func(*given)) if o is not None]
-                return tuple([FUNCTIONS["zeros_like"](p) if t is None else t for p, t in pairs])
+                return tuple([zeros_like(p) if t is None else t for p, t in pairs])
 
-        tangents = [FUNCTIONS["randn_like"](x.detach()) for _ in range(2)]
-        expected = [FUNCTIONS["stack"](list(each)) for each in zip(*[push(t) for t in tangents], strict=True)]
+        tangents = [randn_like(x.detach()) for _ in range(2)]
+        expected = [stack(list(each)) for each in zip(*[push(t) for t in tangents], strict=True)]
         try:
             with Batch(2, "gradients") as level:
-                found = tuple([physical(o, level) for o in push(batched(level, FUNCTIONS["stack"](tangents)))])
+                found = tuple([physical(o, level) for o in push(batched(level, stack(tangents)))])
         except RuntimeError as error:
             raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}") from error
         _expect_same(found, expected, None, _BATCHED_FORWARD)
@@ -162,7 +165,7 @@ def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
 
 def _expect_same(found: Sequence[Tensor], expected: Sequence[Tensor], number: int | None, words: str) -> None:
     for k, (got, want) in enumerate(zip(found, expected, strict=True)):
-        if not bool(FUNCTIONS["allclose"](got, want)):
+        if not bool(allclose(got, want)):
             raise GradcheckError(
                 f"For output {k if number is None else number} and input {k}:\n\n{words}\n\nGot:\n{got}\n\n"
                 f"Expected:\n{want}"

@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.engine import engine
+from jitgrad.ops.creation.constants import empty
 
 __all__ = ["Variable"]
 
@@ -30,7 +30,7 @@ class Variable(metaclass=_AnyTensor):
             warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
                           UserWarning, stacklevel=2)  # fmt: skip
         if data is None:
-            return FUNCTIONS["empty"](0)
+            return empty(0)
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         if requires_grad and data._layout.dtype.category < 2:

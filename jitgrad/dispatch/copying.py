@@ -18,7 +18,7 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
-__all__ = ["copy_into", "dense_strides", "fill_array", "in_layout", "preserved", "strided_copy"]
+__all__ = ["copy_into", "dense_strides", "fill_array", "filled", "in_layout", "preserved", "strided_copy"]
 
 _plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()
 
@@ -116,3 +116,10 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
         sizes, (steps,) = collapse(layout.shape, [layout.strides])
         first = array[(slice(0, 1),) * array.ndim].ravel()
         launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
+
+
+def filled(layout: Layout, value: float) -> Tensor:
+    """A new unrecorded tensor of ``layout``, every element ``value``."""
+    data = empty_for(layout)
+    fill_array(data, layout, layout.numpy_dtype.type(value).item())  # False, 0, 0.0 or 0j: what the kernels want
+    return wrap(data, layout)

@@ -8,14 +8,16 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.copying import in_layout
+from jitgrad.dispatch.copying import filled, in_layout, preserved
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.launch_plan import is_dense
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.kernels.elementwise.arithmetic import Add
+from jitgrad.ops.creation.constants import empty_like, full_like
+from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["accumulated", "add_into", "add_new", "first_grad", "own_copy"]
+__all__ = ["accumulated", "add_into", "add_new", "filled_like", "first_grad", "own_copy"]
 
-_ADD = OPERATIONS["add"]
+_ADD = OPERATIONS[Add.name]
 _writes: dict[Any, Any] = cache()
 add_new = _ADD.function  # the sum out of place; recorded when the engine builds a graph
 
@@ -47,9 +49,17 @@ def accumulated(there: Tensor, grad: Tensor) -> None:
         there.add_(grad)
 
 
+def filled_like(x: Tensor, value: float) -> Tensor:
+    """A tensor outside the graph with the shape, dtype and memory order of ``x``, every element ``value``.
+
+    Of a wrapped tensor it is what ``full_like`` gives, wrapped alike; of a plain one a single launch.
+    """
+    return full_like(x, value) if x._level is not None else filled(preserved(x._layout), value)
+
+
 def own_copy(grad: Tensor) -> Tensor:
     """A copy that may be kept; a recorded one bears the name that PyTorch's has."""
-    return FUNCTIONS["empty_like"](grad).copy_(grad) if grad._requires_grad else FUNCTIONS["clone"](grad)
+    return empty_like(grad).copy_(grad) if grad._requires_grad else Clone.apply(grad)
 
 
 def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
@@ -66,4 +76,4 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
         return grad if owned else own_copy(grad)
     else:
         wished = intern(given.numpy_dtype, given.shape, own.strides, given.device)
-    return in_layout(grad, wished) if not grad._requires_grad else FUNCTIONS["empty_like"](grad).copy_(grad)
+    return in_layout(grad, wished) if not grad._requires_grad else empty_like(grad).copy_(grad)

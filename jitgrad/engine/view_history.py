@@ -18,11 +18,10 @@ from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.strides import empty_laid, offset_in
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.view_errors import stale_message
-from jitgrad.ops.shape.slicing import AsStrided, ViewAsComplex, ViewAsReal
+from jitgrad.ops.shape.slicing import AsStrided, ViewAsComplex, ViewAsReal, zeros_of
 
 __all__ = ["CopySlices", "Place"]
 
@@ -79,7 +78,7 @@ class CopySlice(Structured):
         return out
 
     def grad_x(g, y_layout, place):
-        return CopySlice.apply(g, _zeros(y_layout), place)
+        return CopySlice.apply(g, zeros_of(y_layout), place)
 
     def grad_y(g, place):
         return place(g)
@@ -91,10 +90,6 @@ def _column(x: Tensor) -> Place:
 
 def _with_dtype(layout: Layout, like: Layout) -> Layout:
     return layout if layout.numpy_dtype is like.numpy_dtype else like
-
-
-def _zeros(layout: Layout) -> Tensor:
-    return FUNCTIONS["zeros"](layout.shape, dtype=layout.dtype)
 
 
 class CopySlices(Node):
@@ -130,7 +125,7 @@ class CopySlices(Node):
         if self.edges[0] is None:
             return (None, *others)
         if part is None:
-            part = _zeros(self.place.view)
+            part = zeros_of(self.place.view)
         return (CopySlice.apply(g, part, self.place), *others)
 
     def release(self) -> None:

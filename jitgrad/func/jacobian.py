@@ -8,10 +8,11 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.func.transforms import jvp, picked, vjp, with_arguments
 from jitgrad.func.tree import flatten, map_leaves, unflatten
 from jitgrad.func.vmap import vmap
+from jitgrad.ops.creation.constants import zeros
+from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched import lies, physical
 from jitgrad.transforms.dual_inplace import widen
 
@@ -25,7 +26,7 @@ def unit_vectors(tensors: Sequence[Tensor]) -> list[Tensor]:
     sizes = [t.numel() for t in tensors]
     total, start, rows = sum(sizes), 0, []
     for tensor, size in zip(tensors, sizes, strict=True):
-        part = FUNCTIONS["zeros"]((total, size), dtype=tensor.dtype, device=tensor.device)
+        part = zeros((total, size), dtype=tensor.dtype, device=tensor.device)
         part.diagonal(-start).fill_(1)
         rows.append(part.view(total, *tensor.shape))
         start += size
@@ -51,7 +52,7 @@ def _check_real(name: str, nest: Any, what: str) -> None:
 def _each_row(pull: Function, units: Sequence[Tensor]) -> Any:
     """The results for one row of the units after the other, stacked; nothing is batched."""
     results = [pull(*row) for row in zip(*units, strict=True)]
-    return map_leaves(lambda *rows: FUNCTIONS["stack"](list(rows)), *results)
+    return map_leaves(lambda *rows: stack(list(rows)), *results)
 
 
 def jacrev(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.shape.join import stack
 
 __all__ = ["functional_call", "stack_module_state"]
 
@@ -149,5 +149,5 @@ def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         wanted = {t.requires_grad for t in tensors}
         if len(wanted) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-        found[name] = FUNCTIONS["stack"](tensors).detach().requires_grad_(wanted.pop())
+        found[name] = stack(tensors).detach().requires_grad_(wanted.pop())
     return found

@@ -8,8 +8,8 @@ from typing import Any
 
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.func.tree import LEAF, Structure, flatten, spread, unflatten
+from jitgrad.ops.shape.join import cat
 from jitgrad.random import default_generator
 from jitgrad.transforms.batched import Batch, batched, lies, physical
 
@@ -180,7 +180,7 @@ class _Call:
             pieces.append(self.run(part, dims, structure, count))
         columns = zip(*(piece[0] for piece in pieces), strict=True)
         _, out_dims, out_structure = pieces[0]
-        joined = [c[0] if d is None else FUNCTIONS["cat"](list(c)) for c, d in zip(columns, out_dims, strict=True)]
+        joined = [c[0] if d is None else cat(list(c)) for c, d in zip(columns, out_dims, strict=True)]
         return self.outputs((joined, out_dims, out_structure), {})
 
 

@@ -14,8 +14,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, outermost, relate
 from jitgrad.dispatch.batch_randomness import check_parameters, drawn
 from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import reapply
+from jitgrad.ops.creation.constants import arange
 from jitgrad.transforms.batched_methods import Sample
 
 __all__ = ["Batch", "Batched", "batched", "batches_of", "lies", "over_batches", "physical"]
@@ -281,7 +281,7 @@ def _keys(level: Any, x: Tensor, indices: list[Any]) -> tuple[tuple[Any, ...], i
         )
     tensors = align([(_below(i, level), lies(i, level)) for _, i in found])
     dims = max(i._layout.ndim for _, i in found)
-    rows = FUNCTIONS["arange"](level.size).view(-1, *(1,) * dims)
+    rows = arange(level.size).view(-1, *(1,) * dims)
     queue = iter(tensors)
     keys = (rows, *(slice(None) if i is None else next(queue) for i in indices))
     places = [d for d, _ in found]

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Wrapped
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.strides import extent
+from jitgrad.ops.shape.copy import Clone
 
 __all__ = ["Sample"]
 
@@ -57,7 +57,7 @@ class Sample(Wrapped):
                 "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
                 f"torch.preserve_format or torch.contiguous_format (got {_FORMATS[name]})"
             )
-        return FUNCTIONS["clone"](self, memory_format=memory_format)
+        return Clone.apply(self, memory_format=memory_format)
 
     def new_empty_strided(self, size: Any, stride: Any, **options: Any) -> Any:
         """A tensor as ``empty_strided`` makes for each sample, one after another in memory."""

@@ -108,8 +108,8 @@ def _constant(value: Any, shape: tuple[int, ...], dtype: dtypes.dtype, device: A
 # -- constants ----------------------------------------------------------------------------------------
 
 
-def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
-    """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size)."""
+def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size); return the first two."""
 
     def make(op: str, size: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
         check_no_negative(op, size)
@@ -142,7 +142,7 @@ def _sized(name: str, value: float | None, doc: str) -> Callable[..., Tensor]:
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
         public(function, function_too=function is not new_one, method_too=function is new_one)
-    return create
+    return create, like
 
 
 def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, ...]:
@@ -169,9 +169,9 @@ def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -
     return wrap(empty_for(layout), layout)
 
 
-zeros = _sized("zeros", 0, "A tensor of zeros of the given size.")
-ones = _sized("ones", 1, "A tensor of ones of the given size.")
-empty = _sized("empty", None, "A tensor of the given size whose values are whatever lay in memory.")
+zeros, zeros_like = _sized("zeros", 0, "A tensor of zeros of the given size.")
+ones, ones_like = _sized("ones", 1, "A tensor of ones of the given size.")
+empty, empty_like = _sized("empty", None, "A tensor of the given size whose values are whatever lay in memory.")
 
 
 def _fill_dtype(op: str, value: Any) -> dtypes.dtype:

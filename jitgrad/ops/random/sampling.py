@@ -57,8 +57,10 @@ def _made(x: Tensor) -> Tensor:
     return x
 
 
-def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
-    """Declare jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
+def _sized(
+    name: str, fill: Callable[..., Tensor], doc: str
+) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:  # fmt: skip
+    """Declare and return jitgrad.NAME(*size) and jitgrad.NAME_like(x)."""
 
     def create(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
                device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -80,10 +82,11 @@ def _sized(name: str, fill: Callable[..., Tensor], doc: str) -> None:
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
         public(function, method_too=False)
+    return create, like
 
 
-_sized("rand", uniform_, "A tensor of values uniform in [0, 1).")
-_sized("randn", normal_, "A tensor of standard normals.")
+rand, rand_like = _sized("rand", uniform_, "A tensor of values uniform in [0, 1).")
+randn, randn_like = _sized("randn", normal_, "A tensor of standard normals.")
 
 
 def _integer_bounds(op: str, args: tuple[Any, ...], named: dict[str, Any], extra: int) -> tuple[int, int, list[Any]]:

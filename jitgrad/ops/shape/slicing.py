@@ -11,11 +11,10 @@ import numpy as np
 
 from jitgrad.core.dtypes import TITLES, by_name, complex64, complex128
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
-from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import carrier
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, is_batch, over_dims
-from jitgrad.dispatch.copying import copy_into, fill_array
+from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import FUNCTIONS, public
 from jitgrad.dispatch.strides import dense_layout, extent, offset_in, restrided
@@ -33,10 +32,7 @@ ZEROS: dict[str, Any] = {"f": 0.0, "c": 0j, "b": False}  # for fill kernels; int
 
 def zeros_of(layout: Layout) -> Tensor:
     """A row-major tensor of zeros with the shape and dtype of ``layout``."""
-    dense = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    out = wrap(empty_for(dense), dense)
-    fill_array(out._data, dense, ZEROS.get(dense.numpy_dtype.kind, 0))
-    return out
+    return filled(intern(layout.numpy_dtype, layout.shape, None, layout.device), 0)
 
 
 def _embedded_lot(call: BatchedCall) -> Any:
