@@ -19,6 +19,7 @@ from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
+from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.registry import OPS, public
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
@@ -33,12 +34,16 @@ def _publish(op: type[Elementwise]) -> None:
     operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
     function = _function(operation)
     operation.inplace = _inplace(operation, f"{op.name}_")
+    register(function, operation, own=True)
+    register(operation.inplace, operation, in_place=True, own=True)
     for name in (op.name, *op.aliases):
         public(function, name, function_too=op.function, method_too=op.method)
         if op.method:
             setattr(Tensor, f"{name}_", operation.inplace)
     for name in op.operators:
-        setattr(Tensor, name, function if len(op.inputs) == 1 else _binary(operation, operator=True))
+        operator = function if len(op.inputs) == 1 else _binary(operation, operator=True)
+        register(operator, operation, own=True)
+        setattr(Tensor, name, operator)
 
 
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:

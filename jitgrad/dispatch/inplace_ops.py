@@ -23,7 +23,8 @@ from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import outermost
 from jitgrad.dispatch.checks import check_inplace_target, overlaps
 from jitgrad.dispatch.copying import copy_into, in_layout, preserved, strided_copy
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.op_calls import register
+from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
 
 __all__ = ["InplaceOp", "through_rows"]
@@ -49,9 +50,11 @@ class InplaceOp(Structured, abstract=True):
         forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
         cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
         super().__init_subclass__(**kwargs)
-        cls.inplace = staticmethod(_writer(cls))
+        inplace = _writer(cls)
+        cls.inplace = staticmethod(inplace)
+        register(inplace, cls, in_place=True, own=True)
         if cls.method:
-            public(cls.inplace, f"{cls.name}_", function_too=False)
+            method(cls.inplace, f"{cls.name}_")
 
 
 def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:

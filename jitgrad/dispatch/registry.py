@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.op_calls import operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
 
-__all__ = ["FUNCTIONS", "OPS", "numpy_names", "public"]
+__all__ = ["FUNCTIONS", "OPS", "method", "numpy_names", "public"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 OPS: dict[str, Any] = {}  # every differentiable op by its name, for generated tests
@@ -17,13 +18,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F, name: str = "", *, function_too: bool = True, method_too: bool = True) -> F:
-    """Publish ``function`` as ``jitgrad.NAME`` and ``Tensor.NAME``."""
+    """Publish ``function`` as ``jitgrad.NAME`` and ``Tensor.NAME``; calls of it can be observed (see op_calls.py)."""
     name = name or function.__name__
+    register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
     if function_too:
         FUNCTIONS[name] = function
     if method_too:
         setattr(Tensor, name, function)
     return function
+
+
+def method(function: F, name: str = "") -> F:
+    """Publish ``function`` as ``Tensor.NAME`` only."""
+    return public(function, name, function_too=False)
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}

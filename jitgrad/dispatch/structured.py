@@ -28,6 +28,7 @@ from jitgrad.core.layout import cache, layout_of
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import OPS, public
 from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, kind
@@ -83,7 +84,9 @@ class Structured:
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "owned": cls.owned, "__doc__": cls.__doc__})
         cls.recorders = {}
-        cls.apply = staticmethod(_function(cls))
+        apply = _function(cls)
+        cls.apply = staticmethod(apply)
+        register(apply, cls, own=True)
         if listed:
             OPS[cls.name] = cls
         for name in (cls.name, *cls.aliases):

@@ -1,19 +1,20 @@
-"""Who takes the notes: while a profiler is on, ops are swapped for wrappers that time them.
+"""What a profiler puts in place while it is on: observers of calls of ops, of kernels and of nodes.
 
-Nothing of this is there while no profiler is on, so ops cost what they always cost. Wrapped are ops, wherever
-they are called from (``dispatch/op_wrappers.py``); kernels and nodes are watched through the observers that ``launch``
-and the engine have. Optimisers record their steps themselves (``optim/optimizer.py``).
+Calls of ops are seen at the seam that they all have (``dispatch/op_calls.py``), kernels and nodes through the
+observers of ``launch`` and of the engine. Optimisers record their steps themselves (``optim/optimizer.py``). While no
+profiler is on, nothing of this is there.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper
+from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
 from jitgrad.engine import engine
 from jitgrad.kernels.launch import observers as kernel_observers
 from jitgrad.profiler import recording
@@ -25,6 +26,7 @@ _QUESTIONS = {
     "can_cast", "data_ptr", "dim", "element_size", "get_device", "numel", "numpy", "promote_types", "result_type",
     "shapes_broadcast", "size", "storage_offset", "stride", "tensor_type", "tolist",
 }  # fmt: skip
+_titles: weakref.WeakKeyDictionary[OpFunction, str] = weakref.WeakKeyDictionary()
 _OPERATORS = {"__getitem__": "index", "__setitem__": "index_put_", "__matmul__": "matmul", "power": "pow"}
 
 
@@ -36,30 +38,28 @@ def _name(function: Any) -> str:
     return "" if name.startswith(("_", "<", "is_")) else name
 
 
-def _timed(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """An op's function, noted by the op's name; an op that goes on under another name of its own is one op."""
-    title = getattr(op.operation, "op", op.operation).name + "_" * op.in_place if op.own else _name(op.call)
-    if not title:
-        return None
-    name = f"aten::{title}"
+def _title(op: OpFunction) -> str:
+    """What an op is called in traces, empty for what is none."""
+    title = getattr(op.operation, "op", op.operation).name + "_" * op.in_place if op.own else _name(op.function)
+    return title and f"aten::{title}"
 
-    @functools.wraps(function)
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        if not recording.is_on():  # taken out of jitgrad while a profiler was on
-            return function(*args, **kwargs)
-        above = recording.current()
-        if above is not None and above.name == name:
-            return function(*args, **kwargs)
-        record = begin(name, FUNCTION, args)
-        try:
-            result = function(*args, **kwargs)
-            if isinstance(result, Tensor) and result._edge is not None and not (args and result is args[0]):
-                record.sequence = node_of(result._edge).sequence_number  # that of its node, which backward shows
-            return result
-        finally:
-            end(record)
 
-    return timed
+def _timed(op: OpFunction, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A call of an op, noted by the op's name; an op that goes on under another name of its own is one op."""
+    name = _titles.get(op)
+    if name is None:
+        name = _titles[op] = _title(op)
+    above = recording.current()
+    if not name or (above is not None and above.name == name):
+        return call(*args, **kwargs)
+    record = begin(name, FUNCTION, args)
+    try:
+        result = call(*args, **kwargs)
+        if isinstance(result, Tensor) and result._edge is not None and not (args and result is args[0]):
+            record.sequence = node_of(result._edge).sequence_number  # that of its node, which backward shows
+        return result
+    finally:
+        end(record)
 
 
 # -- putting in place, and back -----------------------------------------------------------------------
@@ -69,8 +69,8 @@ _undo: list[Callable[[], None]] = []
 
 def start() -> None:
     """Put all wrappers and observers in place."""
-    add_wrapper(_timed)
-    _undo.append(functools.partial(remove_wrapper, _timed))
+    add_observer(_timed)
+    _undo.append(functools.partial(remove_observer, _timed))
     _start_backward()
     _observe(kernel_observers, _kernel)
 

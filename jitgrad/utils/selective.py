@@ -8,8 +8,8 @@ computed anew in any case: reading a kept result costs as much as they do.
 from __future__ import annotations
 
 import enum
-import functools
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from jitgrad.core.grad_mode import is_grad_enabled
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_wrappers import OpFunction, add_wrapper, remove_wrapper
+from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
 from jitgrad.dispatch.structured import View, bind_arguments, record
 from jitgrad.func.tree import leaves_of, map_leaves
 from jitgrad.ops.aten import OpOverload, OpOverloadPacket, overload
@@ -59,34 +59,37 @@ _thread = _Thread()
 class _Op:
     """One of the functions by which ops are applied."""
 
-    __slots__ = ("declared", "function", "shown")
+    __slots__ = ("declared", "shown")
 
-    def __init__(self, op: OpFunction, function: Callable[..., Any]):
-        self.function, self.shown = function, overload(op.operation, op.in_place)
+    def __init__(self, op: OpFunction):
+        self.shown = overload(op.operation, op.in_place)
         # What ``record`` needs to make a node round a kept result; None for ops that are computed anew in any case.
         whole = not op.in_place and isinstance(op.operation, type) and not issubclass(op.operation, View)
         drawn = whole and op.operation.__module__.startswith("jitgrad.ops.random.")
         self.declared = op.operation if whole and not drawn else None
 
 
-def _showing(op: OpFunction, function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """An op's function, shown to what this thread's ops are shown to."""
-    if op.operation is None or not getattr(op.operation, "op", op.operation).grad_name:
-        return None
-    known = _Op(op, function)
+_known: weakref.WeakKeyDictionary[OpFunction, _Op | None] = weakref.WeakKeyDictionary()
 
-    @functools.wraps(function)
-    def showing(*args: Any, **kwargs: Any) -> Any:
-        mode = _thread.mode
-        if mode is None:
-            return function(*args, **kwargs)
-        _thread.mode = None  # the ops that this one is made of are its own affair
-        try:
-            return mode.apply(known, args, kwargs)
-        finally:
-            _thread.mode = mode
 
-    return showing
+def _declared(op: OpFunction) -> _Op | None:
+    """What there is to know of an op, None for a function that is no op of its own or has no derivative."""
+    if op not in _known:
+        listed = op.operation is not None and getattr(op.operation, "op", op.operation).grad_name
+        _known[op] = _Op(op) if listed else None
+    return _known[op]
+
+
+def _show(op: OpFunction, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Show a call of an op to what this thread's ops are shown to."""
+    mode = _thread.mode
+    if mode is None or (known := _declared(op)) is None:
+        return call(*args, **kwargs)
+    _thread.mode = None  # the ops that this one is made of are its own affair
+    try:
+        return mode.apply(known, call, args, kwargs)
+    finally:
+        _thread.mode = mode
 
 
 # -- what happens to results --------------------------------------------------------------------------
@@ -126,12 +129,12 @@ class _Mode:
     def __enter__(self) -> None:
         self.counts.clear()
         self.outer = _thread.mode
-        add_wrapper(_showing)
+        add_observer(_show)
         _thread.mode = self
 
     def __exit__(self, *error: object) -> None:
         _thread.mode = self.outer
-        remove_wrapper(_showing)
+        remove_observer(_show)
 
     def number(self, op: _Op) -> int:
         """How often the op was applied before."""
@@ -147,9 +150,9 @@ class _Keeping(_Mode):
         super().__init__(storage)
         self.policy = policy
 
-    def apply(self, op: _Op, args: Any, kwargs: Any) -> Any:
+    def apply(self, op: _Op, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Apply an op, and keep its result if that is wanted."""
-        result = op.function(*args, **kwargs)
+        result = call(*args, **kwargs)
         if result is NotImplemented or op.shown.overloadpacket.__name__ in _IGNORED:
             return result
         number = self.number(op)
@@ -167,10 +170,10 @@ class _Reusing(_Mode):
         super().__init__(storage)
         self.allow_writes = allow_writes
 
-    def apply(self, op: _Op, args: Any, kwargs: Any) -> Any:
+    def apply(self, op: _Op, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Make an op's node round its kept result, or apply it."""
         if op.shown.overloadpacket.__name__ in _IGNORED:
-            return op.function(*args, **kwargs)
+            return call(*args, **kwargs)
         number = self.number(op)
         entry = self.storage[op.shown].get(number) if op.shown in self.storage else None
         if entry is None:
@@ -182,12 +185,12 @@ class _Reusing(_Mode):
                 "selective activation checkpoint."
             )
         if entry is _RECOMPUTED:
-            return op.function(*args, **kwargs)
+            return call(*args, **kwargs)
         self.storage[op.shown][number] = _CONSUMED
         if not self.allow_writes:
             entry.check()
         if op.declared is None or "out" in kwargs:
-            return op.function(*args, **kwargs)
+            return call(*args, **kwargs)
         return _applied(op.declared, map_leaves(_outside, entry.result), args, kwargs)
 
 

@@ -19,7 +19,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, preserved
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import check_dims, check_no_negative, is_int, size_argument
 from jitgrad.dispatch.strides import empty_laid
 from jitgrad.kernels.launch import launch
@@ -213,7 +213,7 @@ def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, dev
 
 public(full, method_too=False)
 public(full_like, method_too=False)
-public(new_full, function_too=False)
+method(new_full)
 
 
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -242,7 +242,7 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None
     return finished("new_empty_strided", made, requires_grad, like=self)
 
 
-public(new_empty_strided, function_too=False)
+method(new_empty_strided)
 
 
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

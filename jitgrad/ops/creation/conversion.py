@@ -13,8 +13,8 @@ from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
-from jitgrad.core.tensor import Tensor, address, method
-from jitgrad.dispatch.registry import public
+from jitgrad.core.tensor import Tensor, address
+from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.creation.from_data import LegacyType
 from jitgrad.ops.shape.copy import ToCopy, cast
@@ -156,7 +156,7 @@ for _name, _function in {
     "__bool__": _to_bool, "__index__": _to_index, "__len__": _length, "__iter__": _iterate,
     "__contains__": _contains, "__reversed__": _reverse, "__format__": _format,
 }.items():  # fmt: skip
-    setattr(Tensor, _name, _function)
+    method(_function, _name)  # type: ignore[type-var]
 
 
 # -- what it is ---------------------------------------------------------------------------------------

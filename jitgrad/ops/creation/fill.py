@@ -14,7 +14,7 @@ from jitgrad.dispatch.copying import copy_into, fill_array
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
@@ -72,7 +72,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return CopyFrom.inplace(self, src)
 
 
-public(copy_, function_too=False)
+method(copy_)
 
 
 class Zero(InplaceOp):
@@ -148,7 +148,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return Fill.inplace(self, value)
 
 
-public(fill_, function_too=False)
+method(fill_)
 
 
 # -- triangles and diagonals --------------------------------------------------------------------------
@@ -268,4 +268,4 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
-public(fill_diagonal_, function_too=False)
+method(fill_diagonal_)

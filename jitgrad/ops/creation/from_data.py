@@ -13,7 +13,7 @@ from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, check_fits, finished, new
 
@@ -242,7 +242,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None
 
 for _function in (tensor, from_numpy, as_tensor, asarray):
     public(_function, method_too=False)
-public(new_tensor, function_too=False)
+method(new_tensor)
 
 
 def new_like_this(self: Tensor, *args: Any, device: Any = None) -> Tensor:
@@ -250,7 +250,7 @@ def new_like_this(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     return _legacy(self.dtype, args, self._layout.device if device is None else device)
 
 
-public(new_like_this, "new", function_too=False)
+method(new_like_this, "new")
 
 
 # -- legacy constructors ------------------------------------------------------------------------------

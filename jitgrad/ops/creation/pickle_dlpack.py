@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.layout import layout_of
-from jitgrad.core.tensor import Tensor, method, wrap
-from jitgrad.dispatch.registry import public
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.conversion import host_array, on_host
 from jitgrad.ops.creation.from_data import from_numpy
 

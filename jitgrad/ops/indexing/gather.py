@@ -14,7 +14,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -233,7 +233,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return (IndexFillWith if isinstance(value, Tensor) else IndexFill).apply(input, dim, index, value)
 
 
-public(index_fill_, function_too=False)
+method(index_fill_)
 
 
 # -- an index for every element -------------------------------------------------------------------------
@@ -412,4 +412,4 @@ def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
 
 
 public(scatter)
-public(scatter_, function_too=False)
+method(scatter_)

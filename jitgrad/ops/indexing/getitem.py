@@ -17,13 +17,13 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of, empty_for
-from jitgrad.core.tensor import Tensor, method, wrap
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.checks import check_history, check_memory
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.structured import Structured, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -404,7 +404,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return IndexPut.apply(input, places, values, pattern, accumulate)
 
 
-public(index_put_, function_too=False)
+method(index_put_)
 
 
 @method

@@ -15,7 +15,7 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -178,7 +178,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     return (MaskedFillWith if isinstance(value, Tensor) else MaskedFill).inplace(self, mask, value)
 
 
-public(masked_fill_, function_too=False)
+method(masked_fill_)
 
 
 class MaskedSelect(Structured):
@@ -275,4 +275,4 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return PutPlaces.inplace(self, _scatter_places(self, mask, source), source)
 
 
-public(masked_scatter_, function_too=False)
+method(masked_scatter_)

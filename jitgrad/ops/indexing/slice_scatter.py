@@ -9,7 +9,7 @@ from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.ops.creation.fill import zeros_like
 from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import Diagonal, Select, Slice
@@ -88,7 +88,7 @@ class DiagonalScatter(InplaceOp):
 
 
 for _op in (SelectScatter, SliceScatter, DiagonalScatter):
-    public(_op.apply, _op.name, function_too=False)
+    method(_op.apply, _op.name)
 
 
 # -- grids ----------------------------------------------------------------------------------------------

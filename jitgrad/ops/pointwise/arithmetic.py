@@ -11,11 +11,11 @@ import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.tensor import Tensor, method
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.out_argument import into_out, takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops.zero_check import any_zero
@@ -47,7 +47,7 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
             setattr(made, "__wrapped__", function)  # noqa: B010
         public(public_function, name)
         if inplace:
-            setattr(Tensor, f"{name}_", in_place)
+            method(in_place, f"{name}_")
         return function
 
     return publish
@@ -102,7 +102,7 @@ def _scaled(name: str, plain: str, scaled: str) -> None:
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     public(function)
-    setattr(Tensor, f"{name}_", in_place)
+    method(in_place, f"{name}_")
 
 
 def _name(function: Function, name: str, doc: str | None) -> None:
@@ -159,7 +159,7 @@ def _div(name: str) -> None:
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     public(function)
-    setattr(Tensor, f"{name}_", in_place)
+    method(in_place, f"{name}_")
 
 
 _DIV = """``input / other``, in floating point also for integers.
@@ -179,7 +179,7 @@ def _rounded(mode: str, input: Any, other: Any) -> str:
 _div("div")
 _div("divide")
 public(table("div"), "true_divide")
-setattr(Tensor, "true_divide_", getattr(Tensor, "div_"))  # noqa: B009, B010
+method(OPERATIONS["div"].inplace, "true_divide_")
 
 
 @published("floor_divide")
@@ -315,7 +315,7 @@ def _declare_operators() -> None:
         "__rlshift__": _reversed("bitwise_left_shift"), "__rrshift__": _reversed("bitwise_right_shift"),
     }  # fmt: skip
     for name, function in functions.items():
-        setattr(Tensor, name, _operator(function))
+        method(_operator(function), name)
     in_place = {
         "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
         "mod": "remainder_",
@@ -323,7 +323,7 @@ def _declare_operators() -> None:
         "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
     }  # fmt: skip
     for name, written in in_place.items():
-        setattr(Tensor, f"__i{name}__", _operator(getattr(Tensor, written)))
+        method(_operator(getattr(Tensor, written)), f"__i{name}__")
     Tensor.__invert__, Tensor.__pos__ = _invert, positive
 
 

@@ -19,7 +19,7 @@ from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
 from jitgrad.dispatch.copying import copy_into, strided_copy
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method
 from jitgrad.ops.creation.fill import zeros_like
 
 __all__: list[str] = []
@@ -63,14 +63,14 @@ def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwarg
 
 
 def _publish(name: str, check: Callable[..., None] | None = None) -> None:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if check is not None:
             check(self, *args, **kwargs)
         return _overwritten(self, getattr(Tensor, name), args, kwargs)
 
-    method.__name__ = method.__qualname__ = f"{name}_"
-    method.__doc__ = f"In-place version of ``{name}``."
-    public(method, function_too=False)
+    in_place.__name__ = in_place.__qualname__ = f"{name}_"
+    in_place.__doc__ = f"In-place version of ``{name}``."
+    method(in_place)
 
 
 def _check_double(self: Tensor, exponent: Any) -> None:
@@ -127,15 +127,15 @@ def _declare_comparison(name: str) -> None:
         "samples": cases(lambda: (draw(2, 3), 0.5)),
     })  # fmt: skip
 
-    def method(self: Tensor, other: Any) -> Tensor:
+    def in_place(self: Tensor, other: Any) -> Tensor:
         two = isinstance(other, Tensor)
         if not (grad_state.enabled and (self._requires_grad or (two and other._requires_grad))):
             return plain(self, other)
         return (tensors if two else numbers).inplace(self, other)
 
-    method.__name__ = method.__qualname__ = f"{name}_"
-    method.__doc__ = plain.__doc__
-    public(method, function_too=False)
+    in_place.__name__ = in_place.__qualname__ = f"{name}_"
+    in_place.__doc__ = plain.__doc__
+    method(in_place)
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):

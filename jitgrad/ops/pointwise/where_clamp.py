@@ -6,12 +6,12 @@ import warnings
 from typing import Any
 
 from jitgrad.core.dtypes import TITLES
-from jitgrad.core.tensor import Tensor, method
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.ops.pointwise.arithmetic import _WORDS, apply, published
 
 __all__ = ["clamp", "where"]

@@ -16,7 +16,7 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import method
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
@@ -277,4 +277,4 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 
 for _function in (uniform_, normal_, random_, bernoulli_, exponential_, geometric_, cauchy_, log_normal_):
-    public(_function, function_too=False)
+    method(_function)

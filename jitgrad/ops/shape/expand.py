@@ -9,7 +9,7 @@ from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, n
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import is_int, size_argument
 from jitgrad.dispatch.structured import View, view_of
 from jitgrad.ops.shape.view import relaid, reshape
@@ -80,7 +80,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 for _function in (expand, expand_as):
-    public(_function, function_too=False)
+    method(_function)
 
 
 @public

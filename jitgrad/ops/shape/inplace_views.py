@@ -16,7 +16,7 @@ from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import Wrapped, become
 from jitgrad.dispatch.checks import check_inplace_target
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.strides import extent, restrided
 from jitgrad.dispatch.underived import underived
@@ -55,7 +55,7 @@ def _take_view(x: Tensor, view: Tensor) -> Tensor:
 
 
 def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if scopes:
             check_capture(self, name[:-1])
         if isinstance(self, Wrapped):
@@ -65,9 +65,9 @@ def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
         return _take_view(self, function(self, *args, **kwargs))
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = doc
-    public(method, function_too=False)
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = doc
+    method(in_place)
 
 
 for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
@@ -137,4 +137,4 @@ def _c_name(x: Tensor) -> str:
 
 
 for _function in (resize_, resize_as_, set_):
-    public(_function, function_too=False)
+    method(_function)

@@ -14,7 +14,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -218,7 +218,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
     return Repeat.apply(self, times)
 
 
-public(repeat, function_too=False)
+method(repeat)
 
 
 @public

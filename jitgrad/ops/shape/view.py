@@ -14,7 +14,7 @@ from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
 from jitgrad.dispatch.strides import restrided, view_strides
 from jitgrad.dispatch.structured import Structured, View, view_of
@@ -137,7 +137,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 for _function in (view, view_as, reshape_as):
-    public(_function, function_too=False)
+    method(_function)
 
 
 @public

@@ -1,0 +1,135 @@
+"""The seam at which calls of ops can be seen or replaced: by a profiler, by a checkpoint's policy.
+
+Every function that applies an op is registered here when it is declared. While somebody observes, each of these
+functions, the same object as before, runs other code that hands the call to the observers; so it makes no difference
+who imported it, or when. While nobody observes, the functions are what they are and nothing is tested.
+
+    def observer(op, call, args, kwargs):
+        return call(*args, **kwargs)          # the result; ``call`` goes on to the next observer, then to the op
+
+The exchange is that of ``function.__code__``, which CPython allows between functions with equally many closure
+variables. Python reads the code when a call begins: calls that run meanwhile, in other threads, end as they began.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["Observer", "OpFunction", "add_observer", "operation_behind", "register", "remove_observer"]
+
+
+class OpFunction:
+    """A function by which users and other ops apply an op.
+
+    operation: the ElementwiseOp or Structured class whose own function this is or goes on to; None for a function
+    composed of several ops. in_place: whether it writes to its first argument. own: whether it is the op's own
+    function, not one that goes on to it.
+    """
+
+    __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain")
+
+    def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool):
+        self.function, self.plain = function, function.__code__
+        self.operation, self.in_place, self.own = operation, in_place, own
+        self.call: Callable[..., Any] = self._copy
+
+    def _copy(self, *args: Any, **kwargs: Any) -> Any:
+        """The op itself: the function with the code that it has while nobody observes; made when first needed."""
+        f = self.function
+        call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+        call.__kwdefaults__ = f.__kwdefaults__
+        self.call = call
+        return call(*args, **kwargs)
+
+    def observed(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the op as the observers will have it, the latest outermost."""
+        return _proceed(self, _observers, args, kwargs)
+
+
+Observer = Callable[[OpFunction, Callable[..., Any], Any, Any], Any]
+
+
+def _proceed(op: OpFunction, observers: tuple[Observer, ...], args: Any, kwargs: Any) -> Any:
+    if not observers:
+        return op.call(*args, **kwargs)
+    rest = observers[:-1]
+    return observers[-1](op, lambda *args, **kwargs: _proceed(op, rest, args, kwargs), args, kwargs)
+
+
+_lock = threading.RLock()
+_added: list[Observer] = []
+_observers: tuple[Observer, ...] = ()  # those of _added, each once; a tuple, so that a call sees one state of it
+_functions: weakref.WeakSet[OpFunction] = weakref.WeakSet()  # weakly: a user's op may be dropped
+
+
+def register(function: Any, operation: Any = None, in_place: bool = False, own: bool = False) -> None:
+    """Let calls of ``function`` be observed; the first registration of a function counts."""
+    with _lock:
+        if isinstance(function, FunctionType) and _registered(function) is None:
+            op = vars(function)["_op_function"] = OpFunction(function, operation, in_place, own)
+            _functions.add(op)
+            if _observers:
+                function.__code__ = _observed_code(op)
+
+
+def _registered(function: Any) -> OpFunction | None:
+    op = getattr(function, "_op_function", None)
+    return op if op is not None and op.function is function else None  # functools.wraps copies attributes
+
+
+def operation_behind(function: Any) -> Any:
+    """The op that a function goes on to: ``add`` knows ``alpha``, and closes over the function of the op itself."""
+    for cell in getattr(function, "__closure__", None) or ():
+        found = _registered(cell.cell_contents)
+        if found is not None and found.own:
+            return found.operation
+    return None
+
+
+def add_observer(observer: Observer) -> None:
+    """Show calls of ops, of all threads, to ``observer`` until ``remove_observer``; counts how often it was added."""
+    with _lock:
+        _added.append(observer)
+        _exchange()
+
+
+def remove_observer(observer: Observer) -> None:
+    """Take back one ``add_observer``."""
+    with _lock:
+        _added.remove(observer)
+        _exchange()
+
+
+def _exchange() -> None:
+    global _observers
+    before, _observers = _observers, tuple(dict.fromkeys(_added))
+    if bool(before) != bool(_observers):
+        for op in tuple(_functions):
+            op.function.__code__ = _observed_code(op) if _observers else op.plain
+
+
+@functools.cache
+def _template(closure: int) -> CodeType:
+    """Code of any arguments, with so many closure variables, that calls ``observed`` of a constant."""
+    names = "".join(f"v{k}, " for k in range(closure))
+    bind, use = (f"{names} = range({closure})", f"if 0: {names}") if closure else ("", "")
+    scope: dict[str, Any] = {}
+    exec(
+        f"def outer():\n {bind}\n def call(*args, **kwargs):\n  {use}\n  return ().observed(*args, **kwargs)\n"
+        " return call\n",
+        scope,
+    )
+    code: CodeType = scope["outer"]().__code__
+    return code
+
+
+def _observed_code(op: OpFunction) -> CodeType:
+    """The template's code with the op in the place of its constant ``()``."""
+    template = _template(len(op.plain.co_freevars))
+    constants = tuple(op if constant == () else constant for constant in template.co_consts)
+    return template.replace(co_consts=constants, co_name=op.plain.co_name)
