@@ -5,9 +5,8 @@
 
 from math import e, inf, nan, pi
 
-from jitgrad import autograd, cuda, func, nn, ops, optim, profiler, random, testing, utils
+from jitgrad import autograd, cuda, func, nn, ops, optim, random
 from jitgrad.core import dtypes, return_types
-from jitgrad import debug
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
@@ -20,10 +19,9 @@ from jitgrad.core.formatting import get_printoptions, printoptions, set_printopt
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.core.layout import Size
-from jitgrad.extend.kernel_pair import kernel_pair
+from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from jitgrad.serialization import load, save
 from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
 from jitgrad.core.tensor import Tensor
 
@@ -38,9 +36,14 @@ newaxis = None
 globals().update(FUNCTIONS)
 
 
+# Rarely used, and so imported when a program first asks for them.
+_lazy_attribute, __dir__ = lazy_attributes(
+    __name__,
+    {name: f"jitgrad.{name}" for name in ("datasets", "debug", "notebook", "profiler", "testing", "utils")}
+    | {"kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization"},
+)
+
+
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
-    """Ops that were declared after the import are found here."""
-    try:
-        return FUNCTIONS[name]
-    except KeyError:
-        raise AttributeError(f"module 'jitgrad' has no attribute {name!r}") from None
+    """What is imported on first access, and ops that were declared after the import."""
+    return FUNCTIONS[name] if name in FUNCTIONS else _lazy_attribute(name)

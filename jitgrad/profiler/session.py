@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from jitgrad.profiler import recording
+from jitgrad.profiler import instrument, memory, recording  # noqa: F401  two of them register with the third
 from jitgrad.profiler.events import EventList
 from jitgrad.profiler.recording import USER, Options, Window
 from jitgrad.profiler.trace import write_trace

@@ -60,3 +60,37 @@ def test_import_brings_no_optional_package():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     optional = {"torch", "scipy", "IPython", "matplotlib", "graphviz", "cupy", "pytest"}
     assert not optional & set(run.stdout.split())
+
+
+LAZY = (
+    "jitgrad.autograd.profiler", "jitgrad.commands", "jitgrad.datasets", "jitgrad.debug", "jitgrad.extend.kernel_pair",
+    "jitgrad.notebook", "jitgrad.profiler.events", "jitgrad.profiler.instrument", "jitgrad.profiler.memory",
+    "jitgrad.profiler.session", "jitgrad.profiler.table", "jitgrad.profiler.trace", "jitgrad.serialization",
+    "jitgrad.testing", "jitgrad.utils",
+)  # fmt: skip
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_import_leaves_rarely_used_packages_out():
+    loaded = run_python("import sys, jitgrad; print(*sys.modules)")
+    assert not set(LAZY) & set(loaded)
+
+
+def test_rarely_used_packages_are_found_as_attributes():
+    names = (
+        "datasets.load_digits", "debug.tape", "kernel_pair", "load", "notebook.summary", "profiler.events.EventList",
+        "profiler.profile", "profiler.tensorboard_trace_handler", "save", "testing.assert_close",
+        "utils.checkpoint.checkpoint", "utils.data.DataLoader", "autograd.profiler.profile",
+    )  # fmt: skip
+    code = "; ".join(["import jitgrad", *(f"assert callable(jitgrad.{name}), {name!r}" for name in names)])
+    assert run_python(f"{code}; print(*dir(jitgrad))")
+    assert {"datasets", "save", "utils"} <= set(run_python("import jitgrad; print(*dir(jitgrad))"))
+
+
+def test_unknown_names_are_attribute_errors():
+    for module in (jitgrad, jitgrad.profiler):
+        with pytest.raises(AttributeError, match=rf"module '{module.__name__}' has no attribute 'exq'"):
+            module.exq

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import jitgrad
+import jitgrad.autograd.profiler
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
