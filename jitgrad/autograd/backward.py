@@ -13,8 +13,7 @@ from jitgrad.core.tensor import Tensor, method
 from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost
 from jitgrad.engine import engine
-from jitgrad.engine.accumulate import filled_like
-from jitgrad.ops.creation.constants import empty, zeros_like
+from jitgrad.ops.creation.constants import empty, ones_like, zeros_like
 from jitgrad.transforms.batched import Batch, batched, physical
 from jitgrad.transforms.gradients import gradients as gradients_of
 
@@ -76,7 +75,7 @@ def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) ->
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if edge is not None and not out._layout.dtype.is_floating_point:
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
-        return filled_like(out, 1)
+        return ones_like(out)
     if not isinstance(gradient, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient.shape != out.shape:

@@ -16,7 +16,6 @@ from jitgrad.autograd.backward import grad
 from jitgrad.core.grad_mode import enable_grad, state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
-from jitgrad.engine.accumulate import filled_like
 from jitgrad.ops.creation.constants import eye, zeros, zeros_like
 from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched import Batch, batched, physical, vectorized
@@ -119,7 +118,7 @@ def _filled(grads: Maybe, like: Sequence[Tensor], strict: bool, create_graph: bo
             raise RuntimeError(missing.format(k))
         if strict and create_graph and not gradient.requires_grad:  # type: ignore[union-attr]
             raise RuntimeError(fixed.format(k))
-    return [filled_like(x, 0) if g is None else g for g, x in zip(grads, like, strict=True)]
+    return [zeros_like(x) if g is None else g for g, x in zip(grads, like, strict=True)]
 
 
 def _gradients(outs: Maybe, ins: Sequence[Tensor], weights: Sequence[Any] | None = None, **options: Any) -> Maybe:
@@ -388,7 +387,7 @@ def _pushed(
         duals = [dual(state.forward, x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
         several, outs = _listed(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
-        found = [filled_like(p, 0) if t is None else t for p, t in pairs]
+        found = [zeros_like(p) if t is None else t for p, t in pairs]
         return several, [p for p, _ in pairs], [physical(t, level) for t in found]
 
 

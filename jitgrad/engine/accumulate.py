@@ -8,14 +8,14 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.copying import filled, in_layout, preserved
+from jitgrad.dispatch.copying import in_layout
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.launch_plan import is_dense
 from jitgrad.kernels.elementwise.arithmetic import Add
-from jitgrad.ops.creation.constants import empty_like, full_like
+from jitgrad.ops.creation.constants import empty_like
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["accumulated", "add_into", "add_new", "filled_like", "first_grad", "own_copy"]
+__all__ = ["accumulated", "add_into", "add_new", "first_grad", "own_copy"]
 
 _ADD = OPERATIONS[Add.name]
 _writes: dict[Any, Any] = cache()
@@ -47,14 +47,6 @@ def accumulated(there: Tensor, grad: Tensor) -> None:
         add_into(there, grad)
     else:
         there.add_(grad)
-
-
-def filled_like(x: Tensor, value: float) -> Tensor:
-    """A tensor outside the graph with the shape, dtype and memory order of ``x``, every element ``value``.
-
-    Of a wrapped tensor it is what ``full_like`` gives, wrapped alike; of a plain one a single launch.
-    """
-    return full_like(x, value) if x._level is not None else filled(preserved(x._layout), value)
 
 
 def own_copy(grad: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ from jitgrad.core.inference import differentiable
 from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, carrier
-from jitgrad.engine.accumulate import filled_like
 from jitgrad.func.tree import Structure, flatten, map_leaves, unflatten
+from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batch, over_batches
 from jitgrad.transforms.dual import dual, split
 from jitgrad.transforms.gradients import bottoms, fresh, gradients, requires_grad
@@ -64,7 +64,7 @@ class Variables:
         """Gradients of ``outs`` in the structure of the inputs, zeros where none arrives."""
         create = state.enabled and (self.reaches_out(outs) or any(map(requires_grad, weights)))
         found = gradients(outs, self.leaves, weights, create_graph=create)
-        full = [filled_like(x, 0) if g is None else g
+        full = [zeros_like(x) if g is None else g
                 for g, x in zip(found, self.leaves, strict=True)]  # fmt: skip
         return unflatten(self.released(full, state.enabled), self.structure)
 
@@ -303,7 +303,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
                 "allowed with strict=True."
             )
-        out_tangents = [filled_like(p, 0) if t is None else t for p, t in pairs]
+        out_tangents = [zeros_like(p) if t is None else t for p, t in pairs]
     both = unflatten([p for p, _ in pairs], out_structure), unflatten(out_tangents, out_structure)
     return (*both, aux) if has_aux else both
 

@@ -16,8 +16,7 @@ from jitgrad.core.inference import differentiable
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, become, outermost, relate
 from jitgrad.dispatch.structured import reapply
-from jitgrad.engine.accumulate import filled_like
-from jitgrad.ops.creation.constants import full_like
+from jitgrad.ops.creation.constants import full_like, zeros_like
 from jitgrad.ops.shape.view import ReshapeAlias, Reshaped, reshape
 from jitgrad.transforms.batched import batches_of, over_batches
 from jitgrad.transforms.gradients import fresh, gradients, requires_grad
@@ -53,7 +52,7 @@ class Dual(Wrapped):
         (p, dp), (t, dt) = split(x, level), split(y, level)
         if dp is None and dt is None:
             return function(p, t)
-        return dual(level, function(p, t), function(filled_like(p, 0) if dp is None else dp, dt))
+        return dual(level, function(p, t), function(zeros_like(p) if dp is None else dp, dt))
 
     def renewed(self, function: Any) -> Any:
         """The same with ``function`` applied to what carries the graph, the value."""
@@ -172,7 +171,7 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
     if tangent is None:
         return primal
     if primal is None:
-        primal = filled_like(tangent, 0)
+        primal = zeros_like(tangent)
     later = outermost((primal, tangent))
     if later is not None and later._level.number > level.number:
         return later.join(lambda p, t: dual(level, p, t), later._level, primal, tangent)
@@ -247,7 +246,7 @@ def _moved(primal: Any, tangent: Any) -> Any:
     """The tangent of an argument, zeros where a tensor has none."""
     if isinstance(tangent, (list, tuple)):
         return [_moved(p, t) for p, t in zip(primal, tangent, strict=True)]
-    return filled_like(primal, 0) if tangent is None and isinstance(primal, Tensor) else tangent
+    return zeros_like(primal) if tangent is None and isinstance(primal, Tensor) else tangent
 
 
 # -- by differentiating backward ------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         outs = [o for o in (result if several else (result,)) if o.requires_grad]
         if not outs:
             return None
-        dummies = [fresh(filled_like(o, 0)) for o in outs]
+        dummies = [fresh(zeros_like(o)) for o in outs]
         back = gradients(outs, leaves, dummies, create_graph=True)
         found = _through(back, dummies, moves, recorded)
     if not several:
@@ -288,6 +287,6 @@ def _through(back: list[Any], dummies: list[Tensor], moves: list[Any], recorded:
     """Tangents of results; a gradient that is zero whatever arrives (of what is overwritten) has no history."""
     passing = [(b, t) for b, t in zip(back, moves, strict=True) if b is not None and b.requires_grad]
     if not passing:
-        return [filled_like(d, 0) for d in dummies]
+        return [zeros_like(d) for d in dummies]
     found = gradients([b for b, _ in passing], dummies, [t for _, t in passing], create_graph=recorded)
-    return [filled_like(d, 0) if f is None else f for f, d in zip(found, dummies, strict=True)]
+    return [zeros_like(d) if f is None else f for f, d in zip(found, dummies, strict=True)]

@@ -14,8 +14,8 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, become, make_part
 from jitgrad.dispatch.checks import check_result_cast
-from jitgrad.engine.accumulate import filled_like
 from jitgrad.engine.view_history import Laid, Place
+from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batched, batched, batches_of, lies, over_batches, physical
 from jitgrad.transforms.dual import Dual, dual, split, tensors_among
 from jitgrad.transforms.gradients import bottoms, requires_grad
@@ -53,7 +53,7 @@ def _written(level: Level, target: Tensor, result: Tensor) -> Tensor:
         old = _tangent_for(level, target, batches_of(tangent))
     if old is None:
         return target
-    tangent = filled_like(old, 0) if tangent is None else tangent
+    tangent = zeros_like(old) if tangent is None else tangent
     missing = _lacking(old, tangent)
     if not missing:
         old.copy_(tangent)
@@ -152,7 +152,7 @@ def _zeros_laid(x: Any) -> Any:
     if isinstance(x, Wrapped) and x._level.open:
         zeros = _zeros_laid(x.below())
         return batched(x._level, zeros) if isinstance(x, Batched) else zeros
-    zeros = filled_like(x, 0)
+    zeros = zeros_like(x)
     return zeros if zeros._layout.strides == x._layout.strides else Laid.apply(zeros, x._layout)
 
 

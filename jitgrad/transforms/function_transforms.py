@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost
-from jitgrad.engine.accumulate import filled_like
+from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batched
 from jitgrad.transforms.dual import Dual, dual, split
 from jitgrad.transforms.function_vmap import over_batch
@@ -91,7 +91,7 @@ def _below(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict
 
 def _filled(value: Any, tangent: Any) -> Any:
     if tangent is None and isinstance(value, Tensor) and value._layout.dtype.category >= 2:
-        return filled_like(value, 0)
+        return zeros_like(value)
     return tangent
 
 

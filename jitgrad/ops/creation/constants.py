@@ -17,7 +17,7 @@ from jitgrad.core.device import resolve
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import fill_array, preserved
+from jitgrad.dispatch.copying import fill_array, filled, preserved
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import check_dims, check_no_negative, is_int, size_argument
@@ -125,6 +125,9 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+        # Backward and rules ask for this much only: nothing to parse, one launch.
+        if value is not None and dtype is None and device is None and type(input) is Tensor and not requires_grad:
+            return filled(preserved(input._layout), value)
         result = uninitialised_like(f"{name}_like", input, dtype, device)
         if value is not None:
             fill_array(result._data, result._layout, convert_number(value, result.dtype))
