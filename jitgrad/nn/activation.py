@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
@@ -43,12 +44,12 @@ class _Activation(Module):
     repr shows them.
     """
 
-    function = ""
+    function: Callable[..., Tensor]
     options: tuple[str, ...] = ()
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the function."""
-        return getattr(F, self.function)(input, *[getattr(self, name) for name in self.options])
+        return self.function(input, *[getattr(self, name) for name in self.options])
 
     def extra_repr(self) -> str:
         """The fixed arguments; ``inplace`` only where it is set."""
@@ -67,13 +68,13 @@ class _InPlace(_Activation):
 class ReLU(_InPlace):
     """max(x, 0)."""
 
-    function = "relu"
+    function = staticmethod(F.relu)
 
 
 class ReLU6(_InPlace):
     """min(max(x, 0), 6)."""
 
-    function = "relu6"
+    function = staticmethod(F.relu6)
 
     def __init__(self, inplace: bool = False):
         super().__init__(inplace)
@@ -83,25 +84,25 @@ class ReLU6(_InPlace):
 class SELU(_InPlace):
     """ELU scaled so that layers keep mean 0 and variance 1."""
 
-    function = "selu"
+    function = staticmethod(F.selu)
 
 
 class SiLU(_InPlace):
     """x sigmoid(x)."""
 
-    function = "silu"
+    function = staticmethod(F.silu)
 
 
 class Mish(_InPlace):
     """x tanh(softplus(x))."""
 
-    function = "mish"
+    function = staticmethod(F.mish)
 
 
 class Hardsigmoid(_InPlace):
     """x / 6 + 1 / 2 kept between 0 and 1."""
 
-    function = "hardsigmoid"
+    function = staticmethod(F.hardsigmoid)
 
     def extra_repr(self) -> str:
         """Nothing, as in PyTorch."""
@@ -111,13 +112,13 @@ class Hardsigmoid(_InPlace):
 class Hardswish(Hardsigmoid):
     """x hardsigmoid(x)."""
 
-    function = "hardswish"
+    function = staticmethod(F.hardswish)
 
 
 class LeakyReLU(_Activation):
     """x where positive, else negative_slope x."""
 
-    function, options = "leaky_relu", ("negative_slope", "inplace")
+    function, options = staticmethod(F.leaky_relu), ("negative_slope", "inplace")
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False):
         super().__init__()
@@ -127,7 +128,7 @@ class LeakyReLU(_Activation):
 class ELU(_Activation):
     """x where positive, else alpha (exp(x) - 1)."""
 
-    function, options = "elu", ("alpha", "inplace")
+    function, options = staticmethod(F.elu), ("alpha", "inplace")
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -137,13 +138,13 @@ class ELU(_Activation):
 class CELU(ELU):
     """x where positive, else alpha (exp(x / alpha) - 1)."""
 
-    function = "celu"
+    function = staticmethod(F.celu)
 
 
 class Threshold(_Activation):
     """x where above threshold, else value."""
 
-    function, options = "threshold", ("threshold", "value", "inplace")
+    function, options = staticmethod(F.threshold), ("threshold", "value", "inplace")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         super().__init__()
@@ -153,7 +154,7 @@ class Threshold(_Activation):
 class Hardtanh(_Activation):
     """x kept between min_val and max_val."""
 
-    function, options = "hardtanh", ("min_val", "max_val", "inplace")
+    function, options = staticmethod(F.hardtanh), ("min_val", "max_val", "inplace")
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -165,7 +166,7 @@ class Hardtanh(_Activation):
 class GELU(_Activation):
     """x times the normal distribution function of x; ``approximate="tanh"`` for tanh's form of it."""
 
-    function = "gelu"
+    function = staticmethod(F.gelu)
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -183,7 +184,7 @@ class GELU(_Activation):
 class Softplus(_Activation):
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
 
-    function, options = "softplus", ("beta", "threshold")
+    function, options = staticmethod(F.softplus), ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -205,43 +206,43 @@ class _Shrink(_Activation):
 class Hardshrink(_Shrink):
     """x, but 0 within lambd of 0."""
 
-    function = "hardshrink"
+    function = staticmethod(F.hardshrink)
 
 
 class Softshrink(_Shrink):
     """x moved towards 0 by lambd, and 0 within that distance of it."""
 
-    function = "softshrink"
+    function = staticmethod(F.softshrink)
 
 
 class Tanh(_Activation):
     """Hyperbolic tangent."""
 
-    function = "tanh"
+    function = staticmethod(F.tanh)
 
 
 class Sigmoid(_Activation):
     """1 / (1 + exp(-x))."""
 
-    function = "sigmoid"
+    function = staticmethod(F.sigmoid)
 
 
 class LogSigmoid(_Activation):
     """log(sigmoid(x)), without overflow."""
 
-    function = "logsigmoid"
+    function = staticmethod(F.logsigmoid)
 
 
 class Softsign(_Activation):
     """x / (1 + |x|)."""
 
-    function = "softsign"
+    function = staticmethod(F.softsign)
 
 
 class Tanhshrink(_Activation):
     """x - tanh(x)."""
 
-    function = "tanhshrink"
+    function = staticmethod(F.tanhshrink)
 
 
 class _AlongDim(_Activation):
@@ -255,13 +256,13 @@ class _AlongDim(_Activation):
 class Softmax(_AlongDim):
     """exp(x) / sum(exp(x)) along ``dim``."""
 
-    function = "softmax"
+    function = staticmethod(F.softmax)
 
 
 class LogSoftmax(_AlongDim):
     """x - log(sum(exp(x))) along ``dim``."""
 
-    function = "log_softmax"
+    function = staticmethod(F.log_softmax)
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -271,4 +272,4 @@ class LogSoftmax(_AlongDim):
 class Softmin(_AlongDim):
     """Softmax of -x along ``dim``."""
 
-    function = "softmin"
+    function = staticmethod(F.softmin)

@@ -7,13 +7,11 @@ import warnings
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.ops.linalg.products import linear
+from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
 from jitgrad.ops.nn.batch_norm import instance_norm as _instance_norm
 from jitgrad.ops.nn.binary_loss import binary_cross_entropy, binary_cross_entropy_with_logits
-from jitgrad.ops.nn.dropout import dropout as _drop
-from jitgrad.ops.nn.dropout import dropout_ as _drop_in_place
 from jitgrad.ops.nn.embedding import Embedding, one_hot
 from jitgrad.ops.nn.loss import huber_loss, kl_div, l1_loss, mse_loss, smooth_l1_loss
 from jitgrad.ops.nn.nll_loss import cross_entropy, nll_loss
@@ -40,6 +38,7 @@ from jitgrad.ops.pointwise.activation import (
     tanhshrink,
     threshold,
 )  # fmt: skip
+from jitgrad.ops.reduction import softmax as _softmax_ops
 
 __all__ = [
     "alpha_dropout", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cross_entropy",
@@ -50,8 +49,15 @@ __all__ = [
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
-tanh, sigmoid = FUNCTIONS["tanh"], FUNCTIONS["sigmoid"]
-_softmax, _log_softmax = FUNCTIONS["softmax"], FUNCTIONS["log_softmax"]
+
+def tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    return input.tanh()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-input))."""
+    return input.sigmoid()
 
 
 def _check_probability(p: float) -> None:
@@ -59,31 +65,33 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    _check_probability(p)
-    return FUNCTIONS[name + "_" if inplace else name](input, p, training)
-
-
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """While training, set each element to 0 with probability ``p`` and scale the rest by 1 / (1 - p)."""
     _check_probability(p)
-    return (_drop_in_place if inplace else _drop)(input, p, training)
+    return (_dropout_ops.dropout_ if inplace else _dropout_ops.dropout)(input, p, training)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """While training, bring each element to SELU's saturation with probability ``p``, then keep mean and variance."""
-    return _dropped("alpha_dropout", input, p, training, inplace)
+    _check_probability(p)
+    return (_dropout_ops.alpha_dropout_ if inplace else _dropout_ops.alpha_dropout)(input, p, training)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """``alpha_dropout`` of whole channels, dim 1 of the input."""
-    return _dropped("feature_alpha_dropout", input, p, training, inplace)
+    _check_probability(p)
+    return (_dropout_ops.feature_alpha_dropout_ if inplace else _dropout_ops.feature_alpha_dropout)(input, p, training)
 
 
-def _in_batch(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    """Drop channels of an input without a batch dim."""
+def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """Set channels, dim 1 of an input with a batch dim, to 0 with probability ``p``, and scale the rest."""
+    return (_dropout_ops.feature_dropout_ if inplace else _dropout_ops.feature_dropout)(input, p, training)
+
+
+def _drop_channels_unbatched(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """``_drop_channels`` of an input without a batch dim, whose channels are dim 0."""
     input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
-    result = _dropped("feature_dropout", input, p, training, inplace)
+    result = _drop_channels(input, p, training, inplace)
     return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
@@ -110,7 +118,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             "provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional "
             "batch dimension (i.e. 2D or 3D inputs)."
         )
-    return (_in_batch if input.ndim == 2 else _channels)(input, p, training, inplace)
+    return (_drop_channels_unbatched if input.ndim == 2 else _drop_channels)(input, p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -120,7 +128,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         warnings.warn(_CHANNELS.format("dropout2", input.ndim, 2, 3, 4), stacklevel=2)
     if input.ndim == 3:
         warnings.warn(_NO_BATCH, stacklevel=2)
-    return _channels(input, p, training, inplace)
+    return _drop_channels(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -129,11 +137,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_probability(p)
     if input.ndim not in (4, 5):
         warnings.warn(_CHANNELS.format("dropout3", input.ndim, 3, 4, 5), stacklevel=2)
-    return (_channels if input.ndim == 5 else _in_batch)(input, p, training, inplace)
-
-
-def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
-    return _dropped("feature_dropout", input, p, training, inplace)
+    return (_drop_channels if input.ndim == 5 else _drop_channels_unbatched)(input, p, training, inplace)
 
 
 def batch_norm(
@@ -188,17 +192,20 @@ def _implicit_dim(name: str, input: Tensor, stacklevel: int) -> int:
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along ``dim``."""
-    return _softmax(input, _implicit_dim("softmax", input, _stacklevel) if dim is None else dim, dtype)
+    dim = _implicit_dim("softmax", input, _stacklevel) if dim is None else dim
+    return _softmax_ops.softmax(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """input - log(sum(exp(input))) along ``dim``."""
-    return _log_softmax(input, _implicit_dim("log_softmax", input, _stacklevel) if dim is None else dim, dtype)
+    dim = _implicit_dim("log_softmax", input, _stacklevel) if dim is None else dim
+    return _softmax_ops.log_softmax(input, dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Softmax of -input along ``dim``."""
-    return _softmax(-input, _implicit_dim("softmin", input, _stacklevel) if dim is None else dim, dtype)
+    dim = _implicit_dim("softmin", input, _stacklevel) if dim is None else dim
+    return _softmax_ops.softmax(-input, dim, dtype)
 
 
 def embedding(

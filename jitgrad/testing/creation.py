@@ -7,10 +7,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import jitgrad
 from jitgrad.core import dtypes
 from jitgrad.core.settings import finfo, iinfo
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.shape.slicing import ViewAsReal
 
 __all__ = ["make_tensor"]
 
@@ -51,17 +52,17 @@ def make_tensor(
 def _drawn(size: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any) -> Tensor:
     if dtype.category == 0:
         first, last = _bounds(low, high, dtype, (0, 2), (0, 2))
-        return FUNCTIONS["randint"](first, last, size, device=device, dtype=dtype)
+        return jitgrad.randint(first, last, size, device=device, dtype=dtype)
     if dtype.category == 1:
         info = iinfo(dtype)
         # One more than the largest is no int64.
         most = info.max + (0 if dtype is dtypes.int64 else 1)
         first, last = _bounds(low, high, dtype, (info.min, most), (-9, 10))
-        return FUNCTIONS["randint"](first, last, size, device=device, dtype=dtype)
+        return jitgrad.randint(first, last, size, device=device, dtype=dtype)
     limits = finfo(dtype)
     first, last = _bounds(low, high, dtype, (limits.min, limits.max), (-9, 9))
-    result = FUNCTIONS["empty"](size, device=device, dtype=dtype)
-    parts = FUNCTIONS["view_as_real"](result) if dtype.is_complex else result
+    result = jitgrad.empty(size, device=device, dtype=dtype)
+    parts = ViewAsReal.apply(result) if dtype.is_complex else result
     if last - first >= limits.max:  # wider than uniform_ takes
         parts.uniform_(first / 2, last / 2).mul_(2)
     else:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+import jitgrad
 from jitgrad.core import dtypes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise import ElementwiseOp
-from jitgrad.dispatch.registry import FUNCTIONS, OPS
+from jitgrad.dispatch.registry import OPS
 
 __all__ = ["elementwise_sample", "op_samples"]
 
@@ -39,9 +40,9 @@ def elementwise_sample(op: Any, dtype: Any, shape: tuple[int, ...], seed: int = 
     tensors = []
     for name, (low, high) in zip(op.op.inputs, pairs, strict=True):
         if name in op.op.conditions:
-            tensors.append(FUNCTIONS["tensor"](rng.random(shape) < 0.5))
+            tensors.append(jitgrad.tensor(rng.random(shape) < 0.5))
             continue
         values = rng.uniform(low, high, shape)
         values = values + 1j * rng.uniform(low, high, shape) if dtype.is_complex else values
-        tensors.append(FUNCTIONS["tensor"](values.astype(dtype.numpy)))
+        tensors.append(jitgrad.tensor(values.astype(dtype.numpy)))
     return tensors

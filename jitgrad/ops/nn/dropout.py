@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.dtypes import TITLES
@@ -16,7 +17,10 @@ from jitgrad.ops.creation.constants import new
 from jitgrad.ops.random.fill import DropoutMask
 from jitgrad.random import default_generator
 
-__all__ = ["dropout", "dropout_"]
+__all__ = [
+    "alpha_dropout", "alpha_dropout_", "dropout", "dropout_", "feature_alpha_dropout", "feature_alpha_dropout_",
+    "feature_dropout", "feature_dropout_",
+]  # fmt: skip
 
 
 def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
@@ -60,6 +64,7 @@ public(dropout_, method_too=False)
 
 # -- whole channels, and towards the saturation of SELU -----------------------------------------------
 
+Dropout = Callable[[Tensor, float, bool], Tensor]
 _SATURATION = 1.7580993408473766  # what SELU tends to, without its sign
 
 
@@ -78,8 +83,8 @@ def _saturated(x: Tensor, p: float, shape: tuple[int, ...]) -> tuple[Tensor, Any
     return kept * a, (kept - 1) * (_SATURATION * a) + _SATURATION * a * p
 
 
-def _declare(name: str, alpha: bool, feature: bool) -> None:
-    """Publish a kind of dropout and its in-place form."""
+def _declare(name: str, alpha: bool, feature: bool) -> tuple[Dropout, Dropout]:
+    """Publish a kind of dropout and its in-place form; return both."""
     what = "channels (dim 1 of each sample)" if feature else "elements"
     how = (
         "brought to SELU's negative saturation, then all scaled and shifted to keep mean and variance" if alpha else
@@ -110,8 +115,9 @@ def _declare(name: str, alpha: bool, feature: bool) -> None:
     for function, title in ((drop, name), (drop_, f"{name}_")):
         function.__name__ = function.__qualname__ = title
         public(function, method_too=False)
+    return drop, drop_
 
 
-_declare("alpha_dropout", alpha=True, feature=False)
-_declare("feature_dropout", alpha=False, feature=True)
-_declare("feature_alpha_dropout", alpha=True, feature=True)
+alpha_dropout, alpha_dropout_ = _declare("alpha_dropout", alpha=True, feature=False)
+feature_dropout, feature_dropout_ = _declare("feature_dropout", alpha=False, feature=True)
+feature_alpha_dropout, feature_alpha_dropout_ = _declare("feature_alpha_dropout", alpha=True, feature=True)
