@@ -3,6 +3,7 @@
 ``import jitgrad as torch`` runs PyTorch code: the names here are PyTorch's.
 """
 
+import os as _os
 from math import e, inf, nan, pi
 
 from jitgrad import autograd, cuda, func, nn, ops, optim, random
@@ -47,3 +48,7 @@ _lazy_attribute, __dir__ = lazy_attributes(
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
     return FUNCTIONS[name] if name in FUNCTIONS else _lazy_attribute(name)
+
+
+if "JITGRAD_DEBUG" in _os.environ:
+    _lazy_attribute("debug")  # prints launches from its import on, as the variable says

@@ -150,7 +150,7 @@ def tape() -> Iterator[Tape]:
 
     >>> import jitgrad
     >>> x = jitgrad.ones(3)
-    >>> with jitgrad.debug.launch_tape() as t:
+    >>> with jitgrad.debug.tape() as t:
     ...     y = x * x + x
     >>> [e.kernel.name for e in t]
     ['mul_forward', 'add_forward']

@@ -1,5 +1,6 @@
 """The package as it is installed: its guard, its marker file, what importing it costs others."""
 
+import os
 import runpy
 import subprocess
 import sys
@@ -72,6 +73,14 @@ LAZY = (
 
 def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_debug_variable_prints_launches():
+    run = subprocess.run(
+        [sys.executable, "-c", "import jitgrad; jitgrad.ones(2) * 2"],
+        env=os.environ | {"JITGRAD_DEBUG": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "mul_forward" in run.stderr
 
 
 def test_import_leaves_rarely_used_packages_out():
