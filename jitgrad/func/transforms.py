@@ -1,8 +1,7 @@
-"""grad, grad_and_value, vjp and jvp: functions made of functions, which nest.
+"""grad, grad_and_value, vjp, jvp and linearize: each takes a function and differentiates it; they nest.
 
-Reverse mode records one graph, on plain tensors. A transform makes its inputs fresh variables in
-it, ``function`` records what it does with them, and the engine runs from its outputs to them. What
-depends on nothing but such variables leaves the transform without history.
+What is checked and refused, and how nests of arguments and results come apart, is here. The work is done by
+``Variables`` (reverse mode) and by dual tensors (forward mode), both in jitgrad/transforms/.
 """
 
 from __future__ import annotations
@@ -14,114 +13,19 @@ from typing import Any
 from jitgrad.autograd.backward import first_gradient
 from jitgrad.autograd.forward_ad import NESTED, check_float, check_tangent
 from jitgrad.core.grad_mode import state
-from jitgrad.core.inference import differentiable
-from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
+from jitgrad.core.node import edge_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Wrapped, carrier
+from jitgrad.core.wrapped import Level
 from jitgrad.func.tree import Structure, flatten, map_leaves, unflatten
 from jitgrad.ops.creation.constants import zeros_like
-from jitgrad.transforms.batched import Batch, over_batches
 from jitgrad.transforms.dual import dual, split
-from jitgrad.transforms.gradients import bottoms, fresh, gradients, requires_grad
+from jitgrad.transforms.gradients import alias
 from jitgrad.transforms.scope import Scope
+from jitgrad.transforms.variables import Variables
 
-__all__ = ["Variables", "grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
+__all__ = ["grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
 
 Function = Callable[..., Any]
-
-
-class Variables:
-    """The inputs of a function as fresh variables of the graph."""
-
-    def __init__(self, nest: Any):
-        leaves, self.structure = flatten(nest)
-        for leaf in leaves:
-            if not isinstance(leaf, Tensor):
-                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
-            if leaf._layout.dtype.category < 2:
-                raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        self.recorded = state.enabled
-        self.scope = Scope()
-        self.leaves = _variables(leaves)
-        # What the variables are made of counts as made inside the function.
-        plain = [*map(carrier, self.leaves)] if state.levels else self.leaves
-        for x in plain:
-            x._scope = self.scope
-        self.scope.own = {id(x) for x in plain if x._edge is None}
-        nodes = [node_of(x._edge) for x in plain if x._edge is not None]
-        self.scope.sources = {n: node_of(n.edges[0]) for n in nodes}  # type: ignore[arg-type]
-
-    def nest(self) -> Any:
-        """The variables in the structure of the inputs."""
-        return unflatten(self.leaves, self.structure)
-
-    def __call__(self, call: Callable[[Any], Any]) -> Any:
-        """What a call returns that is given the variables; recorded, and watched for writes to what is captured."""
-        with differentiable(), self.scope:
-            return call(self.nest())
-
-    def gradients(self, outs: Sequence[Tensor], weights: Sequence[Tensor]) -> Any:
-        """Gradients of ``outs`` in the structure of the inputs, zeros where none arrives."""
-        create = state.enabled and (self.reaches_out(outs) or any(map(requires_grad, weights)))
-        found = gradients(outs, self.leaves, weights, create_graph=create)
-        full = [zeros_like(x) if g is None else g
-                for g, x in zip(found, self.leaves, strict=True)]  # fmt: skip
-        return unflatten(self.released(full, state.enabled), self.structure)
-
-    def reaches_out(self, outs: Sequence[Tensor], closed: set[Any] | None = None) -> bool:
-        """Whether the history of ``outs`` leads to a variable other than these.
-
-        ``closed`` holds nodes that are known not to, and takes up those that are found.
-        """
-        closed = set() if closed is None else closed
-        starts = {node_of(e) for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None}
-        found = []
-        for node in reachable(starts - closed, closed):
-            if isinstance(node, AccumulateGrad) and not self.ends(node.variable):
-                return True
-            found.append(node)
-        closed.update(found)
-        return False
-
-    def ends(self, leaf: Tensor | None) -> bool:
-        """Whether nobody asks for a leaf's gradient once the function has returned."""
-        if leaf is None:
-            return True
-        scope = leaf._scope
-        if scope is not None and not scope.open and id(leaf) in scope.own:  # a variable of this function or another
-            return True
-        while scope is not None and scope is not self.scope:  # made while this one ran, perhaps by one inside
-            scope = scope.parent
-        return scope is not None
-
-    def released(self, results: Sequence[Any], recorded: bool | None = None) -> list[Any]:
-        """Results as the caller may have them: without history where that leads to these variables only."""
-        closed: set[Any] = set()
-        recorded = self.recorded if recorded is None else recorded
-        return [
-            x if not isinstance(x, Tensor) or not requires_grad(x) or (recorded and self.reaches_out([x], closed))
-            else _without_history(x)
-            for x in results
-        ]  # fmt: skip
-
-    def released_nest(self, nest: Any) -> Any:
-        """The same for all leaves of a nest."""
-        leaves, structure = flatten(nest)
-        return unflatten(self.released(leaves), structure)
-
-
-def _variables(leaves: Sequence[Any]) -> list[Any]:
-    if state.enabled and not state.levels:
-        return [fresh(leaf) for leaf in leaves]
-    with differentiable():
-        batches = [level for level in state.levels if isinstance(level, Batch)]
-        return [fresh(over_batches(leaf, batches)) for leaf in leaves]
-
-
-def _without_history(x: Any) -> Any:
-    if isinstance(x, Wrapped) and x._level.open:
-        return x.map(_without_history)
-    return x.detach()
 
 
 # -- reverse mode -----------------------------------------------------------------------------------------
@@ -152,23 +56,21 @@ def with_arguments(args: tuple[Any, ...], places: Sequence[int], values: Sequenc
 
 
 def handed_in(nest: Any) -> Any:
-    """Arguments that are not differentiated as tensors of the function's own: it may write to them.
+    """Arguments that are not differentiated, as tensors of the function's own.
 
-    The memory is the caller's, the history of what is written stays inside.
+    Their memory is the caller's, so the function may write to it; the history of what it writes stays inside.
     """
     return _alias(nest) if isinstance(nest, Tensor) else map_leaves(_alias, nest)
 
 
 def _alias(x: Any) -> Any:
-    if not isinstance(x, Tensor):
-        return x
-    if isinstance(x, Wrapped) and x._level.open:
-        return x.renewed(_alias)
-    result = x.detach()
-    if x._requires_grad:
-        result._requires_grad, result._edge = True, x._edge
-        result._leaf_edge = edge_of(x) if x._edge is None else None
-    return result
+    return alias(x) if isinstance(x, Tensor) else x
+
+
+def _released(variables: Variables, nest: Any) -> Any:
+    """A nest of results as the caller gets them; see ``Variables.released``."""
+    leaves, structure = flatten(nest)
+    return unflatten(variables.released(leaves), structure)
 
 
 def _parted(title: str, result: Any) -> tuple[Any, Any]:
@@ -203,9 +105,14 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         places = picked(args, argnums)
-        variables = Variables(tuple(args[k] for k in places))
-        named = lambda: {name: handed_in(value) for name, value in kwargs.items()}
-        out = variables(lambda values: func(*with_arguments(args, places, values), **named()))
+        leaves, structure = flatten(tuple([args[k] for k in places]))
+        variables = Variables(leaves)
+
+        def call(values: list[Any]) -> Any:
+            named = {name: handed_in(value) for name, value in kwargs.items()}
+            return func(*with_arguments(args, places, unflatten(values, structure)), **named)
+
+        out = variables.run(call)
         out, aux = _parted("grad_and_value(f)(*args)", out) if has_aux else (out, None)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
@@ -214,10 +121,10 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                 f"{out.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
-        found = variables.gradients([out], [first_gradient(out, None, 0, edge_of(out)).detach()])
+        found = unflatten(variables.gradients([out], [first_gradient(out, None, 0, edge_of(out))]), structure)
         found = found if isinstance(argnums, tuple) else found[0]
         value = variables.released([out])[0]
-        return found, (value, variables.released_nest(aux)) if has_aux else value
+        return found, (value, _released(variables, aux)) if has_aux else value
 
     return wrapper
 
@@ -244,8 +151,9 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     Cotangents have the structure of the output; the products come as a tuple, one for each of
     ``primals`` (as one nest if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
     """
-    variables = Variables(primals)
-    result = variables(lambda values: func(*values))
+    leaves, inputs = flatten(primals)
+    variables = Variables(leaves)
+    result = variables.run(lambda values: func(*unflatten(values, inputs)))
     result, aux = _parted("vjp(f, *primals)", result) if has_aux else (result, None)
     outs, structure = _outputs("vjp(f, *primals)", result)
 
@@ -258,11 +166,11 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
             )
         pairs = enumerate(zip(outs, weights, strict=True))
         weights = [first_gradient(out, weight, k, edge_of(out)) for k, (out, weight) in pairs]
-        found = variables.gradients(outs, weights)
+        found = unflatten(variables.gradients(outs, weights), inputs)
         return found if len(primals) != 1 else (found[0],)
 
     value = unflatten(variables.released(outs), structure)
-    return (value, products, variables.released_nest(aux)) if has_aux else (value, products)
+    return (value, products, _released(variables, aux)) if has_aux else (value, products)
 
 
 # -- forward mode -----------------------------------------------------------------------------------------

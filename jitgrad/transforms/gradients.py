@@ -13,7 +13,7 @@ from jitgrad.core.wrapped import Wrapped, outermost
 from jitgrad.engine import engine
 from jitgrad.ops.shape.view import Alias
 
-__all__ = ["bottoms", "fresh", "gradients", "requires_grad"]
+__all__ = ["alias", "bottoms", "fresh", "gradients", "requires_grad", "without_history"]
 
 
 def gradients(
@@ -49,6 +49,24 @@ def fresh(x: Any) -> Any:
     result = x.detach()
     result._requires_grad = True
     return result
+
+
+def alias(x: Any) -> Any:
+    """``x`` as another tensor of the same memory and history: a write to it gives ``x`` no new history."""
+    if isinstance(x, Wrapped) and x._level.open:
+        return x.renewed(alias)
+    result = x.detach()
+    if x._requires_grad:
+        result._requires_grad, result._edge = True, x._edge
+        result._leaf_edge = edge_of(x) if x._edge is None else None
+    return result
+
+
+def without_history(x: Any) -> Any:
+    """``x`` outside the graph, wrapped as before, tangents kept."""
+    if isinstance(x, Wrapped) and x._level.open:
+        return x.map(without_history)
+    return x.detach()
 
 
 def bottoms(x: Any) -> list[Tensor]:
