@@ -218,7 +218,7 @@ def test_packages_of_pyproject_are_those_of_the_tree():
 def test_files_are_short():
     lengths = {
         path: len((ROOT / path).read_text(encoding="utf-8").splitlines())
-        for path in sources("kernels", "jitgrad", "asv_bench")
+        for path in sources("kernels", "jitgrad", "asv_bench", "tests")
     }
     assert not {path: n for path, n in lengths.items() if n >= LINES_A_FILE}
 

@@ -1,9 +1,6 @@
-"""Optimisers by themselves: formulae on small numbers, state, groups, hooks, schedules, bad input."""
+"""Optimizers: steps by hand, on every layout, with hooks, replayed."""
 
-import copy
 import math
-import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -13,29 +10,8 @@ from jitgrad import optim
 from jitgrad.debug.launch_tape import tape
 from jitgrad.kernels import threads
 from jitgrad.kernels.loops import optimizer as loops
-from jitgrad.optim import lr_scheduler
 
-KINDS = {
-    "SGD": (optim.SGD, {"lr": 0.1}),
-    "SGD momentum": (optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
-    "Adam": (optim.Adam, {"lr": 0.1}),
-    "AMSGrad": (optim.Adam, {"lr": 0.1, "amsgrad": True}),
-    "AdamW": (optim.AdamW, {"lr": 0.1}),
-    "RMSprop": (optim.RMSprop, {"lr": 0.1, "momentum": 0.5, "centered": True}),
-    "Adagrad": (optim.Adagrad, {"lr": 0.1}),
-}
-every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def leaf(values, grad=None, dtype=None):
-    param = torch.tensor(values, dtype=dtype, requires_grad=True)
-    if grad is not None:
-        param.grad = torch.tensor(grad, dtype=param.dtype)
-    return param
-
-
-def numbers(tensor):
-    return tensor.detach().numpy().copy()
+from .optimizers import KINDS, every_kind, leaf, numbers
 
 
 def test_sgd_by_hand():
@@ -282,171 +258,6 @@ def test_an_optimizer_of_ones_own():
     mine.register_step_post_hook(lambda *_: calls.append(1))
     mine.step()
     assert numbers(p).tolist() == [0.5, 1.5] and calls == [1]
-
-
-# -- state --------------------------------------------------------------------------------------------
-
-
-@every_kind
-def test_a_loaded_state_goes_on_as_the_original(kind):
-    make, options = KINDS[kind]
-    a = leaf([1.0, 2.0], [0.5, -1.0])
-    first = make([a], **options)
-    first.step()
-    first.step()
-    b = a.detach().clone().requires_grad_()
-    second = make([b], **options)
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    for optimizer, p in ((first, a), (second, b)):
-        p.grad = torch.tensor([1.0, 1.0])
-        optimizer.step()
-    assert (numbers(a) == numbers(b)).all()
-    assert second.state_dict()["param_groups"] == first.state_dict()["param_groups"]
-
-
-def test_state_is_cast_to_the_parameter_but_not_the_counter():
-    a, b = leaf([1.0], [1.0]), leaf([1.0], [1.0], torch.float64)
-    first, second = optim.Adam([a]), optim.Adam([b])
-    first.step()
-    second.load_state_dict(first.state_dict())
-    state = second.state[b]
-    assert state["exp_avg"].dtype is torch.float64 and state["step"].dtype is torch.float32
-    second.step()
-    assert state["step"].item() == 2
-
-
-def test_pickle_keeps_state_and_groups():
-    p = leaf([1.0], [1.0])
-    adam = optim.Adam([p], lr=0.5)
-    adam.step()
-    again = pickle.loads(pickle.dumps(adam))
-    q = again.param_groups[0]["params"][0]
-    assert again.state[q]["step"].item() == 1 and again.defaults["lr"] == 0.5
-    q.grad = torch.ones(1)
-    again.step()
-
-
-def test_foreign_state_is_refused_before_anything_is_written():
-    p = leaf([1.0, 2.0], [1.0, 1.0])
-    adam = optim.Adam([p])
-    adam.step()
-    adam.state[p]["exp_avg"] = torch.zeros(3)
-    before = numbers(p)
-    with pytest.raises(RuntimeError, match=r"shape \[2\].*gradient or state of shape \[3\]"):
-        adam.step()
-    assert (numbers(p) == before).all()
-
-
-# -- bad input ----------------------------------------------------------------------------------------
-
-BAD = [
-    (lambda: optim.SGD([]), ValueError, "optimizer got an empty parameter list"),
-    (lambda: optim.SGD(leaf([1.0])), TypeError, "should be an iterable of Tensors or dicts"),
-    (lambda: optim.SGD([1.0]), TypeError, "can only optimize Tensors, but one of the params is float"),
-    (lambda: optim.SGD([leaf([1.0]) * 2]), ValueError, "can't optimize a non-leaf Tensor"),
-    (lambda: optim.SGD([leaf([1.0])], lr=-1), ValueError, "Invalid learning rate: -1"),
-    (lambda: optim.SGD([leaf([1.0])], momentum=-1), ValueError, "Invalid momentum value: -1"),
-    (lambda: optim.SGD([leaf([1.0])], nesterov=True), ValueError, "Nesterov momentum requires"),
-    (lambda: optim.Adam([leaf([1.0])], betas=(1.0, 0.9)), ValueError, "beta parameter at index 0: 1.0"),
-    (lambda: optim.Adam([leaf([1.0])], eps=-1), ValueError, "Invalid epsilon value: -1"),
-    (lambda: optim.AdamW([leaf([1.0])], weight_decay=-1), ValueError, "Invalid weight_decay value: -1"),
-    (lambda: optim.SGD([{"params": {leaf([1.0])}}]), TypeError, "ordering of tensors in sets"),
-]
-
-
-@pytest.mark.parametrize(("make", "error", "text"), BAD)
-def test_bad_arguments(make, error, text):
-    with pytest.raises(error, match=text):
-        make()
-
-
-def test_a_parameter_belongs_to_one_group():
-    p = leaf([1.0])
-    sgd = optim.SGD([p], lr=0.1)
-    with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
-        sgd.add_param_group({"params": [p]})
-    with pytest.warns(UserWarning, match="duplicate parameters"):
-        optim.SGD([p, p], lr=0.1)
-
-
-def test_state_of_another_model_is_refused():
-    one, two = leaf([1.0]), leaf([2.0])
-    state = optim.Adam([one]).state_dict()
-    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
-        optim.Adam([one, two]).load_state_dict(state)
-    with pytest.raises(ValueError, match="different number of parameter groups"):
-        optim.Adam([{"params": [one]}, {"params": [two]}]).load_state_dict(state)
-
-
-# -- schedules ----------------------------------------------------------------------------------------
-
-SCHEDULES = {
-    "StepLR": (lr_scheduler.StepLR, {"step_size": 3}),
-    "MultiStepLR": (lr_scheduler.MultiStepLR, {"milestones": [2, 5, 5]}),
-    "ConstantLR": (lr_scheduler.ConstantLR, {"factor": 0.5, "total_iters": 3}),
-    "LinearLR": (lr_scheduler.LinearLR, {"total_iters": 4}),
-    "ExponentialLR": (lr_scheduler.ExponentialLR, {"gamma": 0.9}),
-    "CosineAnnealingLR": (lr_scheduler.CosineAnnealingLR, {"T_max": 4, "eta_min": 0.01}),
-}
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_step_by_step_is_the_closed_form(name):
-    make, options = SCHEDULES[name]
-    sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
-    schedule = make(sgd, **options)
-    for _ in range(10):
-        assert sgd.param_groups[0]["lr"] == pytest.approx(schedule._get_closed_form_lr()[0])
-        assert schedule.get_last_lr() == [sgd.param_groups[0]["lr"]]
-        sgd.step()
-        schedule.step()
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_loaded_schedule_goes_on(name):
-    make, options = SCHEDULES[name]
-    rates = []
-    for interrupted in (False, True):
-        sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
-        schedule, seen = make(sgd, **options), []
-        for k in range(8):
-            if interrupted and k == 4:
-                again = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
-                successor = make(again, **options)
-                successor.load_state_dict(schedule.state_dict())
-                again.load_state_dict(sgd.state_dict())
-                sgd, schedule = again, successor
-            sgd.step()
-            schedule.step()
-            seen.append(sgd.param_groups[0]["lr"])
-        rates.append(seen)
-    assert rates[0] == rates[1]
-
-
-def test_lambda_per_group():
-    sgd = optim.SGD([{"params": [leaf([1.0])]}, {"params": [leaf([1.0])], "lr": 2.0}], lr=1.0)
-    schedule = lr_scheduler.LambdaLR(sgd, [lambda e: 0.5**e, lambda e: 1 / (1 + e)])
-    sgd.step()
-    schedule.step()
-    assert schedule.get_last_lr() == [0.5, 1.0]
-    with pytest.raises(ValueError, match="Expected 2 lr_lambdas, but got 1"):
-        lr_scheduler.LambdaLR(sgd, [lambda e: 1.0])
-
-
-def test_the_order_of_steps_is_checked():
-    sgd = optim.SGD([leaf([1.0], [0.0])], lr=0.5)
-    schedule = lr_scheduler.ExponentialLR(sgd, 0.9)
-    with pytest.warns(UserWarning, match=r"before `optimizer\.step\(\)`"):
-        schedule.step()
-    schedule = lr_scheduler.ExponentialLR(sgd, 0.9)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sgd.step()
-        schedule.step()
-    with pytest.raises(TypeError, match="int is not an Optimizer"):
-        lr_scheduler.StepLR(3, 2)
-    with pytest.raises(KeyError, match="param 'initial_lr' is not specified"):
-        lr_scheduler.StepLR(optim.SGD([leaf([1.0])]), 2, last_epoch=3)
 
 
 @every_kind

@@ -1,0 +1,331 @@
+"""PyTorch's test framework as far as its tests of autograd use it, and stand-ins for what jitgrad does not have."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import sys
+import types
+import unittest
+
+# Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
+NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
+
+# -- what jitgrad does not have ---------------------------------------------------------------------
+
+
+class NotApplicable(Exception):
+    """A test uses what jitgrad does not have."""
+
+
+def stand_in(name):
+    """A class in place of something missing: it may be imported, named and subclassed, but not used."""
+
+    class Missing(type):
+        def __getattr__(cls, attribute):
+            if attribute.startswith("__"):
+                raise AttributeError(attribute)
+            return stand_in(f"{name}.{attribute}")
+
+        def refuse(cls, *args, **kwargs):
+            raise NotApplicable(name)
+
+        __call__ = __enter__ = __instancecheck__ = refuse
+        __iter__ = lambda cls: iter(())
+        __bool__ = lambda cls: False
+        __add__ = __radd__ = lambda cls, other: other
+        __exit__ = lambda cls, *error: None
+
+    return Missing(name.replace(".", "_"), (), {})
+
+
+class StandInModule(types.ModuleType):
+    """A module whose every attribute is a stand-in, but for those that it is given."""
+
+    __path__ = ()
+
+    def __init__(self, name, **given):
+        super().__init__(name)
+        vars(self).update(given)
+        sys.modules[name] = self
+
+    def __getattr__(self, attribute):
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return stand_in(f"{self.__name__}.{attribute}")
+
+
+def complete(module, label):
+    """Let a module of jitgrad's answer with stand-ins for names that it does not have."""
+    own = vars(module).get("__getattr__")
+
+    def __getattr__(attribute):
+        with contextlib.suppress(AttributeError):
+            if own is not None:
+                return own(attribute)
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return stand_in(f"{label}.{attribute}")
+
+    module.__getattr__ = __getattr__
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``torch.X`` in jitgrad, and stand-ins for what is not there."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def find_spec(self, name, path, target=None):
+        """Answer for PyTorch's names; the internal test framework is a stand-in under torch, too."""
+        if name.startswith(("torch.testing._internal", "functorch_additional_op_db", "torch.onnx")):
+            module = StandInModule(name)
+        elif self.mode == "jitgrad" and name.split(".")[0] in ("torch", "functorch"):
+            try:
+                module = importlib.import_module("jitgrad" + name.removeprefix("torch"))
+            except ImportError:
+                module = StandInModule(name)
+        else:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.found = module
+        return spec
+
+    def create_module(self, spec):
+        """The module that was found."""
+        return spec.found
+
+    def exec_module(self, module):
+        """It has run already."""
+
+
+# -- PyTorch's test framework, as far as these tests use it -----------------------------------------
+
+
+def decorator(*args, **kwargs):
+    """Stands for decorators that only decide where a test runs: with arguments or without, nothing is changed."""
+    first = args[0] if args else None
+    is_test = inspect.isfunction(first) or (inspect.isclass(first) and issubclass(first, unittest.TestCase))
+    return first if is_test else lambda test: test
+
+
+def elsewhere(*args, **kwargs):
+    """Stands for decorators of tests that need a GPU, a compiler or tables of ops."""
+    skip = unittest.skip("not here")
+    return skip(args[0]) if args and inspect.isfunction(args[0]) else skip
+
+
+class NotHere:
+    """The same, as a class that is made with arguments."""
+
+    def __init__(self, *args, **kwargs):
+        self.decorate = unittest.skip("not here")
+
+    def __call__(self, test):
+        return self.decorate(test)
+
+
+class HigherOrderOperator:
+    """One is defined where tests are; it can't be called."""
+
+    def __init__(self, *args):
+        self.py_impl = lambda key: decorator
+
+    def __call__(self, *args):
+        raise NotApplicable("torch._ops.HigherOrderOperator")
+
+
+@contextlib.contextmanager
+def without_collector():
+    """Python's collector is off."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class Parametrized:
+    """``@parametrize("a,b", values)``."""
+
+    def __init__(self, names, values, name_fn=None):
+        self.names = [n.strip() for n in names.split(",") if n.strip()]
+        self.values = [v.value if isinstance(v, SubTest) else v for v in values]
+
+    def __call__(self, test):
+        vars(test).setdefault("parameters", []).append(self)
+        return test
+
+
+class SubTest:
+    """``subtest(value, name=...)``."""
+
+    def __init__(self, value, name=None, decorators=()):
+        self.value = value
+
+
+class DTypes:
+    """``@dtypes(...)``."""
+
+    def __init__(self, *dtypes):
+        self.dtypes = dtypes[0] if len(dtypes) == 1 and isinstance(dtypes[0], (list, tuple)) else dtypes
+
+    def __call__(self, test):
+        test.dtypes = self.dtypes
+        return test
+
+
+def variants(test):
+    """(suffix, keyword arguments) of every test that a parametrized one stands for."""
+    found = [("", {})]
+    for p in getattr(test, "parameters", ()):
+        rows = [dict(zip(p.names, v if len(p.names) > 1 else (v,), strict=True)) for v in p.values]
+        found = [(f"{suffix}_{k}", {**given, **row}) for suffix, given in found for k, row in enumerate(rows)]
+    dtypes = getattr(test, "dtypes", None)
+    if dtypes:
+        found = [(f"{s}_{str(d).split('.')[-1]}", {**given, "dtype": d}) for s, given in found for d in dtypes]
+    return found
+
+
+def instantiate(cls, *scope, **options):
+    """Replace a class's parametrized tests by their variants; those of all devices by those of the CPU."""
+    for name, test in list(vars(cls).items()):
+        if not (name.startswith("test") and inspect.isfunction(test)) or getattr(test, "__unittest_skip__", False):
+            continue
+        takes_device = bool(scope) and "device" in inspect.signature(test).parameters
+        if not takes_device and not hasattr(test, "parameters"):
+            continue
+        delattr(cls, name)
+        for suffix, given in variants(test):
+            given = {**given, "device": "cpu"} if takes_device else given
+            setattr(cls, name + suffix, functools.wraps(test)(functools.partialmethod(test, **given)))
+    return cls
+
+
+def test_case(torch, numpy):
+    """The class that tests derive from."""
+
+    class TestCase(unittest.TestCase):
+        precision = 1e-5
+        device = "cpu"
+
+        def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, **options):
+            """Compare what tests compare: tensors, numbers, and nests of them."""
+            if isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):
+                self.compare(*(v if isinstance(v, torch.Tensor) else tensor_of(v) for v in (x, y)), rtol, atol)
+            elif isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
+                super().assertEqual(len(x), len(y))
+                for a, b in zip(x, y, strict=True):
+                    self.assertEqual(a, b, atol=atol, rtol=rtol)
+            elif isinstance(x, dict) and isinstance(y, dict):
+                super().assertEqual(set(x), set(y))
+                for key in x:
+                    self.assertEqual(x[key], y[key], atol=atol, rtol=rtol)
+            elif isinstance(x, (float, complex)) or isinstance(y, (float, complex)):
+                numpy.testing.assert_allclose(x, y, rtol=1.3e-6 if rtol is None else rtol, atol=atol or 1e-5)
+            else:
+                super().assertEqual(x, y)
+
+        def compare(self, x, y, rtol, atol):
+            """Two tensors, by the tolerances of the coarser dtype."""
+            a, b = (t.detach().resolve_conj().resolve_neg().cpu().numpy() for t in (x, y))
+            super().assertEqual(a.shape, b.shape)
+            coarse = {a.dtype.name, b.dtype.name} & {"float32", "complex64"}
+            rtol = (1.3e-6 if coarse else 1e-7) if rtol is None else rtol
+            numpy.testing.assert_allclose(a, b, rtol=rtol, atol=(1e-5 if coarse else 1e-7) if atol is None else atol)
+
+        def assertNotEqual(self, x, y, msg=None, **options):
+            """The reverse."""
+            with self.assertRaises(AssertionError):
+                self.assertEqual(x, y, **options)
+
+        def assertExpectedInline(self, found, expected, skip=0):
+            """Texts but for the space around them."""
+            super().assertEqual(str(found).strip(), expected.strip())
+
+        @contextlib.contextmanager
+        def assertWarnsOnceRegex(self, category, regex=""):
+            """A warning that PyTorch gives once."""
+            with self.assertWarnsRegex(category, regex):
+                yield
+
+        @contextlib.contextmanager
+        def assertNotWarn(self, *args):
+            """Not looked at."""
+            yield
+
+    def tensor_of(value):
+        nested = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], torch.Tensor)
+        return torch.stack(list(value)) if nested else torch.tensor(value)
+
+    return TestCase
+
+
+def framework(mode, torch, numpy):
+    """Put the modules in place that tests import; return the class that they derive from."""
+    case = test_case(torch, numpy)
+    internal = "torch.testing._internal"
+    StandInModule(internal)
+    marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
+    marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap"
+    StandInModule(
+        f"{internal}.common_utils", **dict.fromkeys(marks.split(), decorator), TestCase=case, IS_WINDOWS=False,
+        IS_MACOS=False, IS_FBCODE=False, IS_SANDCASTLE=False, TEST_WITH_TORCHDYNAMO=False, run_tests=lambda: None,
+        load_tests=None, parametrize=Parametrized, subtest=SubTest, instantiate_parametrized_tests=instantiate,
+        gradcheck=torch.autograd.gradcheck, gradgradcheck=torch.autograd.gradgradcheck,
+        disable_gc=lambda test=None: without_collector()(test) if test else without_collector(),
+        scoped_load_inline=elsewhere, freeze_rng_state=frozen(torch),
+        set_warn_always_context=lambda value: contextlib.nullcontext(),
+    )  # fmt: skip
+    StandInModule(f"{internal}.common_cuda", TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
+                  tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
+                  PLATFORM_SUPPORTS_MEM_EFF_ATTENTION=False, PLATFORM_SUPPORTS_CUDNN_ATTENTION=False)  # fmt: skip
+    StandInModule(f"{internal}.common_device_type", instantiate_device_type_tests=instantiate, onlyCPU=decorator,
+                  onlyCUDA=elsewhere, dtypes=DTypes, dtypesIfCUDA=decorator, dtypesIfMPS=decorator, skipMeta=decorator,
+                  deviceCountAtLeast=elsewhere, ops=NotHere, toleranceOverride=decorator, tol=lambda **k: None,
+                  OpDTypes=types.SimpleNamespace(any_one=None))  # fmt: skip
+    both = lambda *args, **kwargs: (torch.float32, torch.float64)
+    StandInModule(f"{internal}.common_dtype", floating_types_and=both, get_all_fp_dtypes=both)
+    StandInModule(f"{internal}.common_methods_invocations", op_db=[], mask_not_all_zeros=lambda s: torch.randn(s) > 0)
+    StandInModule(f"{internal}.common_nn", NNTestCase=type("NNTestCase", (case,), {}))
+    StandInModule(f"{internal}.autograd_function_db", autograd_function_db=[])
+    StandInModule(f"{internal}.custom_op_db", custom_op_db=[])
+    StandInModule("functorch_additional_op_db", additional_op_db=[])
+    StandInModule("torch.utils.flop_counter")
+    if mode == "jitgrad":
+        names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
+        StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
+        torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
+                                 _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
+        StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
+        config = StandInModule("torch._dynamo.config", patch=decorator)
+        torch._dynamo = StandInModule("torch._dynamo", config=config, allow_in_graph=decorator, disable=decorator)
+        torch.backends = StandInModule("torch.backends")
+        torch.backends.mkldnn = StandInModule("torch.backends.mkldnn", is_available=bool)
+        torch.profiler.itt = types.SimpleNamespace(is_available=bool)
+        for module in (torch, torch.nn, torch.nn.functional, torch.utils, torch.autograd):
+            complete(module, module.__name__.replace("jitgrad", "torch"))
+        for name in NO_METHODS:
+            setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))
+    return case
+
+
+def frozen(torch):
+    """``freeze_rng_state``."""
+
+    @contextlib.contextmanager
+    def freeze():
+        state = torch.get_rng_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+
+    return freeze
