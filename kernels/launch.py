@@ -8,7 +8,6 @@ to ``observers``; its method ``before``, if it has one, is called ahead of a lau
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from jitgrad.kernels.codegen.emit_cpu import words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
+from jitgrad.kernels.words.syntax import parameters
 
 __all__ = ["Kernel", "launch", "library", "loop", "observers"]
 
@@ -66,9 +66,8 @@ def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
     """Wrap a call of BLAS, LAPACK, FFT or sort as a kernel; ``writes`` names the outputs."""
 
     def wrap(function: Callable[..., None]) -> Kernel:
-        parameters = list(inspect.signature(function).parameters)
-        kernel = Kernel(function.__name__, function, tuple(parameters.index(w) for w in writes))
-        return kernel
+        places = parameters(function)
+        return Kernel(function.__name__, function, tuple(places.index(w) for w in writes))
 
     return wrap
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
+from jitgrad.kernels.words.syntax import parse
 
 __all__ = ["INLINE", "Argument", "elementwise_text", "retype", "words_text"]
 
@@ -82,12 +83,12 @@ def with_divide(source: str, dtype: str, in_word: bool = False) -> str:
     """Return ``source`` for compute dtype ``dtype``, its divisions as a word if that is complex."""
     if "/" not in source or not dtype.startswith("complex"):
         return source
-    return ast.unparse(ast.fix_missing_locations(_DivideWord(in_word).visit(ast.parse(source))))
+    return ast.unparse(ast.fix_missing_locations(_DivideWord(in_word).visit(parse(source))))
 
 
 def retype(source: str, integers: bool = False) -> str:
     """Return ``source`` with float literals (and int literals if asked) wrapped as ``T(literal)``."""
-    tree = _Retype(integers).visit(ast.parse(source))
+    tree = _Retype(integers).visit(parse(source))
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -201,7 +202,7 @@ def element(
 
 
 def words_called(lines: Iterable[str]) -> set[str]:
-    calls = (n for n in ast.walk(ast.parse("\n".join(lines))) if isinstance(n, ast.Call))
+    calls = (n for n in ast.walk(parse("\n".join(lines))) if isinstance(n, ast.Call))
     return {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id in WORDS}
 
 
@@ -296,7 +297,7 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
 
     Both empty unless every such word is applied to an input itself.
     """
-    tree = ast.parse("\n".join(body))
+    tree = parse("\n".join(body))
     limits: dict[str, float] = {}
     for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
         form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]

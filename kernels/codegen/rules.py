@@ -7,14 +7,12 @@ A rule is a function of scalars in plain arithmetic and words. Its parameter nam
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
-import textwrap
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from jitgrad.kernels.words import WORDS
+from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["Rule", "RuleError"]
 
@@ -42,58 +40,32 @@ class RuleError(TypeError):
     """A rule holds a construct that has no meaning on tensors or in a kernel."""
 
 
-def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
-    """The definition of ``function``, its lines numbered as in its file."""
-    code = function.__code__
-    linecache.checkcache(code.co_filename)  # a reloaded module has another text
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    found: Any = _definitions(text).get((code.co_firstlineno, function.__name__))
-    if found is None:  # not a plain file: what Python finds by other means
-        found = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        ast.increment_lineno(found, code.co_firstlineno - 1)
-    return found
-
-
-@lru_cache(maxsize=2)
-def _definitions(text: str) -> dict[tuple[int, str], ast.FunctionDef]:
-    """{(line, name): definition} of a file's functions. A table has hundreds of rules: its file is parsed once."""
-    try:
-        body = ast.parse(text).body
-    except SyntaxError:
-        return {}
-    return {(min([f.lineno, *(d.lineno for d in f.decorator_list)]), f.name): f for f in _functions(body)}
-
-
-def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef):
-            yield statement
-        yield from _functions(getattr(statement, "body", []))
-
-
 class Rule:
-    """One rule: its parameters, the words that it calls, and its body as a syntax tree."""
+    """One rule of the op ``op``: its parameters, their defaults, and its definition as a syntax tree."""
 
     def __init__(self, op: str, function: Callable[..., Any]):
         self.op, self.function, self.name = op, function, function.__name__
-        self.tree = _definition(function)
-        code, defaults = function.__code__, function.__defaults__ or ()
-        self.parameters = list(code.co_varnames[: code.co_argcount])
+        defaults = function.__defaults__ or ()
+        self.parameters = list(parameters(function))
         self.defaults = dict(zip(self.parameters[len(self.parameters) - len(defaults) :], defaults, strict=True))
-        self.words: set[str] = set()
-        self._check()
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The rule's definition. Parsed and checked when first asked for: a process uses few of all rules."""
+        tree = definition(self.function, "rule")
+        self._check(tree)
+        return tree
 
     def _fail(self, node: ast.AST, what: str, instead: str) -> None:
-        line = getattr(node, "lineno", self.tree.lineno)
-        file = self.function.__code__.co_filename
+        code = self.function.__code__
+        line = getattr(node, "lineno", code.co_firstlineno)
         raise RuleError(
-            f"{self.op}.{self.name}: {what} at {file}:{line} is not allowed in a rule; use {instead}. "
+            f"{self.op}.{self.name}: {what} at {code.co_filename}:{line} is not allowed in a rule; use {instead}. "
             f"Rules are plain arithmetic, comparisons and these words: {', '.join(sorted(WORDS))}"
         )
 
-    def _check(self) -> None:
-        self.tree.decorator_list = []
-        for node in ast.walk(self.tree):
+    def _check(self, tree: ast.FunctionDef) -> None:
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 self._check_call(node)
             elif isinstance(node, ast.Compare) and len(node.ops) > 1:
@@ -103,8 +75,8 @@ class Rule:
                 self._fail(node, f"'{type(node).__name__}'", instead)
             elif isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name):
                 self._fail(node, "unpacking", "one name per assignment")
-        if not isinstance(self.tree.body[-1], ast.Return):
-            self._fail(self.tree.body[-1], "an ending without return", "return as the last statement")
+        if not isinstance(tree.body[-1], ast.Return):
+            self._fail(tree.body[-1], "an ending without return", "return as the last statement")
 
     def _check_call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
@@ -114,7 +86,6 @@ class Rule:
             self._fail(node, f"the call of {name!r}", instead)
         if node.keywords:
             self._fail(node, "a keyword argument", "positions")
-        self.words.add(name)
 
     @property
     def statements(self) -> list[ast.stmt]:

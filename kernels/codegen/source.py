@@ -9,23 +9,18 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import linecache
-import textwrap
 from collections.abc import Callable, Set
 from functools import cached_property
 from typing import Any
 
 from jitgrad.kernels.codegen.emit_cpu import INLINE, retype
 from jitgrad.kernels.words import WORDS
+from jitgrad.kernels.words.syntax import SourceError, definition, lines_around, parameters, ships_with_jitgrad
 
 __all__ = ["LoopSource", "SourceError"]
 
 _KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
 _CONSTANTS = (bool, int, float, complex, str)
-
-
-class SourceError(TypeError):
-    """A loop names something that cannot be written into a kernel."""
 
 
 class LoopSource:
@@ -39,8 +34,9 @@ class LoopSource:
         self.known, self.inline = _KNOWN | also, inline
         self.function = getattr(function, "py_func", function)  # an @njit function's Python original
         self.name = self.function.__name__
-        self.parameters = list(inspect.signature(self.function).parameters)
-        self._lines = _lines(self.function)  # now: the file may be another by the time they are parsed
+        self.parameters = list(parameters(self.function))
+        # A user's file may be edited, or its notebook cell run again, before the loop is parsed.
+        self._lines = None if ships_with_jitgrad(self.function.__module__) else lines_around(self.function)
         self._helpers: dict[str, str] = {}
         self._words: set[str] = set()
 
@@ -84,14 +80,13 @@ class LoopSource:
                 self._unknown(function, tree, name, value)
 
     def _inline(self, name: str, helper: Callable[..., Any]) -> None:
-        tree = _tree(helper, _lines(helper))
+        tree = _tree(helper)
         tree.name = name
         self._resolve(helper, tree)
         self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
 
     def _unknown(self, function: Callable[..., Any], tree: ast.FunctionDef, name: str, value: Any) -> None:
         line = next(n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
-        line += function.__code__.co_firstlineno - 1
         what = f"a {type(value).__name__}" if value is not None else "not defined"
         raise SourceError(
             f"{self.name}: the name {name!r} at {function.__code__.co_filename}:{line} is {what}; a loop kernel may "
@@ -103,21 +98,9 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS) or (isinstance(value, tuple) and all(map(_is_constant, value)))
 
 
-def _lines(function: Callable[..., Any]) -> list[str]:
-    linecache.checkcache(function.__code__.co_filename)  # a reloaded module has another text
-    return linecache.getlines(function.__code__.co_filename, function.__globals__)
-
-
-def _tree(function: Callable[..., Any], lines: list[str]) -> ast.FunctionDef:
-    if not lines:
-        raise SourceError(
-            f"{function.__name__}: its source text is not available; define it in a file or a notebook cell"
-        )
-    source = "".join(inspect.getblock(lines[function.__code__.co_firstlineno - 1 :]))
-    tree = ast.parse(textwrap.dedent(source)).body[0]
-    if not isinstance(tree, ast.FunctionDef):
-        raise SourceError(f"{function.__name__}: a loop must be a function defined by def, on lines of its own")
-    tree.decorator_list, tree.returns = [], None
+def _tree(function: Callable[..., Any], lines: list[str] | None = None) -> ast.FunctionDef:
+    tree = definition(function, "loop", lines)
+    tree.returns = None
     tree.name = function.__name__  # which whoever makes loops of one text may have set
     for argument in tree.args.args:
         argument.annotation = None

@@ -22,6 +22,7 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import math as cuda_math
 from jitgrad.kernels.cuda.math import Complex, Integer, Real
 from jitgrad.kernels.words import WORDS
+from jitgrad.kernels.words.syntax import expression, parse
 
 __all__ = ["DEVICE", "device_words", "elementwise_text", "scalar_names", "self_contained"]
 
@@ -116,7 +117,7 @@ class _Device(ast.NodeTransformer):
 
 
 def _name(dotted: str) -> ast.expr:
-    return ast.parse(dotted, mode="eval").body
+    return expression(dotted)
 
 
 def _call(name: str, *args: ast.expr) -> ast.Call:
@@ -152,7 +153,7 @@ def _power_text(exponent: int) -> str:
 @functools.cache
 def _numpy_bodies() -> dict[tuple[str, str], ast.FunctionDef]:
     """The functions of `cuda_math`, by class and name."""
-    tree = ast.parse(inspect.getsource(cuda_math))
+    tree = parse(inspect.getsource(cuda_math))
     blocks = [block for block in tree.body if isinstance(block, ast.ClassDef)]
     return {(c.name, f.name): f for c in blocks for f in c.body if isinstance(f, ast.FunctionDef)}
 
@@ -166,7 +167,7 @@ class _RealLiterals(ast.NodeTransformer):
 
 def _numpy_text(kind: str, name: str) -> str:
     body = ast.unparse(_numpy_bodies()[kind, name])
-    tree = _RealLiterals().visit(ast.parse(retype(body.replace(f"def {name}(", f"def {kind.lower()}_{name}(", 1))))
+    tree = _RealLiterals().visit(parse(retype(body.replace(f"def {name}(", f"def {kind.lower()}_{name}(", 1))))
     return ast.unparse(tree) + "\n"
 
 
@@ -179,7 +180,7 @@ class _Writer:
     def device(self, text: str) -> str:
         """Return ``text`` for the device, its needs written."""
         device = _Device(self.dtype)
-        tree = ast.fix_missing_locations(device.visit(ast.parse(text)))
+        tree = ast.fix_missing_locations(device.visit(parse(text)))
         for need in device.needed:
             self._need(need)
         return ast.unparse(tree)
@@ -190,7 +191,7 @@ class _Writer:
             return
         kind, name = key.split()
         text = _power_text(int(name)) if kind == "power" else _numpy_text(kind, name)
-        for other in [n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]:
+        for other in [n.id for n in ast.walk(parse(text)) if isinstance(n, ast.Name)]:
             if other.startswith("complex_"):
                 self._need(f"Complex {other.removeprefix('complex_')}")
         self.done[key] = f"{DEVICE}\n{text}"

@@ -16,6 +16,7 @@ import numpy as np
 from jitgrad.kernels.cuda.provider import CudaLoop
 from jitgrad.kernels.device_array import LOOPS
 from jitgrad.kernels.launch import Loop
+from jitgrad.kernels.words.syntax import expression
 
 __all__ = ["GridStrided"]
 
@@ -25,7 +26,7 @@ class _Spread(ast.NodeTransformer):
         """Every loop over a whole array."""
         bound = ast.unparse(node.iter)
         if bound.startswith("range(") and bound.endswith(".size)"):
-            node.iter = ast.parse(f"range(cuda.grid(1), {bound[6:-1]}, cuda.gridsize(1))", mode="eval").body
+            node.iter = expression(f"range(cuda.grid(1), {bound[6:-1]}, cuda.gridsize(1))")
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:

@@ -40,11 +40,10 @@ class Add(Elementwise):
         return g
 
 
-class AddScaled(Elementwise):
+class AddScaled(Add):
     """Sum with a factor: ``x + alpha * y``."""
 
-    kind, function, method = "same", False, False
-    grad_name = "AddBackward0"
+    function, method, grad_name = False, False, "AddBackward0"
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -52,9 +51,6 @@ class AddScaled(Elementwise):
 
     def forward(x, y, alpha=1):
         return x + alpha * y
-
-    def grad_x(g):
-        return g
 
     def grad_y(g, alpha):
         return g * alpha
@@ -77,12 +73,10 @@ class Sub(Elementwise):
         return -g
 
 
-class SubScaled(Elementwise):
+class SubScaled(Sub):
     """Difference with a factor: ``x - alpha * y``."""
 
-    kind, function, method = "same", False, False
-    grad_name = "SubBackward0"
-    accepts, refuses = "int float complex", _BOOLS
+    function, method, grad_name = False, False, "SubBackward0"
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -90,9 +84,6 @@ class SubScaled(Elementwise):
 
     def forward(x, y, alpha=1):
         return x - alpha * y
-
-    def grad_x(g):
-        return g
 
     def grad_y(g, alpha):
         return -g * alpha
@@ -103,6 +94,7 @@ class Rsub(Elementwise):
 
     kind, function, method = "same", False, False
     accepts, refuses = "int float complex", _BOOLS
+    variants = {"rsub_number": {"grad_name": "RsubBackward1", "numbers_only": True}}
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -116,12 +108,6 @@ class Rsub(Elementwise):
 
     def grad_y(g):
         return g
-
-
-class RsubNumber(Rsub):
-    """Difference from a number: ``y - alpha * x``."""
-
-    grad_name, numbers_only = "RsubBackward1", True
 
 
 class Mul(Elementwise):
@@ -180,24 +166,17 @@ class Sign(Elementwise):
         )
     }
 
+    # The real half of PyTorch's sgn, which takes complex numbers, too.
+    variants = {
+        "sgn_real": {
+            "grad_name": "SgnBackward0", "error_name": "sgn_real_cpu", "refuses": {},
+            "function": False, "method": False,
+        },
+    }  # fmt: skip
+
     @staticmethod
     def reference(x):
         return x if x.dtype == bool else np.nan_to_num(np.sign(x))
-
-    def forward(x):
-        return sign(x)
-
-    def grad_x(g):
-        return 0
-
-
-class Sgn(Elementwise):
-    """The sign; of a complex number ``x / abs(x)``, 0 at 0."""
-
-    kind, accepts = "same", "bool int float"
-    function = method = False
-    name, grad_name = "sgn_real", "SgnBackward0"
-    reference = Sign.reference
 
     def forward(x):
         return sign(x)
@@ -280,6 +259,7 @@ class Lerp(Elementwise):
     # abs(0.5) is real whatever the dtype: complex numbers have no order.
     kind, accepts, numbers, grad_name = "same", "float complex", ("weight",), "LerpBackward1"
     function, method, error_name = False, False, "lerp_kernel_tensor"
+    variants = {"lerp_number": {"grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar"}}
 
     @staticmethod
     def reference(x, y, weight):
@@ -296,10 +276,3 @@ class Lerp(Elementwise):
 
     def grad_weight(g, x, y):
         return g * (y - x)
-
-
-class LerpNumber(Lerp):
-    """``lerp`` with a number as weight."""
-
-    grad_name = "LerpBackward0"
-    error_name = "lerp_kernel_scalar"

@@ -13,6 +13,11 @@ def _no_complex(name):
     return {"complex": (RuntimeError, f"{name} not implemented for complex tensors.")}
 
 
+_NO_COMPLEX_CLAMP: dict[str, tuple[type[Exception], str]] = {
+    "complex": (NotImplementedError, "clamp is not supported for complex types"),
+}
+
+
 # -- rounding: the gradient is zero everywhere ----------------------------------------------------
 
 
@@ -186,11 +191,12 @@ class Fmin(Elementwise):
 
 
 class Clamp(Elementwise):
-    """``x`` kept between two tensors; where they cross, the upper one."""
+    """``x`` kept between two bounds; where they cross, the upper one."""
 
     kind, accepts, error_name = "same", "int float", "clamp_cpu"
     function, method, domain = False, False, ((-3, 3), (-2, -1), (1, 2))
-    refuses = {"complex": (NotImplementedError, "clamp is not supported for complex types")}
+    refuses = _NO_COMPLEX_CLAMP
+    variants = {"clamp_numbers": {"grad_name": "ClampBackward1", "numbers_only": True}}
 
     @staticmethod
     def reference(x, low, high):
@@ -209,18 +215,17 @@ class Clamp(Elementwise):
         return where((x > high) | (high < low), g, 0)
 
 
-class ClampNumbers(Clamp):
-    """``x`` kept between two numbers."""
-
-    grad_name, numbers_only = "ClampBackward1", True
-
-
 class ClampMin(Elementwise):
-    """``x``, but at least ``low``, a tensor."""
+    """``x``, but at least ``low``; ``clamp_low`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
     function = method = False
     reference, error_name = np.maximum, "maximum_cpu"
+    variants = {
+        "clamp_min_number": {"grad_name": "ClampMinBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_low": {"grad_name": "ClampBackward0", "refuses": _NO_COMPLEX_CLAMP},
+        "clamp_low_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+    }
 
     def forward(x, low):
         return maximum(x, low)
@@ -232,33 +237,17 @@ class ClampMin(Elementwise):
         return where(x < low, g, 0)
 
 
-class ClampMinNumber(ClampMin):
-    """``x``, but at least the number ``low``."""
-
-    grad_name, numbers_only = "ClampMinBackward0", True
-    refuses = Clamp.refuses
-
-
-class ClampLow(ClampMin):
-    """``clamp`` with a lower bound only."""
-
-    grad_name = "ClampBackward0"
-    refuses = Clamp.refuses
-
-
-class ClampLowNumber(ClampMin):
-    """``clamp`` with a number as its only bound, the lower one."""
-
-    grad_name, numbers_only = "ClampBackward1", True
-    refuses = Clamp.refuses
-
-
 class ClampMax(Elementwise):
-    """``x``, but at most ``high``, a tensor."""
+    """``x``, but at most ``high``; ``clamp_high`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"
     function = method = False
     reference, error_name = np.minimum, "minimum_cpu"
+    variants = {
+        "clamp_max_number": {"grad_name": "ClampMaxBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+        "clamp_high": {"grad_name": "ClampBackward0", "refuses": _NO_COMPLEX_CLAMP},
+        "clamp_high_number": {"grad_name": "ClampBackward1", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
+    }
 
     def forward(x, high):
         return minimum(x, high)
@@ -268,24 +257,3 @@ class ClampMax(Elementwise):
 
     def grad_high(g, x, high):
         return where(x > high, g, 0)
-
-
-class ClampMaxNumber(ClampMax):
-    """``x``, but at most the number ``high``."""
-
-    grad_name, numbers_only = "ClampMaxBackward0", True
-    refuses = Clamp.refuses
-
-
-class ClampHigh(ClampMax):
-    """``clamp`` with an upper bound only."""
-
-    grad_name = "ClampBackward0"
-    refuses = Clamp.refuses
-
-
-class ClampHighNumber(ClampMax):
-    """``clamp`` with a number as its only bound, the upper one."""
-
-    grad_name, numbers_only = "ClampBackward1", True
-    refuses = Clamp.refuses

@@ -8,14 +8,17 @@ from typing import Any, ClassVar
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
-from jitgrad.kernels.codegen.rules import Rule, RuleError
+from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.elementwise.checks import check_attributes, check_names, check_parameters
 from jitgrad.kernels.launch import Kernel
+from jitgrad.kernels.words.syntax import ships_with_jitgrad
 
 __all__ = ["TABLE", "Elementwise", "elementwise_kernel", "on_declaration"]
 
 TABLE: dict[str, type[Elementwise]] = {}
+_owners: dict[str, type[Elementwise]] = {}  # by public name and by alias
 _listeners: list[Callable[[type[Elementwise]], None]] = []
 
 
@@ -32,7 +35,9 @@ class Elementwise:
     ``forward(x, y, alpha=1)``: parameters without default are tensors, those with one are scalars.
     ``grad_x(g, out, x)``: the gradient for input ``x``; what it names is what is saved. An input
     without a rule gets none. Complex gradients are conjugated for ``holomorphic`` ops.
-    A subclass of an op is another op that shares its rules.
+
+    A subclass of an op is another op that has its rules and attributes where it does not state its own;
+    ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
     """
 
     name: ClassVar[str] = ""  # public name; the class name in snake case by default
@@ -52,6 +57,7 @@ class Elementwise:
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
+    variants: ClassVar[dict[str, dict[str, Any]]] = {}  # name of an op with these rules: attributes that differ
 
     inputs: ClassVar[tuple[str, ...]]
     scalars: ClassVar[dict[str, Any]]
@@ -60,39 +66,38 @@ class Elementwise:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.name = cls.__dict__.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        cls.grad_name = cls.__dict__.get("grad_name") or f"{cls.__name__}Backward0"
-        if not (cls.__doc__ and "__doc__" in cls.__dict__):
-            raise RuleError(f"{cls.__name__}: an op needs a docstring; it becomes jitgrad.{cls.name}'s")
-        cls.aliases, cls.operators = cls.__dict__.get("aliases", ()), cls.__dict__.get("operators", ())
+        own = cls.__dict__
+        cls.name = own.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
+        check_attributes(cls, _ATTRIBUTES)
+        cls.aliases, cls.operators = own.get("aliases", ()), own.get("operators", ())
         cls.error_name = cls.error_name or f"{cls.name}_cpu"
         cls.rule = Rule(cls.__name__, cls.forward)  # type: ignore[attr-defined]
         cls.inputs = tuple(p for p in cls.rule.parameters if p not in cls.rule.defaults)
         cls.scalars = cls.rule.defaults
-        cls.grads = {
-            n: Rule(cls.__name__, getattr(cls, f"grad_{n}")) for n in cls._named_rules()
-        }
-        cls._check_names()
+        cls.grads = {n: Rule(cls.__name__, rule) for n, rule in cls._gradient_rules()}
+        check_parameters(cls)
+        check_names(cls, _owners)
+        if not ships_with_jitgrad(cls.__module__):
+            for rule in (cls.rule, *cls.grads.values()):
+                rule.tree  # noqa: B018  (parsed: what is wrong with a user's rule shows where it is declared)
         TABLE[cls.name] = cls
+        _owners.update(dict.fromkeys((cls.name, *cls.aliases), cls))
         for listener in tuple(_listeners):
             listener(cls)
+        for name, attributes in own.get("variants", {}).items():
+            known = {"name": name, "__doc__": cls.__doc__, "__module__": cls.__module__}
+            type(name.title().replace("_", ""), (cls,), known | attributes)
 
     @classmethod
-    def _named_rules(cls) -> list[str]:
-        """Inputs that have a gradient rule, here or in a declaration that this one refines."""
-        keys = dict.fromkeys(k for c in reversed(cls.__mro__) for k, v in c.__dict__.items() if callable(v))
-        return [k.removeprefix("grad_") for k in keys if k.startswith("grad_")]
-
-    @classmethod
-    def _check_names(cls) -> None:
-        for name, rule in cls.grads.items():
-            known = {"g", "out", *cls.inputs, *cls.scalars}
-            if name not in cls.inputs:
-                raise RuleError(f"{cls.__name__}.grad_{name}: forward has no input {name!r}; it has {cls.inputs}")
-            if unknown := set(rule.parameters) - known:
-                raise RuleError(f"{cls.__name__}.grad_{name}: unknown parameters {unknown}; known are {sorted(known)}")
+    def _gradient_rules(cls) -> list[tuple[str, Callable[..., Any]]]:
+        """(input, function) for inputs that have a gradient rule, stated here or inherited."""
+        bases = [c for c in reversed(cls.__mro__) if c not in (Elementwise, object)]
+        keys = dict.fromkeys(k for c in bases for k in c.__dict__ if k.startswith("grad_") and k != "grad_name")
+        return [(k.removeprefix("grad_"), rule) for k in keys if (rule := getattr(cls, k)) is not None]
 
 
+_ATTRIBUTES = tuple(k for k in vars(Elementwise) if not k.startswith("_"))
 _kernels: dict[Any, Kernel] = {}
 PARALLEL_SIZE = 1 << 18
 

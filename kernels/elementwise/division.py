@@ -65,6 +65,7 @@ class Remainder(Elementwise):
 
     kind, reference, function, method = "same", np.remainder, False, False
     grad_name = "RemainderBackward1"
+    variants = {"remainder_number": {"grad_name": "RemainderBackward0", "numbers_only": True}}
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 
     def forward(x, y):
@@ -77,17 +78,12 @@ class Remainder(Elementwise):
         return -g * floor_divide(x, y)
 
 
-class RemainderNumber(Remainder):
-    """Remainder of the division by a number, with the number's sign."""
-
-    grad_name, numbers_only = "RemainderBackward0", True
-
-
 class Fmod(Elementwise):
     """Remainder with the sign of ``x``, as C's ``fmod``."""
 
     kind, reference, function, method = "same", np.fmod, False, False
     grad_name = "FmodBackward1"
+    variants = {"fmod_number": {"grad_name": "FmodBackward0", "numbers_only": True}}
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 
     def forward(x, y):
@@ -98,12 +94,6 @@ class Fmod(Elementwise):
 
     def grad_y(g, x, y):
         return -g * trunc_divide(x, y)
-
-
-class FmodNumber(Fmod):
-    """Remainder of the division by a number, with the sign of ``x``."""
-
-    grad_name, numbers_only = "FmodBackward0", True
 
 
 class Reciprocal(Elementwise):

@@ -38,46 +38,24 @@ class Rsqrt(Elementwise):
 
 
 class Pow(Elementwise):
-    """``x`` to the power ``y``, both tensors."""
+    """``x`` to the power ``y``; small whole exponents that are numbers multiply."""
 
     kind, reference, function, method = "same", power_of, False, False
     grad_name, error_name = "PowBackward1", "pow"
     domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
+    variants = {
+        "pow_number": {
+            "grad_name": "PowBackward0", "numbers_only": True, "grad_y": None,
+            "literals": {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)},
+        },
+        "number_pow": {"grad_name": "PowBackward2", "grad_x": None},
+    }  # fmt: skip
 
     def forward(x, y):
         return power_of(x, y)
 
     def grad_x(g, x, y):
         return where(y == 0, 0, g * (y * power_of(x, y - 1)))
-
-    def grad_y(g, out, x, y):
-        return where((x == 0) & (y == abs(y)), 0, g * (out * log(x)))
-
-
-class PowNumber(Elementwise):
-    """``x`` to the power of a number; small whole exponents multiply."""
-
-    kind, reference, function, method = "same", power_of, False, False
-    grad_name, error_name, numbers_only = "PowBackward0", "pow", True
-    domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
-    literals = {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)}
-
-    def forward(x, y):
-        return power_of(x, y)
-
-    def grad_x(g, x, y):
-        return where(y == 0, 0, g * (y * power_of(x, y - 1)))
-
-
-class NumberPow(Elementwise):
-    """A number to the power of a tensor."""
-
-    kind, reference, function, method = "same", power_of, False, False
-    grad_name, error_name = "PowBackward2", "pow"
-    domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
-
-    def forward(x, y):
-        return power_of(x, y)
 
     def grad_y(g, out, x, y):
         return where((x == 0) & (y == abs(y)), 0, g * (out * log(x)))

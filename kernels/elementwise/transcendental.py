@@ -24,7 +24,6 @@ class Exp2(Elementwise):
     """2 to the power ``x``."""
 
     reference = np.exp2
-    aliases = ()
 
     def forward(x):
         return exp2(x)
@@ -135,6 +134,10 @@ class Xlogy(Elementwise):
 
     domain, accepts = ((0.2, 3), (0.2, 3)), "bool int float"
     function = method = False
+    variants = {
+        "xlogy_left": {"grad_name": "XlogyBackward1"},  # x is a number
+        "xlogy_right": {"grad_name": "XlogyBackward2", "numbers_only": True},
+    }
 
     @staticmethod
     def reference(x, y):
@@ -149,18 +152,6 @@ class Xlogy(Elementwise):
 
     def grad_y(g, x, y):
         return g * (x / y)
-
-
-class XlogyLeft(Xlogy):
-    """x * log(y) of a number x."""
-
-    grad_name = "XlogyBackward1"
-
-
-class XlogyRight(Xlogy):
-    """x * log(y) with a number y."""
-
-    grad_name, numbers_only = "XlogyBackward2", True
 
 
 class Sin(Elementwise):
@@ -359,6 +350,7 @@ class Copysign(Elementwise):
 
     reference, accepts, numbers = np.copysign, "bool int float", ("y",)
     function = method = False
+    variants = {"copysign_number": {"grad_name": "CopysignBackward1", "numbers_only": True}}
 
     def forward(x, y):
         return copysign(x, y)
@@ -368,9 +360,3 @@ class Copysign(Elementwise):
 
     def grad_y(g):
         return 0
-
-
-class CopysignNumber(Copysign):
-    """The size of ``x`` with the sign of a number."""
-
-    grad_name, numbers_only = "CopysignBackward1", True

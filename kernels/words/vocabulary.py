@@ -31,12 +31,13 @@ import functools
 import inspect
 import math
 import struct
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
 __all__ = ["KINDS", "WORDS", "D", "T", "Word", "lifted", "word"]
 
@@ -78,17 +79,20 @@ class Word:
         near: tuple[str, Mapping[str, float]] | None = None,
     ):
         self.name: str = block.__name__
-        self.doc: str = inspect.cleandoc(block.__doc__ or "")
-        self.__doc__ = self.doc
+        self.__doc__ = block.__doc__
         self.reference = reference
         self.ulp = dict(ulp)
         self.internal = internal
         self.near = near
-        self._file = sys.modules[block.__module__].__file__ or ""
         self._cuda = cuda
-        self._kinds = tuple(k for k, v in vars(block).items() if inspect.isfunction(v))
-        body = getattr(block, self._kinds[0])
-        self.parameters: tuple[str, ...] = tuple(inspect.signature(body).parameters)
+        self._bodies = {k: v for k, v in vars(block).items() if isinstance(v, FunctionType)}
+        self.parameters: tuple[str, ...] = parameters(next(iter(self._bodies.values())))
+        self._texts: dict[str, str] = {}  # of the bodies that were asked for
+
+    @property
+    def doc(self) -> str:
+        """What the word computes, without indentation."""
+        return inspect.cleandoc(self.__doc__ or "")
 
     @property
     def arity(self) -> int:
@@ -103,7 +107,7 @@ class Word:
 
     def supports(self, dtype_name: str) -> bool:
         """Whether the word has a body for that dtype."""
-        return any(kind in self._kinds for kind in KINDS.get(dtype_name, ()))
+        return any(kind in self._bodies for kind in KINDS.get(dtype_name, ()))
 
     def source(self, dtype_name: str) -> str:
         """The text of a function of the word's name, for Numba's CPU target.
@@ -111,10 +115,10 @@ class Word:
         Raises TypeError where the word has no body for that dtype.
         """
         for kind in KINDS.get(dtype_name, ()):
-            if kind in self._kinds:
+            if kind in self._bodies:
                 return self._text(kind)
         raise TypeError(
-            f"{self.name}: there is no body for {dtype_name!r}, only for {', '.join(self._kinds)}; "
+            f"{self.name}: there is no body for {dtype_name!r}, only for {', '.join(self._bodies)}; "
             "convert the arguments first"
         )
 
@@ -122,7 +126,7 @@ class Word:
         """The text of a function of the word's name, for numba.cuda: libdevice where it has one."""
         if dtype_name not in _REAL:
             return self.source(dtype_name)
-        if "cuda" in self._kinds:
+        if "cuda" in self._bodies:
             return self._text("cuda")
         if self._cuda:
             args = ", ".join(self.parameters)
@@ -158,10 +162,15 @@ class Word:
         return np.array(result).reshape(given[0].shape)[()]
 
     def _text(self, kind: str) -> str:
-        return _bodies(self._file)[self.name, kind]
+        """The body of that kind as a function of the word's name; `ast.unparse` leaves comments out."""
+        if kind not in self._texts:
+            body = definition(self._bodies[kind], "word")
+            body.name = self.name
+            self._texts[kind] = ast.unparse(_DoubleConstants().visit(body)) + "\n"
+        return self._texts[kind]
 
     def _named(self, text: str) -> tuple[str, ...]:
-        names = [n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
+        names = [n.id for n in ast.walk(parse(text)) if isinstance(n, ast.Name)]
         return tuple(dict.fromkeys(n for n in names if n in WORDS and n != self.name))
 
 
@@ -210,24 +219,6 @@ def _named(name: str) -> Word:
     return WORDS[name]
 
 
-@functools.cache
-def _bodies(file: str) -> dict[tuple[str, str], str]:
-    """The text of every body in a file of words, by word and kind, comments left out."""
-    found = {}
-    for block in ast.parse(Path(file).read_text(encoding="utf-8")).body:
-        if isinstance(block, ast.ClassDef):
-            for body in block.body:
-                if isinstance(body, ast.FunctionDef):
-                    kind = body.name
-                    found[block.name, kind] = _renamed(body, block.name)
-    return found
-
-
-def _renamed(body: ast.FunctionDef, name: str) -> str:
-    body.name = name
-    return ast.unparse(_DoubleConstants().visit(body)) + "\n"
-
-
 class _DoubleConstants(ast.NodeTransformer):
     """Replaces ``D(0.1)`` by an expression without float literals that has that float64 value."""
 
@@ -236,7 +227,7 @@ class _DoubleConstants(ast.NodeTransformer):
             return self.generic_visit(node)
         value = float(ast.literal_eval(node.args[0]))
         (bits,) = struct.unpack("<q", struct.pack("<d", value))
-        return ast.parse(f"np.int64({bits}).view(np.float64)", mode="eval").body
+        return expression(f"np.int64({bits}).view(np.float64)")
 
 
 @functools.cache

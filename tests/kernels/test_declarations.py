@@ -1,10 +1,17 @@
 """A rule that has no meaning in a kernel or on tensors is refused where it is declared."""
 
+import ast
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
-from jitgrad.kernels.codegen.rules import RuleError
+from jitgrad.kernels.codegen.rules import Rule, RuleError
 from jitgrad.kernels.elementwise.declaration import TABLE, Elementwise
+from jitgrad.kernels.words import WORDS
+from jitgrad.kernels.words.syntax import SourceError, definition
 
 
 def declare_if():
@@ -132,3 +139,157 @@ def test_other_bad_declarations():
 
             def forward(x):
                 y = x
+
+
+def rule(x):
+    return x
+
+
+# Attributes of a class called Bad, and what the error says besides the class's line.
+INCOMPLETE = {
+    r"Bad: an op needs a rule for its result \(.*\); add `def forward": {"forward": None},
+    r"Bad\.domian: a declaration has no such attribute \(.*\); did you mean domain\?": {"domian": (0, 1)},
+    r"Bad\.gradx: a declaration has no such attribute \(.*\); did you mean grad_x\?": {"gradx": rule},
+    r"Bad\.wholly_unlike: .*; attributes are name, .*; rules are forward": {"wholly_unlike": 1},
+    r"Bad\.grad_x: a gradient rule must be a function": {"grad_x": 1},
+    r"Bad\.kind: 'flaot' is no kind of result \(.*\); use one of float": {"kind": "flaot"},
+    r"Bad\.accepts: \['floats'\] are no dtype categories \(.*\); use some of bool": {"accepts": "floats int"},
+    r"Bad\.conditions: forward has no parameters {'c'} \(.*\); it has \('x',\)": {"conditions": ("c",)},
+    r"Bad\.literals: forward has no parameters {'n'}": {"literals": {"n": (1, 2)}},
+    r"Bad\.numbers: forward has no parameters {'y'}": {"numbers": ("y",)},
+    r"Bad\.domain: 2 pairs for 1 inputs": {"domain": ((0, 1), (0, 1))},
+    r"Bad: the name 'exp' belongs to Exp at .*transcendental\.py:\d+ \(.*\); choose another": {"name": "exp"},
+    r"Bad: the name 'arctan' belongs to Atan at .*; choose another": {"aliases": ("arctan",)},
+}
+
+
+@pytest.mark.parametrize("message", INCOMPLETE)
+def test_declarations_name_what_is_wrong_where_and_what_to_do(message):
+    before = dict(TABLE)
+    line = sys._getframe().f_lineno + 2
+    with pytest.raises(RuleError, match=message) as caught:
+        type("Bad", (Elementwise,), {"__doc__": "Bad.", "forward": rule, **INCOMPLETE[message]})
+    assert f"test_declarations.py:{line})" in str(caught.value)
+    assert before == TABLE
+
+
+def test_parameters_that_gradients_and_results_are_called_by_are_refused():
+    with pytest.raises(RuleError, match=r"Reserved\.forward: the parameter names \['g', 'out'\] are taken"):
+
+        class Reserved(Elementwise):
+            """Bad."""
+
+            def forward(g, out):
+                return g * out
+
+
+def declare_again(factor):
+    class DeclaredAgain(Elementwise):
+        """A cell of a notebook that is run twice."""
+
+        function = method = False
+
+        def forward(x, by=factor):
+            return x * by
+
+    return DeclaredAgain
+
+
+def test_a_class_may_be_declared_again_in_its_place():
+    try:
+        declare_again(1)
+        second = declare_again(2)
+        assert TABLE["declared_again"] is second and second.scalars == {"by": 2}
+    finally:
+        TABLE.pop("declared_again", None)
+
+
+def test_variants_share_rules_and_differ_in_attributes():
+    main, variant = TABLE["remainder"], TABLE["remainder_number"]
+    assert issubclass(variant, main) and variant.__name__ == "RemainderNumber"
+    assert variant.rule.function is main.rule.function and variant.kind == main.kind
+    assert (variant.grad_name, variant.numbers_only, main.numbers_only) == ("RemainderBackward0", True, False)
+    assert [list(TABLE[n].grads) for n in ("pow", "pow_number", "number_pow")] == [["x", "y"], ["x"], ["y"]]
+
+
+def test_a_variant_is_checked_as_any_declaration():
+    with pytest.raises(RuleError, match=r"MainVariant\.gradname: .* no such .* did you mean grad_name"):
+
+        class MainOfBadVariant(Elementwise):
+            """Bad."""
+
+            function = method = False
+            variants = {"main_variant": {"gradname": "X"}}
+
+            def forward(x):
+                return x
+
+    TABLE.pop("main_of_bad_variant")
+
+
+# -- syntax trees: parsed on first use --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.__module__.startswith("jitgrad.kernels")])
+def test_rules_of_the_table_are_sound(name):
+    """Rules of the table are parsed when an op is first used; here all of them are."""
+    op = TABLE[name]
+    for made in (op.rule, *op.grads.values()):
+        assert made.tree.name == made.name and made.tree.lineno == made.function.__code__.co_firstlineno
+
+
+def test_import_parses_nothing():
+    program = (
+        "import ast, numba, numpy\n"
+        "def refuse(*args, **kwargs): raise AssertionError('ast.parse during import')\n"
+        "ast.parse = refuse\n"
+        "import jitgrad, sys\n"
+        "assert 'numba.cuda' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_one_thread_parses_at_a_time(monkeypatch):
+    parse, inside, most, errors = ast.parse, [], [], []
+
+    def watched(*args, **kwargs):
+        inside.append(None)
+        most.append(len(inside))
+        try:
+            return parse(*args, **kwargs)
+        finally:
+            inside.pop()
+
+    def first_use(start):
+        start.wait()
+        try:
+            for op in list(TABLE.values())[:20]:
+                Rule(op.__name__, op.rule.function).tree
+        except BaseException as error:
+            errors.append(error)
+
+    monkeypatch.setattr(ast, "parse", watched)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        start = threading.Barrier(8)
+        threads = [threading.Thread(target=first_use, args=(start,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not errors and max(most) == 1
+
+
+def test_text_of_another_function_is_refused():
+    moved = definition.__code__.replace(co_firstlineno=1)
+    with pytest.raises(SourceError, match="definition: (a rule must be|.* has changed since it was imported)"):
+        definition(type(definition)(moved, definition.__globals__), "rule")
+    with pytest.raises(SourceError, match="a word must be a function defined by def"):
+        definition(lambda x: x, "word")
+
+
+def test_words_texts_are_made_once():
+    assert WORDS["exp"].source("float32") is WORDS["exp"].source("float32")
