@@ -1,7 +1,39 @@
-"""Modules under the longer names that PyTorch has for them: ``nn.modules.module.Module``."""
+"""Modules: layers, losses, containers, and their base class, in files named as in ``torch.nn.modules``.
 
-from jitgrad.nn import container, linear, loss
-from jitgrad.nn.modules import module
+``Module`` (``module.py``) inherits its parts, each a class in a file of its own: ``module_attributes.py`` (what a
+module owns, and how assignment registers it), ``module_call.py`` (calling ``forward`` with hooks),
+``module_traversal.py`` (walks over descendants, modes, conversions), ``module_state_dict.py`` (saving and loading).
+``backward_hooks.py`` makes the nodes that call backward hooks, ``global_hooks.py`` holds the hooks of all modules.
+
+The hooks of all modules, of every kind, share one dictionary, so a call of a module looks at one more object
+than without them. Pre-hooks and hooks have the dictionaries of PyTorch (``_forward_hooks``, ...), because programs look
+into them. A step of ``BatchNorm`` in training mode counts as a write to its running averages, which PyTorch's doesn't:
+backward of an earlier evaluation, which saved them, is refused.
+"""
+
+from jitgrad.nn.modules.activation import (
+    CELU, ELU, GELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
+    ReLU6, SELU, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+)  # fmt: skip
+from jitgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from jitgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from jitgrad.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from jitgrad.nn.modules.flatten import Flatten, Unflatten
+from jitgrad.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from jitgrad.nn.modules.linear import Identity, Linear
+from jitgrad.nn.modules.loss import (
+    BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,
+)  # fmt: skip
 from jitgrad.nn.modules.module import Module
+from jitgrad.nn.modules.normalization import GroupNorm, LayerNorm, RMSNorm
+from jitgrad.nn.modules.sparse import Embedding
 
-__all__ = ["Module", "container", "linear", "loss", "module"]
+__all__ = [
+    "AlphaDropout", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CELU",
+    "CrossEntropyLoss", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU", "Embedding", "FeatureAlphaDropout",
+    "Flatten", "GELU", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss", "Identity",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear",
+    "LogSigmoid", "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict",
+    "ParameterList", "RMSNorm", "ReLU", "ReLU6", "SELU", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Unflatten",
+]  # fmt: skip

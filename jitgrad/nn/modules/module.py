@@ -1,7 +1,12 @@
-"""Module, and the hooks of all modules."""
+"""Module: the base of every layer, loss and model."""
 
-from jitgrad.nn import global_hooks
-from jitgrad.nn.global_hooks import (
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from jitgrad.nn.modules import global_hooks
+from jitgrad.nn.modules.global_hooks import (
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -11,7 +16,9 @@ from jitgrad.nn.global_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )  # fmt: skip
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module_attributes import HOOKS
+from jitgrad.nn.modules.module_call import ModuleCall
+from jitgrad.nn.modules.module_state_dict import ModuleStateDict
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -20,5 +27,46 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
 
+# PyTorch's names for them, which tests of programs empty.
 _global_forward_hooks_with_kwargs = global_hooks.forward_hooks_with_kwargs
 _global_forward_hooks_always_called = global_hooks.forward_hooks_always_called
+
+
+class Module(ModuleStateDict, ModuleCall):
+    """Base of everything that has parameters and a ``forward``.
+
+    Assigning a Parameter, a Buffer or a Module to an attribute registers it: it is then found by
+    ``parameters()``, saved by ``state_dict()`` and moved by ``to()``. A subclass calls
+    ``super().__init__()`` first and defines ``forward``; the module is called like a function.
+    """
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows between the parentheses besides the children."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        if len(lines) + len(children) == 0 or (len(lines) == 1 and not children):
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for hooks in HOOKS:  # a module that was pickled before it had them
+            self.__dict__.setdefault(hooks, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.core.tensor import Tensor
-from jitgrad.nn.module_traversal import Walker
+from jitgrad.nn.modules.module_traversal import ModuleTraversal
 from jitgrad.nn.parameter import Parameter
 
-__all__ = ["Saver"]
+__all__ = ["ModuleStateDict"]
 
 _EXTRA = "_extra_state"
 
@@ -36,7 +36,7 @@ class _StateDict(OrderedDict[str, Any]):
     _metadata: OrderedDict[str, Any]
 
 
-class Saver(Walker):
+class ModuleStateDict(ModuleTraversal):
     """The part of Module that gives out and takes in values."""
 
     _version = 1
@@ -80,7 +80,7 @@ class Saver(Walker):
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for name, value in self._own_state().items():
             destination[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not Saver.get_extra_state:
+        if type(self).get_extra_state is not ModuleStateDict.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
@@ -136,7 +136,7 @@ class Saver(Walker):
                 error_msgs += [error] if error else []
             elif strict:
                 missing_keys.append(prefix + name)
-        if type(self).set_extra_state is not Saver.set_extra_state:
+        if type(self).set_extra_state is not ModuleStateDict.set_extra_state:
             own[_EXTRA] = None  # type: ignore[assignment]
             if prefix + _EXTRA in state_dict:
                 self.set_extra_state(state_dict[prefix + _EXTRA])

@@ -9,7 +9,7 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module import Module
 from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Identity", "Linear"]

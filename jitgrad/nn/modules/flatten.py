@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 

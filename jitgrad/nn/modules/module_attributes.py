@@ -6,15 +6,15 @@ from collections import OrderedDict
 from typing import Any
 
 from jitgrad.core.tensor import Tensor, typename
-from jitgrad.nn.global_hooks import registered, registration_hooks
+from jitgrad.nn.modules.global_hooks import registered, registration_hooks
 from jitgrad.nn.parameter import Buffer, Parameter
 
-__all__ = ["HOOKS", "Owner"]
+__all__ = ["HOOKS", "ModuleAttributes"]
 
 _STORES = ("_parameters", "_buffers", "_modules")
 
 
-class Owner:
+class ModuleAttributes:
     """The part of Module that keeps what is assigned to its attributes."""
 
     training: bool
@@ -79,7 +79,7 @@ class Owner:
 
     def add_module(self, name: str, module: Any) -> None:
         """Add a child, or None, under ``name``."""
-        if module is not None and not isinstance(module, Owner):
+        if module is not None and not isinstance(module, ModuleAttributes):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
             raise TypeError(f"module name should be a string. Got {typename(name)}")
@@ -126,7 +126,7 @@ class Owner:
         elif params is not None and name in params:
             _check_none(value, "parameter", name, "torch.nn.Parameter or None expected")
             self.register_parameter(name, value)
-        elif isinstance(value, Owner):
+        elif isinstance(value, ModuleAttributes):
             if children is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, values, self._parameters, self._buffers)
@@ -172,7 +172,7 @@ class Owner:
             if not hasattr(module, name):
                 raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
             module = getattr(module, name)
-            if not isinstance(module, Owner):
+            if not isinstance(module, ModuleAttributes):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from jitgrad.core.dtypes import dtype as dtype_type
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
-from jitgrad.nn.module_attributes import Owner
+from jitgrad.nn.modules.module_attributes import ModuleAttributes
 from jitgrad.nn.parameter import Parameter
 
-__all__ = ["Walker"]
+__all__ = ["ModuleTraversal"]
 
-M = TypeVar("M", bound="Walker")
+M = TypeVar("M", bound="ModuleTraversal")
 _COMPLEX = (
     "Complex modules are a new feature under active development whose design may change, and some modules might not "
     "work as expected when using complex tensors as parameters or buffers. Please file an issue at "
@@ -23,7 +23,7 @@ _COMPLEX = (
 )
 
 
-class Walker(Owner):
+class ModuleTraversal(ModuleAttributes):
     """The part of Module that visits descendants."""
 
     # -- iterators ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from jitgrad.core.tensor import Tensor, typename
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module import Module
 from jitgrad.nn.parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

@@ -9,7 +9,7 @@ from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module import Module
 from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Embedding"]

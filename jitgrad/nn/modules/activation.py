@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.modules.module import Module
 
 __all__ = [
     "CELU",

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.handles import RemovableHandle, add_hook
-from jitgrad.nn.backward_hooks import BackwardWatch, watch_one_node
-from jitgrad.nn.global_hooks import Hook, backward_hooks, call_hooks, of_all
-from jitgrad.nn.module_attributes import Owner
+from jitgrad.nn.modules.backward_hooks import BackwardWatch, watch_one_node
+from jitgrad.nn.modules.global_hooks import Hook, backward_hooks, call_hooks, of_all
+from jitgrad.nn.modules.module_attributes import ModuleAttributes
 
-__all__ = ["Caller"]
+__all__ = ["ModuleCall"]
 
 _MIXED = (
     "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
 )
 
 
-class Caller(Owner):
+class ModuleCall(ModuleAttributes):
     """The part of Module that runs."""
 
     _is_full_backward_hook: bool | None = None  # which kind of backward hooks this module has, once there are any

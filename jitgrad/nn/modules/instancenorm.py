@@ -1,0 +1,64 @@
+"""Instance norm: batch norm in which each channel of each sample counts as a channel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn.modules.batchnorm import _NormBase
+
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _InstanceNorm(_NormBase):
+    """Instance norm of inputs of certain numbers of dims, the first of which has no batch."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ):  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise the channels of each sample."""
+        self._check_input_dim(input)
+        alone = input.ndim == self._dims[0]
+        dim = 0 if alone else 1
+        if input.shape[dim] != self.num_features:
+            text = f"input's size at {dim=} to match num_features ({self.num_features}), but got: {input.shape[dim]}."
+            if self.affine:
+                raise ValueError(f"expected {text}")
+            warnings.warn(
+                f"input's size at {dim=} does not match num_features. You can silence this warning by not passing in "
+                "num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        out = F.instance_norm(
+            input.unsqueeze(0) if alone else input, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
+        )  # fmt: skip
+        return out.squeeze(0) if alone else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """(x - mean) / sqrt(variance + eps) for each channel of each sample of (N, C, L) or (C, L).
+
+    ``affine``: times weight, plus bias, of one value a channel. ``track_running_stats``: evaluation goes by running
+    averages.
+    """
+
+    _dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """``InstanceNorm1d`` for inputs (N, C, H, W) or (C, H, W)."""
+
+    _dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """``InstanceNorm1d`` for inputs (N, C, D, H, W) or (C, D, H, W)."""
+
+    _dims = (4, 5)
