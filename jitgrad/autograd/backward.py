@@ -14,7 +14,7 @@ from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost
 from jitgrad.engine import engine
 from jitgrad.ops.creation.constants import empty, ones_like, zeros_like
-from jitgrad.transforms.batched import Batch, batched, physical
+from jitgrad.transforms.batched import Batch, batch_first, batched
 from jitgrad.transforms.gradients import gradients as gradients_of
 
 __all__ = ["backward", "first_gradient", "grad"]
@@ -217,7 +217,7 @@ def _batched(
     """One run for all rows of the gradients, batched as vmap does."""
     with Batch(_rows(outs, grads), "gradients") as level:
         found = _found(outs, ins, [batched(level, g) for g in grads], keep, create_graph, unused)
-        return tuple(f if f is None else physical(f, level) for f in found)
+        return tuple(f if f is None else batch_first(f, level) for f in found)
 
 
 def _rows(outs: Sequence[Any], grads: Sequence[Any]) -> int:

@@ -18,7 +18,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
 from jitgrad.ops.creation.constants import eye, zeros, zeros_like
 from jitgrad.ops.shape.join import stack
-from jitgrad.transforms.batched import Batch, batched, physical, vectorized
+from jitgrad.transforms.batched import Batch, batch_first, batched, with_batch
 from jitgrad.transforms.dual import dual
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -383,12 +383,12 @@ def _pushed(
         tangents.append(rows)
         start += n
     with Batch(total) as level, forward_ad.dual_level():
-        values = [vectorized(level, x) for x in own] if lift else own
+        values = [with_batch(level, x) for x in own] if lift else own
         duals = [dual(state.forward, x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
         several, outs = _listed(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
         found = [zeros_like(p) if t is None else t for p, t in pairs]
-        return several, [p for p, _ in pairs], [physical(t, level) for t in found]
+        return several, [p for p, _ in pairs], [batch_first(t, level) for t in found]
 
 
 def hessian(

@@ -15,7 +15,7 @@ from jitgrad.ops.creation.constants import ones_like, zeros, zeros_like
 from jitgrad.ops.random.sampling import randn_like
 from jitgrad.ops.reduction.any_all import allclose
 from jitgrad.ops.shape.join import stack
-from jitgrad.transforms.batched import Batch, batched, physical
+from jitgrad.transforms.batched import Batch, batch_first, batched
 
 __all__ = [
     "check_batched_grad", "check_batched_tangents", "check_multiplied_by_grad_output", "check_undefined_grad",
@@ -157,7 +157,7 @@ def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
         expected = [stack(list(each)) for each in zip(*[push(t) for t in tangents], strict=True)]
         try:
             with Batch(2, "gradients") as level:
-                found = tuple([physical(o, level) for o in push(batched(level, stack(tangents)))])
+                found = tuple([batch_first(o, level) for o in push(batched(level, stack(tangents)))])
         except RuntimeError as error:
             raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}") from error
         _expect_same(found, expected, None, _BATCHED_FORWARD)

@@ -189,7 +189,7 @@ class Tensor:
             self._unrecorded = None if value else self._unrecorded
             return
         if self._level is not None:
-            self.set_apart()
+            self.wrap_alias()
         self._requires_grad = bool(value)
 
     @requires_grad.deleter

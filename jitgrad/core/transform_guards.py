@@ -22,7 +22,7 @@ _OVERLOADS = {"add": "add_.Tensor", "sub": "sub_.Tensor", "mul": "mul_.Tensor", 
 def check_capture(target: Any, name: str) -> None:
     """A RuntimeError if a function that is being differentiated writes to what it captures, by op ``name``."""
     scope = state.scope
-    if scope is not None and not scope.lenient and not scope.holds(target):
+    if scope is not None and not scope.unchecked and not scope.holds(target):
         raise RuntimeError(
             "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
             f"(aten::{_OVERLOADS.get(name, f'{name}_')}) that would mutate a captured Tensor. This is not supported; "

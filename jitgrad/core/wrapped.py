@@ -19,7 +19,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["Level", "Wrapped", "become", "carrier", "make_part", "outermost", "relate"]
+__all__ = ["Level", "Wrapped", "innermost", "link_view", "link_views", "outermost", "turn_into"]
 
 
 class Level:
@@ -31,7 +31,7 @@ class Level:
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
         self.layouts: dict[Layout, Layout] = {}  # of what lies below: of what this level puts round it
-        self.became: list[weakref.ref[Any]] = []  # tensors that writes in place have wrapped where they are
+        self.wrapped_in_place: list[weakref.ref[Any]] = []  # tensors that writes in place have wrapped where they are
 
     def layout(self, below: Layout) -> Layout:
         """The layout of a tensor that wraps one of layout ``below``.
@@ -55,14 +55,14 @@ class Level:
     def __exit__(self, *error: Any) -> None:
         self.open = False
         grad_state.levels = tuple(level for level in grad_state.levels if level is not self)
-        for reference in self.became:
+        for reference in self.wrapped_in_place:
             self._turn_back(reference())
 
     def _turn_back(self, x: Any) -> None:
         """Let a tensor that outlives the level be again what it was, the same object, with what was written to it."""
         if not (isinstance(x, Wrapped) and x._level is self):
             return
-        below = x.below()
+        below = x.unwrapped()
         x.__class__, x.__dict__ = type(below), below.__dict__  # shared: views may know ``below`` as their base
         if x._leaf_edge is not None:
             x._leaf_edge._variable = weakref.ref(x)
@@ -72,18 +72,19 @@ class Wrapped(Tensor):
     """Base of tensors that wrap others for a transform. What an op means on them, subclasses say."""
 
     _level: Any
-    _root: Any = None  # the tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors
-    _parts: Any = None  # weak references to such views
+    # The tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors.
+    _wrapped_base: Any = None
+    _wrapped_views: Any = None  # weak references to such views
 
-    def below(self) -> Any:
+    def unwrapped(self) -> Any:
         """What carries the values: a wrapped tensor of an earlier level, or a plain one."""
         raise NotImplementedError
 
-    def given(self) -> tuple[Any, Any]:
+    def value_and_dim(self) -> tuple[Any, Any]:
         """(what is below, as the transform was given it; the dim of its batch there, or None)."""
         raise NotImplementedError
 
-    def set_apart(self) -> None:
+    def wrap_alias(self) -> None:
         """Put an alias in the place of what this wraps."""
         raise NotImplementedError
 
@@ -101,16 +102,16 @@ class Wrapped(Tensor):
         """The same lift of what a linear ``function`` makes of what it wraps; None where that is None."""
         raise NotImplementedError
 
-    def renewed(self, function: Any) -> Any:
+    def map_graph(self, function: Any) -> Any:
         """The same lift of what ``function`` makes of the tensor that carries the graph."""
         raise NotImplementedError
 
-    def beside(self, made: Tensor) -> Any:
+    def wrap_new(self, made: Tensor) -> Any:
         """A new tensor, as ``zeros_like`` of this one gives it."""
         raise NotImplementedError
 
     @staticmethod
-    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+    def map_pair(function: Any, level: Level, x: Any, y: Any) -> Any:
         """Apply a linear ``function`` of two tensors below ``level``."""
         raise NotImplementedError
 
@@ -132,14 +133,14 @@ def outermost(values: Iterable[Any]) -> Any:
     return found
 
 
-def carrier(x: Any) -> Any:
+def innermost(x: Any) -> Any:
     """The plain tensor that carries values, of all samples, and graph of a wrapped one, not the tangents."""
     while isinstance(x, Wrapped) and x._level.open:
-        x = x.below()
+        x = x.unwrapped()
     return x
 
 
-def become(x: Any, other: Any) -> Any:
+def turn_into(x: Any, other: Any) -> Any:
     """Make a tensor, the same object as before, what another is."""
     x.__dict__.clear()
     x.__class__ = type(other)
@@ -147,27 +148,27 @@ def become(x: Any, other: Any) -> Any:
     return x
 
 
-def relate(x: Any, outs: Any) -> None:
+def link_views(x: Any, outs: Any) -> None:
     """Let wrapped results of a view op know what they are views of; a later level may give both a tangent."""
     if not isinstance(x, Wrapped):
         return
-    root, memory = x if x._root is None else x._root, _memory(x)
+    root, memory = x if x._wrapped_base is None else x._wrapped_base, _memory(x)
     for out in outs if isinstance(outs, tuple) else (outs,):
         if out is not x and _memory(out) is memory:
-            make_part(root, out)
+            link_view(root, out)
 
 
-def make_part(root: Any, view: Any) -> None:
+def link_view(root: Any, view: Any) -> None:
     """Let ``view`` be known as one of ``root``, on each level that has wrapped both."""
     while isinstance(root, Wrapped) and type(view) is type(root) and view._level is root._level:
-        if view._root is root or view is root:
+        if view._wrapped_base is root or view is root:
             return
-        view._root = root
-        root._parts = [*(r for r in root._parts or () if r() is not None), weakref.ref(view)]
-        root, view = root.below(), view.below()
+        view._wrapped_base = root
+        root._wrapped_views = [*(r for r in root._wrapped_views or () if r() is not None), weakref.ref(view)]
+        root, view = root.unwrapped(), view.unwrapped()
 
 
 def _memory(x: Any) -> Any:
     """The plain tensor whose memory ``x`` shows."""
-    x = carrier(x)
+    x = innermost(x)
     return x if x._base is None else x._base

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import carrier
+from jitgrad.core.wrapped import innermost
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned
 
 __all__ = [
@@ -62,7 +62,7 @@ def check_draw(*parameters: Any, out: Any = None) -> None:
             )
         if level.randomness:
             tensors = [p.detach() for p in parameters if isinstance(p, Tensor)]
-            check_parameters(level, any(level.holds(t) for t in tensors))
+            check_parameters(level, any(level.is_batched(t) for t in tensors))
 
 
 def check_fill() -> None:
@@ -97,23 +97,23 @@ def _made(x: Any, make: Callable[[Tensor], Tensor], levels: tuple[Any, ...]) -> 
         return make(x)
     *earlier, level = levels
     if level.randomness == "different":
-        return level.around(_made(level.opened(x), make, tuple(earlier)))
-    if level.randomness == "same" and level.holds(x):
-        x = level.opened(x)[0]
+        return level.batched(_made(level.batch_first(x), make, tuple(earlier)))
+    if level.randomness == "same" and level.is_batched(x):
+        x = level.batch_first(x)[0]
     return _made(x, make, tuple(earlier))
 
 
 def widened(x: Tensor) -> Any:
     """``x`` with a batch for each vmap that draws for each sample."""
     for level in grad_state.levels:
-        if level.randomness == "different" and not level.holds(x.detach()):
-            x = level.widened(x)
+        if level.randomness == "different" and not level.is_batched(x.detach()):
+            x = level.with_batch(x)
     return x
 
 
 def all_samples(x: Any) -> Tensor:
     """The plain tensor with all samples of a batch; a plain one itself."""
-    found: Tensor = carrier(x.detach())
+    found: Tensor = innermost(x.detach())
     return found
 
 

@@ -13,8 +13,8 @@ from jitgrad.func.tree import flatten, map_leaves, unflatten
 from jitgrad.func.vmap import vmap
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.shape.join import stack
-from jitgrad.transforms.batched import lies, physical
-from jitgrad.transforms.dual_inplace import widen
+from jitgrad.transforms.batched import batch_first, is_batched
+from jitgrad.transforms.dual_inplace import give_batch
 
 __all__ = ["hessian", "jacfwd", "jacrev", "unit_vectors"]
 
@@ -108,9 +108,9 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
 
         def push(*units: Any) -> Any:
             level: Any = state.levels[-1]
-            level.widen = widen  # this vmap's samples have one value in common
+            level.give_batch = give_batch  # this vmap's samples have one value in common
             found = jvp(chosen, tuple(values), units, has_aux=has_aux)
-            common = lambda x: physical(x, level)[0] if lies(x, level) else x
+            common = lambda x: batch_first(x, level)[0] if is_batched(x, level) else x
             return (found[1], map_leaves(common, found[2])) if has_aux else found[1]
 
         dims = (0, None) if has_aux else 0

@@ -11,7 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.func.tree import LEAF, Structure, flatten, spread, unflatten
 from jitgrad.ops.shape.join import cat
 from jitgrad.random import default_generator
-from jitgrad.transforms.batched import Batch, batched, lies, physical
+from jitgrad.transforms.batched import Batch, batch_first, batched, is_batched
 
 __all__ = ["vmap"]
 
@@ -119,7 +119,7 @@ class _Call:
             if any(dims):
                 for value, dim in zip(wrapped, dims, strict=True):
                     if dim:
-                        value._place = dim
+                        value._in_dim = dim
             args, kwargs = unflatten(wrapped, structure)
             return self.lowered(self.func(*args, **kwargs), level)
 
@@ -130,7 +130,7 @@ class _Call:
         lowered = []
         for value, dim in zip(found, dims, strict=True):
             if dim is None:
-                if isinstance(value, Tensor) and lies(value, level):
+                if isinstance(value, Tensor) and is_batched(value, level):
                     raise ValueError(
                         f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
                     )
@@ -141,11 +141,11 @@ class _Call:
                     "mean to set out_dims= to None for output?"
                 )
             else:
-                lowered.append(physical(value, level))
+                lowered.append(batch_first(value, level))
         return lowered, dims, structure
 
     def _out_dims(self, structure: Structure) -> list[Any]:
-        dims = list(self.out_dims) if self._alone(structure) else spread(self.out_dims, structure)
+        dims = list(self.out_dims) if self._is_tuple_of_one(structure) else spread(self.out_dims, structure)
         if dims is not None and all(d is None or isinstance(d, int) for d in dims):
             return dims
         if not all(d is None or isinstance(d, int) for d in flatten(self.out_dims)[0]):
@@ -159,7 +159,7 @@ class _Call:
             f"{structure}."
         )
 
-    def _alone(self, structure: Structure) -> bool:
+    def _is_tuple_of_one(self, structure: Structure) -> bool:
         """Whether ``out_dims`` is a tuple of the dim of one tensor, returned without a tuple."""
         return structure == LEAF and isinstance(self.out_dims, tuple) and len(self.out_dims) == 1
 

@@ -10,15 +10,15 @@ from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.strides import extent
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["Sample"]
+__all__ = ["BatchedMethods"]
 
 _FORMATS = {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d"}
 
 
-class Sample(Wrapped):
+class BatchedMethods(Wrapped):
     """Base of the tensors that vmap hands out: methods that read or set memory."""
 
-    _physical: Tensor
+    _value: Tensor
     _layout: Layout
 
     @property
@@ -39,7 +39,7 @@ class Sample(Wrapped):
 
     def storage_offset(self) -> int:
         """Where the samples begin in their memory."""
-        return self._physical.storage_offset()
+        return self._value.storage_offset()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether a sample's elements lie in row-major order without gaps."""
@@ -63,8 +63,8 @@ class Sample(Wrapped):
         """A tensor as ``empty_strided`` makes for each sample, one after another in memory."""
         size, stride = tuple(size), tuple(stride)
         room = extent(size, stride)
-        below = self._physical.new_empty_strided((self._level.size, *size), (room, *stride), **options)
-        return self._level.around(below)
+        below = self._value.new_empty_strided((self._level.size, *size), (room, *stride), **options)
+        return self._level.batched(below)
 
     def is_nonzero(self) -> bool:
         """Not to be known for all samples at once."""

@@ -14,12 +14,12 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Wrapped, become, outermost, relate
+from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost, turn_into
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.constants import full_like, zeros_like
 from jitgrad.ops.shape.view import ReshapeAlias, Reshaped, reshape
-from jitgrad.transforms.batched import batches_of, over_batches
-from jitgrad.transforms.gradients import fresh, gradients, requires_grad
+from jitgrad.transforms.batched import batches_of, with_batches
+from jitgrad.transforms.gradients import gradients, new_variable, requires_grad
 
 __all__ = ["Dual", "dual", "split", "tensors_among"]
 
@@ -27,57 +27,57 @@ __all__ = ["Dual", "dual", "split", "tensors_among"]
 class Dual(Wrapped):
     """A tensor with a tangent. All but the tangent is that of the tensor it wraps."""
 
-    _plain: Tensor
+    _primal: Tensor
     _tangent: Tensor
 
-    def below(self) -> Any:
+    def unwrapped(self) -> Any:
         """The value."""
-        return self._plain
+        return self._primal
 
     def map(self, function: Any) -> Any:
         """The same dual with a linear ``function`` applied to value and tangent; None where it gives nothing."""
-        return dual(self._level, function(self._plain), function(self._tangent))
+        return dual(self._level, function(self._primal), function(self._tangent))
 
-    def given(self) -> tuple[Any, None]:
+    def value_and_dim(self) -> tuple[Any, None]:
         """(the value, no dim of a batch)."""
-        return self._plain, None
+        return self._primal, None
 
-    def set_apart(self) -> None:
+    def wrap_alias(self) -> None:
         """Wrap an alias: what happens to this tensor does not happen to the one that was made dual."""
-        self._plain = self._plain.detach()
+        self._primal = self._primal.detach()
 
     @staticmethod
-    def join(function: Any, level: Level, x: Any, y: Any) -> Any:
+    def map_pair(function: Any, level: Level, x: Any, y: Any) -> Any:
         """Apply a linear ``function`` of two tensors to values and to tangents."""
         (p, dp), (t, dt) = split(x, level), split(y, level)
         if dp is None and dt is None:
             return function(p, t)
         return dual(level, function(p, t), function(zeros_like(p) if dp is None else dp, dt))
 
-    def renewed(self, function: Any) -> Any:
+    def map_graph(self, function: Any) -> Any:
         """The same with ``function`` applied to what carries the graph, the value."""
-        return dual(self._level, function(self._plain), self._tangent)
+        return dual(self._level, function(self._primal), self._tangent)
 
     def __repr__(self) -> str:
         if not self._level.open:
-            return repr(self._plain)
+            return repr(self._primal)
         if self._level is not state.forward:
             return super().__repr__()
         return f"{repr(self._plain)[:-1]}, tangent={self._tangent})"
 
     def detach(self) -> Tensor:
         """The value outside the graph, without a tangent."""
-        return self._plain.detach() if self._level.open else super().detach()
+        return self._primal.detach() if self._level.open else super().detach()
 
     def detach_(self) -> Any:
         """Take the tangent away; outside of transforms, whose levels are each their own, the history, too."""
         if self._level is state.forward or self._base is not None or not self._level.open:
             super().detach_()
-        return become(self, self._plain) if self._level.open else self
+        return turn_into(self, self._primal) if self._level.open else self
 
-    def beside(self, made: Tensor) -> Any:
+    def wrap_new(self, made: Tensor) -> Any:
         """A new tensor as it is: it has no tangent."""
-        return self._plain.beside(made) if isinstance(self._plain, Wrapped) else made
+        return self._primal.wrap_new(made) if isinstance(self._primal, Wrapped) else made
 
     @staticmethod
     def as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
@@ -133,7 +133,7 @@ class Dual(Wrapped):
             found = _twice(lambda given: reapply(op, given), primals, tangents)
         result = _joined(level, outs, found)
         if op.is_view and state.levels[-1] is not level:
-            relate(args[0], result)
+            link_views(args[0], result)
         return result
 
     @classmethod
@@ -152,10 +152,10 @@ class Dual(Wrapped):
 
 def _delegated(name: str) -> property:
     def read(self: Any) -> Any:
-        return getattr(self._plain, name)
+        return getattr(self._primal, name)
 
     def write(self: Any, value: Any) -> None:
-        setattr(self._plain, name, value)
+        setattr(self._primal, name, value)
 
     return property(read, write)
 
@@ -174,9 +174,9 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
         primal = zeros_like(tangent)
     later = outermost((primal, tangent))
     if later is not None and later._level.number > level.number:
-        return later.join(lambda p, t: dual(level, p, t), later._level, primal, tangent)
+        return later.map_pair(lambda p, t: dual(level, p, t), later._level, primal, tangent)
     result = object.__new__(Dual)
-    result._level, result._plain, result._tangent = level, primal, tangent
+    result._level, result._primal, result._tangent = level, primal, tangent
     result._layout = level.layout(primal._layout)
     return result
 
@@ -198,7 +198,7 @@ def split(x: Any, level: Level) -> tuple[Any, Any]:
     if not isinstance(x, Wrapped) or x._level.number < level.number or not x._level.open:
         return x, None
     if x._level is level:
-        return x._plain, x._tangent
+        return x._primal, x._tangent
     return x.map(lambda v: split(v, level)[0]), x.map(lambda v: split(v, level)[1])
 
 
@@ -260,7 +260,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
     def leaf(value: Any, tangent: Any) -> Any:
         if tangent is None:
             return value
-        leaves.append(fresh(over_batches(value, batches)))
+        leaves.append(new_variable(with_batches(value, batches)))
         moves.append(tangent)
         return leaves[-1]
 
@@ -274,7 +274,7 @@ def _twice(apply: Any, primals: tuple[Any, ...], tangents: list[Any]) -> Any:
         outs = [o for o in (result if several else (result,)) if o.requires_grad]
         if not outs:
             return None
-        dummies = [fresh(zeros_like(o)) for o in outs]
+        dummies = [new_variable(zeros_like(o)) for o in outs]
         back = gradients(outs, leaves, dummies, create_graph=True)
         found = _through(back, dummies, moves, recorded)
     if not several:

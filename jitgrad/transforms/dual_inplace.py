@@ -12,15 +12,15 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Wrapped, become, make_part
+from jitgrad.core.wrapped import Level, Wrapped, link_view, turn_into
 from jitgrad.dispatch.checks import check_result_cast
 from jitgrad.engine.view_history import Laid, Place
 from jitgrad.ops.creation.constants import zeros_like
-from jitgrad.transforms.batched import Batched, batched, batches_of, lies, over_batches, physical
+from jitgrad.transforms.batched import Batched, batch_first, batched, batches_of, is_batched, with_batches
 from jitgrad.transforms.dual import Dual, dual, split, tensors_among
-from jitgrad.transforms.gradients import bottoms, requires_grad
+from jitgrad.transforms.gradients import plain_tensors, requires_grad
 
-__all__ = ["widen"]
+__all__ = ["give_batch"]
 
 
 def as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
@@ -35,13 +35,13 @@ def as_it_was(level: Level, args: tuple[Any, ...]) -> Any:
 def overwrite(level: Level, target: Tensor, result: Tensor) -> Tensor:
     """Make ``result``, dual or not, value and tangent of ``target``, as an op in place does."""
     scope = state.scope
-    if scope is None or scope.lenient:
+    if scope is None or scope.unchecked:
         return _written(level, target, result)
-    scope.lenient = True  # what ``target`` is made of may be captured
+    scope.unchecked = True  # what ``target`` is made of may be captured
     try:
         return _written(level, target, result)
     finally:
-        scope.lenient = False
+        scope.unchecked = False
 
 
 def _written(level: Level, target: Tensor, result: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def _written(level: Level, target: Tensor, result: Tensor) -> Tensor:
         target._tangent = tangent.clone()
     else:
         for each in sorted(missing, key=lambda batch: -batch.number):
-            widen(old, each)
+            give_batch(old, each)
         old.copy_(tangent)
     return target
 
@@ -83,30 +83,30 @@ def _tangent_for(level: Level, target: Tensor, batches: Any) -> Tensor:
     for view in (*_views_of(level, base), target):
         if split(view, level)[1] is None:
             part = _part(base, view, whole)
-            make_part(whole, part)
+            link_view(whole, part)
             _become(level, view, part)
     return split(target, level)[1]
 
 
 def _base_of(level: Level, target: Any) -> Any:
     """What ``target`` is a view of, wrapped alike; ``target`` itself if it is no view."""
-    base = target._root if isinstance(target, Wrapped) and target._root is not None else target._base
+    base = target._wrapped_base if isinstance(target, Wrapped) and target._wrapped_base is not None else target._base
     base = None if base is None else _under(level, base)
     return base if base is not None and _alike(base, target) else target
 
 
 def _views_of(level: Level, base: Any) -> list[Any]:
     """The views of ``base``, which is dual by now, that are wrapped as it was."""
-    plain = base._plain if isinstance(base, Dual) and base._level is level else base
-    found = [view for r in getattr(plain, "_parts", None) or () if (view := r()) is not None]
+    plain = base._primal if isinstance(base, Dual) and base._level is level else base
+    found = [view for r in getattr(plain, "_wrapped_views", None) or () if (view := r()) is not None]
     views = [_under(level, view) for view in (*found, *_living_views(plain))]
-    return [v for v in views if _alike(v._plain if isinstance(v, Dual) and v._level is level else v, plain)]
+    return [v for v in views if _alike(v._primal if isinstance(v, Dual) and v._level is level else v, plain)]
 
 
 def _under(level: Level, x: Any) -> Any:
     """What levels later than ``level`` have put something round."""
     while isinstance(x, Wrapped) and x._level.open and x._level.number > level.number:
-        x = x.below()
+        x = x.unwrapped()
     return x
 
 
@@ -119,24 +119,24 @@ def _alike(x: Any, y: Any) -> bool:
 def _part(base: Any, view: Any, whole: Any) -> Any:
     """What lies in ``whole`` where ``view`` lies in ``base``."""
     if isinstance(base, Dual):
-        view = view._plain if isinstance(view, Dual) and view._level is base._level else view
-        return _part(base._plain, view, whole)
+        view = view._primal if isinstance(view, Dual) and view._level is base._level else view
+        return _part(base._primal, view, whole)
     if isinstance(base, Batched) and base._level.open:
-        return batched(base._level, _part(base._physical, view._physical, physical(whole, base._level)))
+        return batched(base._level, _part(base._value, view._value, batch_first(whole, base._level)))
     return Place(base, view)(whole)
 
 
 def _become(level: Level, tensor: Tensor, tangent: Tensor) -> Tensor:
     """Turn a tensor into a dual one, the same object as before, until the level ends; returns its tangent."""
     plain = _twin(tensor)
-    level.became.append(weakref.ref(tensor))
+    level.wrapped_in_place.append(weakref.ref(tensor))
     tensor.__dict__.clear()
     tensor.__class__ = Dual
     wrapped: Any = tensor
-    wrapped._level, wrapped._plain, wrapped._tangent = level, plain, tangent
+    wrapped._level, wrapped._primal, wrapped._tangent = level, plain, tangent
     wrapped._layout = level.layout(plain._layout)
     if isinstance(plain, Wrapped):
-        wrapped._root, wrapped._parts = plain._root, plain._parts
+        wrapped._wrapped_base, wrapped._wrapped_views = plain._wrapped_base, plain._wrapped_views
     return tangent
 
 
@@ -150,7 +150,7 @@ def _twin(tensor: Tensor) -> Tensor:
 def _zeros_laid(x: Any) -> Any:
     """Zeros that lie in memory as ``x`` does."""
     if isinstance(x, Wrapped) and x._level.open:
-        zeros = _zeros_laid(x.below())
+        zeros = _zeros_laid(x.unwrapped())
         return batched(x._level, zeros) if isinstance(x, Batched) else zeros
     zeros = zeros_like(x)
     return zeros if zeros._layout.strides == x._layout.strides else Laid.apply(zeros, x._layout)
@@ -162,14 +162,14 @@ def _rows(x: Any, batches: Any) -> Any:
     if not batches:
         return x
     if isinstance(x, Batched) and x._level.open:
-        return batched(x._level, _rows(x._physical, batches))
+        return batched(x._level, _rows(x._value, batches))
     strides = x._layout.strides
     order = sorted(range(len(strides)), key=lambda d: -strides[d])
     if order == list(range(len(order))):
-        rows = over_batches(x, batches).contiguous().clone()
+        rows = with_batches(x, batches).contiguous().clone()
     else:
         back = sorted(range(len(order)), key=order.__getitem__)
-        rows = over_batches(x.permute(order), batches).contiguous().clone().permute(back)
+        rows = with_batches(x.permute(order), batches).contiguous().clone().permute(back)
     if rows._layout.strides != strides and x._layout.numel > 1:
         raise NotImplementedError(
             "forward mode inside vmap: an op in place writes samples of its own into memory with gaps that all samples "
@@ -184,10 +184,10 @@ def _living_views(base: Tensor) -> list[Tensor]:
 
 def _seen_elsewhere(tangent: Tensor) -> bool:
     """Whether a tangent is a view, or has views, that would not hear of another in its place."""
-    return any(t._base is not None or _living_views(t) for t in bottoms(tangent))
+    return any(t._base is not None or _living_views(t) for t in plain_tensors(tangent))
 
 
-def widen(x: Any, level: Any) -> None:
+def give_batch(x: Any, level: Any) -> None:
     """Give a tensor that all samples share, and all that shows its memory, a batch of its own at ``level``."""
     x = _under(level, x)
     base = _base_of(level, x)
@@ -195,11 +195,11 @@ def widen(x: Any, level: Any) -> None:
     whole = _rows(before, {level})
     views = [v for v in {id(v): v for v in (*_views_of(level, base), x)}.values() if v is not base]
     for view in views:
-        if not lies(view, level):
-            become(view, _part(before, view, whole))
-    become(base, whole)
+        if not is_batched(view, level):
+            turn_into(view, _part(before, view, whole))
+    turn_into(base, whole)
     for view in views:
-        make_part(base, view)
+        link_view(base, view)
 
 
 Dual.as_it_was, Dual.overwrite = staticmethod(as_it_was), staticmethod(overwrite)  # type: ignore[method-assign]

@@ -106,17 +106,17 @@ def _check_view(out: Any, tangent: Any, given: dict[int, Any]) -> None:
             "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
         )
     for original, moved, _ in given.values():
-        value = original._plain if isinstance(original, Dual) else original
-        if not isinstance(value, Tensor) or moved is None or out._base is not _root(value):
+        value = original._primal if isinstance(original, Dual) else original
+        if not isinstance(value, Tensor) or moved is None or out._base is not _view_base(value):
             continue
-        if tangent._base is not _root(moved):
+        if tangent._base is not _view_base(moved):
             which = "given grad input" if value._base is None else "same base as the given grad input"
             raise RuntimeError(
                 f"A custom Function is returning a view but the jvp is not returning a view of the {which}."
             )
 
 
-def _root(x: Tensor) -> Tensor:
+def _view_base(x: Tensor) -> Tensor:
     return x if x._base is None else x._base
 
 

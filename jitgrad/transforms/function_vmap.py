@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level
-from jitgrad.transforms.batched import Batch, batched, lies, physical
+from jitgrad.transforms.batched import Batch, batch_first, batched, is_batched
 
 __all__ = ["VmapInfo", "over_batch"]
 
@@ -41,8 +41,8 @@ def over_batch(base: Any, cls: Any, level: Any, args: tuple[Any, ...], kwargs: d
                 f"avoid ambiguity. {_MORE}"
             )
         inputs = (*args, *kwargs.values())
-        below = [physical(x, level) if lies(x, level) else x for x in inputs]
-        in_dims = tuple([0 if lies(x, level) else None for x in inputs])
+        below = [batch_first(x, level) if is_batched(x, level) else x for x in inputs]
+        in_dims = tuple([0 if is_batched(x, level) else None for x in inputs])
         output = _generated(base, cls).apply(level.size, level.randomness, in_dims, *below)
         return _lifted(level, output, 0)
     if not cls._has_vmap():
@@ -66,9 +66,9 @@ def _mapped(function: Any, nest: Any) -> Any:
 
 def _opened(x: Any, level: Any) -> tuple[Any, int | None]:
     """(an input with its batch, the dim that the batch is); None for what has no batch."""
-    if not lies(x, level):
+    if not is_batched(x, level):
         return x, None
-    found: tuple[Any, int | None] = x.given() if x._level is level else (physical(x, level), 0)
+    found: tuple[Any, int | None] = x.value_and_dim() if x._level is level else (batch_first(x, level), 0)
     return found
 
 
@@ -108,7 +108,7 @@ def _lower(values: Any, level: Level) -> Any:
     """Outputs with the batch as dim 0."""
     if isinstance(values, (tuple, list)):
         return type(values)([_lower(v, level) for v in values])
-    return physical(values, level)
+    return batch_first(values, level)
 
 
 class _Ctx:
@@ -161,8 +161,8 @@ class _Ctx:
 
 
 def _kept(tensors: Sequence[Any], level: Level) -> tuple[tuple[bool, ...], list[Any]]:
-    flags = tuple([lies(t, level) for t in tensors])
-    return flags, [physical(t, level) if flag else t for t, flag in zip(tensors, flags, strict=True)]
+    flags = tuple([is_batched(t, level) for t in tensors])
+    return flags, [batch_first(t, level) if flag else t for t, flag in zip(tensors, flags, strict=True)]
 
 
 def _generated(base: Any, cls: Any) -> Any:
@@ -220,5 +220,5 @@ def _gradient(g: Any, dim: int | None, level: Level) -> Any:
     if not isinstance(g, Tensor):
         return g
     if dim is not None:
-        return physical(g, level)
-    return physical(g, level).sum(0)
+        return batch_first(g, level)
+    return batch_first(g, level).sum(0)

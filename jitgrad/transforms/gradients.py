@@ -13,7 +13,7 @@ from jitgrad.core.wrapped import Wrapped, outermost
 from jitgrad.engine import engine
 from jitgrad.ops.shape.view import Alias
 
-__all__ = ["alias", "bottoms", "fresh", "gradients", "requires_grad", "without_history"]
+__all__ = ["alias", "gradients", "new_variable", "plain_tensors", "requires_grad", "without_history"]
 
 
 def gradients(
@@ -40,10 +40,10 @@ def gradients(
     return [None if t is None else next(each) for t in targets]
 
 
-def fresh(x: Any) -> Any:
+def new_variable(x: Any) -> Any:
     """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
     if isinstance(x, Wrapped) and x._level.open:
-        return x.renewed(fresh)
+        return x.map_graph(new_variable)
     if x._requires_grad and state.enabled:
         return Alias.apply(x)
     result = x.detach()
@@ -54,7 +54,7 @@ def fresh(x: Any) -> Any:
 def alias(x: Any) -> Any:
     """``x`` as another tensor of the same memory and history: a write to it gives ``x`` no new history."""
     if isinstance(x, Wrapped) and x._level.open:
-        return x.renewed(alias)
+        return x.map_graph(alias)
     result = x.detach()
     if x._requires_grad:
         result._requires_grad, result._edge = True, x._edge
@@ -69,15 +69,15 @@ def without_history(x: Any) -> Any:
     return x.detach()
 
 
-def bottoms(x: Any) -> list[Tensor]:
+def plain_tensors(x: Any) -> list[Tensor]:
     """The plain tensors that a wrapped one is made of."""
     if not (isinstance(x, Wrapped) and x._level.open):
         return [x]
     found: list[Tensor] = []
-    x.map(lambda v: found.extend(bottoms(v)))
+    x.map(lambda v: found.extend(plain_tensors(v)))
     return found
 
 
 def requires_grad(x: Any) -> bool:
     """Whether any of the plain tensors that ``x`` is made of requires grad."""
-    return any(t._requires_grad for t in bottoms(x))
+    return any(t._requires_grad for t in plain_tensors(x))

@@ -17,7 +17,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import Wrapped
 from jitgrad.ops.creation.conversion import on_host
-from jitgrad.transforms.scope import made_in
+from jitgrad.transforms.scope import open_scopes_of
 
 __all__ = ["shown", "tensor_text"]
 
@@ -34,11 +34,11 @@ def shown(x: Any, write: Write) -> str | None:
     with no_grad():
         while isinstance(bottom, Wrapped) and bottom._level.open:
             number = bottom._level.number
-            value, place = value.given() if isinstance(value, Wrapped) else (value, 0)
+            value, place = value.value_and_dim() if isinstance(value, Wrapped) else (value, 0)
             if bottom._level is not state.forward:
                 wrappers[number] = place
-            bottom = bottom.below()
-    for scope in made_in(bottom):
+            bottom = bottom.unwrapped()
+    for scope in open_scopes_of(bottom):
         wrappers.setdefault(scope.number, None)
     if not wrappers:
         return None

@@ -16,7 +16,7 @@ from jitgrad.core.tensor_observers import stamping, tensor_observers
 from jitgrad.core.transform_guards import scopes
 from jitgrad.core.wrapped import Level, Wrapped
 
-__all__ = ["Scope", "made_in"]
+__all__ = ["Scope", "open_scopes_of"]
 
 _HOOKS = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
@@ -30,7 +30,7 @@ class Scope:
     ``level``: the level of a function differentiated in forward mode; its inputs are that level's duals.
     """
 
-    __slots__ = ("before", "lenient", "level", "number", "open", "own", "parent", "sources")
+    __slots__ = ("before", "level", "number", "open", "own", "parent", "sources", "unchecked")
 
     def __init__(self, level: Level | None = None):
         self.level, self.open, self.parent = level, False, None
@@ -38,7 +38,7 @@ class Scope:
         self.own: Any = ()  # ids of the variables that are differentiated
         self.sources: Any = {}  # nodes of variables that have a history, and what made the arguments they stand for
         self.before: Any = None  # this thread's setting that the block changes
-        self.lenient = False  # whether writes go unchecked just now, being parts of one that was checked
+        self.unchecked = False  # whether writes go unchecked just now, being parts of one that was checked
 
     def __enter__(self) -> Scope:
         if self.level is None:
@@ -67,11 +67,11 @@ class Scope:
         while isinstance(x, Wrapped) and x._level.open:
             if x._level is self.level:
                 return True
-            x = x.below()
-        return self in made_in(x)
+            x = x.unwrapped()
+        return self in open_scopes_of(x)
 
 
-def made_in(x: Any) -> list[Scope]:
+def open_scopes_of(x: Any) -> list[Scope]:
     """The open scopes that a plain tensor, or what it is a view of, was made in."""
     scope = x._scope
     if scope is None and x._base is not None:

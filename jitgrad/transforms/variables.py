@@ -14,10 +14,10 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import carrier
+from jitgrad.core.wrapped import innermost
 from jitgrad.ops.creation.constants import zeros_like
-from jitgrad.transforms.batched import Batch, over_batches
-from jitgrad.transforms.gradients import bottoms, fresh, gradients, requires_grad, without_history
+from jitgrad.transforms.batched import Batch, with_batches
+from jitgrad.transforms.gradients import gradients, new_variable, plain_tensors, requires_grad, without_history
 from jitgrad.transforms.scope import Scope
 
 __all__ = ["Variables"]
@@ -38,7 +38,7 @@ class Variables:
         self.recorded = state.enabled  # the caller's grad mode: without it, what is handed back has no history
         self.scope = Scope()
         self.leaves = _variables(inputs)
-        plain = [*map(carrier, self.leaves)] if state.levels else self.leaves
+        plain = [*map(innermost, self.leaves)] if state.levels else self.leaves
         for x in plain:
             x._scope = self.scope  # as if made inside the function, which so may write to them
         self.scope.own = {id(x) for x in plain if x._edge is None}
@@ -64,7 +64,8 @@ class Variables:
         calls walk over each node once.
         """
         closed = set() if closed is None else closed
-        starts = {node_of(e) for o in outs for t in bottoms(o) if t._requires_grad and (e := edge_of(t)) is not None}
+        plain = [t for o in outs for t in plain_tensors(o) if t._requires_grad]
+        starts = {node_of(e) for t in plain if (e := edge_of(t)) is not None}
         found = []
         for node in reachable(starts - closed, closed):
             if isinstance(node, AccumulateGrad) and not self.ends(node.variable):
@@ -100,8 +101,8 @@ class Variables:
 
 def _variables(inputs: Sequence[Any]) -> list[Any]:
     if state.enabled and not state.levels:
-        return [fresh(x) for x in inputs]
+        return [new_variable(x) for x in inputs]
     with differentiable():
         # Inside vmap each sample needs a variable of its own: else the engine would sum their gradients.
         batches = [level for level in state.levels if isinstance(level, Batch)]
-        return [fresh(over_batches(x, batches)) for x in inputs]
+        return [new_variable(with_batches(x, batches)) for x in inputs]

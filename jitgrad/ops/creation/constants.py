@@ -85,7 +85,7 @@ def finished(
     """The last step of a creation: into ``out``, or flagged; wrapped if it is made ``like`` a wrapped tensor."""
     result = into_out(op, result, out)
     if like is not None and like._level is not None and like._level.open:
-        result = like.beside(result)
+        result = like.wrap_new(result)
     if requires_grad:
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

@@ -397,7 +397,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy with the elements that a tuple of index tensors names set, or added to."""
     named = _index_list("index_put", input, indices)
     if grad_state.levels and (wrapped := outermost(named)) is not None:
-        own = input if wrapped._level.holds(input) else wrapped._level.widened(input)
+        own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
         return _put(own.clone(), named, values, accumulate)
     places, pattern = resolve(input, named)
     _check_values(input, values, pattern)

@@ -13,7 +13,7 @@ from jitgrad.core.node import Node, node_of, renew_leaf
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
-from jitgrad.core.wrapped import Wrapped, become
+from jitgrad.core.wrapped import Wrapped, turn_into
 from jitgrad.dispatch.checks import check_inplace_target
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.registry import FUNCTIONS, method
@@ -59,7 +59,7 @@ def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
         if scopes:
             check_capture(self, name[:-1])
         if isinstance(self, Wrapped):
-            return become(self, function(self, *args, **kwargs))
+            return turn_into(self, function(self, *args, **kwargs))
         check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
         if name == "t_" and self._layout.ndim > 2:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")

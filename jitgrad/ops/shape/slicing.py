@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES, by_name, complex64, complex128
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.core.wrapped import carrier
+from jitgrad.core.wrapped import innermost
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
@@ -257,7 +257,7 @@ def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], s
             "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
             f"Got size {list(size)} and stride {list(stride)}"
         )
-    own = carrier(x).storage_offset()
+    own = innermost(x).storage_offset()
     start = own if storage_offset is None else storage_offset
     room, need = extent(x._layout.shape, x._layout.strides), extent(size, stride)
     if need and (not room or start < own or start + need > own + room):
