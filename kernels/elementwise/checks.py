@@ -7,8 +7,9 @@ rules' syntax trees are checked by `Rule`, when they are first used.
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -28,7 +29,12 @@ def _refuse(what: str, remedy: str) -> NoReturn:
     raise RuleError(f"{what} (declared at {frame.f_code.co_filename}:{frame.f_lineno}); {remedy}")
 
 
-def check_attributes(cls: Any, known: Sequence[str]) -> None:
+@functools.cache
+def _unknown_categories(accepts: str) -> list[str]:
+    return sorted(set(accepts.split()) - set(_CATEGORIES))
+
+
+def check_attributes(cls: Any, known: Collection[str]) -> None:
     """RuleError for what ``cls`` lacks, and for attributes of its body that are not ``known``."""
     op, own = cls.__name__, cls.__dict__
     if not own.get("__doc__"):
@@ -36,18 +42,19 @@ def check_attributes(cls: Any, known: Sequence[str]) -> None:
     if not isinstance(getattr(cls, "forward", None), FunctionType):
         _refuse(f"{op}: an op needs a rule for its result", "add `def forward(x): return ...`")
     for key, value in own.items():
-        if key.startswith("grad_") and key != "grad_name":
-            if value is not None and not isinstance(value, FunctionType):
-                _refuse(f"{op}.{key}: a gradient rule must be a function", "write it with def, or None to drop it")
-        elif not (key.startswith("_") or key in known or key == "forward"):
+        if key in known or key == "forward" or key[0] == "_":
+            continue
+        if not key.startswith("grad_"):
             _refuse(f"{op}.{key}: a declaration has no such attribute", _nearest(key, known))
+        if value is not None and not isinstance(value, FunctionType):
+            _refuse(f"{op}.{key}: a gradient rule must be a function", "write it with def, or None to drop it")
     if cls.kind not in _KINDS:
         _refuse(f"{op}.kind: {cls.kind!r} is no kind of result", f"use one of {', '.join(_KINDS)}")
-    if unknown := set(cls.accepts.split()) - set(_CATEGORIES):
-        _refuse(f"{op}.accepts: {sorted(unknown)} are no dtype categories", f"use some of {' '.join(_CATEGORIES)}")
+    if unknown := _unknown_categories(cls.accepts):
+        _refuse(f"{op}.accepts: {unknown} are no dtype categories", f"use some of {' '.join(_CATEGORIES)}")
 
 
-def _nearest(key: str, known: Sequence[str]) -> str:
+def _nearest(key: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(key, [*known, "forward", "grad_x", "grad_y"], 1)
     every = f"attributes are {', '.join(known)}; rules are forward and grad_INPUT"
     return f"did you mean {near[0]}?" if near else every

@@ -97,7 +97,7 @@ class Elementwise:
         return [(k.removeprefix("grad_"), rule) for k in keys if (rule := getattr(cls, k)) is not None]
 
 
-_ATTRIBUTES = tuple(k for k in vars(Elementwise) if not k.startswith("_"))
+_ATTRIBUTES = {k: None for k in vars(Elementwise) if not k.startswith("_")}  # a set that keeps their order
 _kernels: dict[Any, Kernel] = {}
 PARALLEL_SIZE = 1 << 18
 
