@@ -17,7 +17,6 @@ from typing import Any
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = [
     "BatchedCall", "Rule", "aligned", "flattened", "is_batch", "one_by_one", "onto_first", "over_dims", "over_losses",
@@ -31,9 +30,9 @@ class BatchedCall:
     """The arguments of an op, some of them batched, and the op."""
 
     def __init__(self, op: Any, apply: Callable[[Sequence[Any]], Any], args: dict[str, Any], batched: set[str],
-                 size: int, level: Any, inplace: bool):  # fmt: skip
+                 size: int, level: Any, inplace: bool, stack: Callable[[list[Tensor]], Tensor]):  # fmt: skip
         self.op, self.apply, self.args, self.batched = op, apply, args, batched
-        self.size, self.level, self.inplace = size, level, inplace
+        self.size, self.level, self.inplace, self.stack = size, level, inplace, stack
 
     def __getitem__(self, name: str) -> Any:
         return self.args[name]
@@ -89,17 +88,13 @@ def one_by_one(call: BatchedCall) -> Any:
     if not rows:
         raise RuntimeError(f"vmap: {call.op.name} cannot be applied to a batch of size 0")
     if isinstance(rows[0], tuple):
-        return type(rows[0])(*map(_stacked, zip(*rows))) if hasattr(rows[0], "_fields") else tuple(
-            map(_stacked, zip(*rows)))  # fmt: skip
-    return _stacked(rows)
+        results = [call.stack(list(column)) for column in zip(*rows)]
+        return type(rows[0])(*results) if hasattr(rows[0], "_fields") else tuple(results)
+    return call.stack(rows)
 
 
 def _row(value: Any, k: int) -> Any:
     return [v[k] for v in value] if isinstance(value, (list, tuple)) else value[k]
-
-
-def _stacked(rows: Any) -> Tensor:
-    return FUNCTIONS["stack"](list(rows))
 
 
 # -- families -------------------------------------------------------------------------------------------
@@ -213,14 +208,14 @@ def _inferred(size: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape) // known if n == -1 and known else n for n in size)
 
 
-def flattened(function: str) -> Rule:
-    """Reductions of all elements: those of the samples' rows, by ``function`` along dim 1."""
+def flattened(reduce_rows: Callable[..., Any]) -> Rule:
+    """Reductions of all elements: each sample becomes a row, and ``reduce_rows`` reduces along dim 1."""
 
     def rule(call: BatchedCall) -> Any:
         first, *rest = call.args
         if call.batched != {first}:
             return one_by_one(call)
-        out = FUNCTIONS[function](call[first].reshape(call.size, -1), 1, **{n: call[n] for n in rest})
+        out = reduce_rows(call[first].reshape(call.size, -1), **{n: call[n] for n in rest})
         return out[0] if isinstance(out, tuple) else out
 
     return rule

@@ -11,7 +11,6 @@ from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layou
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.strides import empty_laid
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
@@ -27,31 +26,30 @@ def _same(x: Any) -> Any:
     return x
 
 
-_SAME = Rule("copy", _same)
+def _nonzero(x: Any) -> Any:
+    return x != 0
+
+
+_SAME, _NONZERO = Rule("copy", _same), Rule("copy", _nonzero)
 
 
 def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
-    if source._layout.dtype.is_complex and not layout.dtype.is_complex:
-        source = _without_imaginary(source, layout.dtype)
+    if source._layout.dtype.is_complex and layout.dtype.category in (1, 2):
+        real = source._data.real
+        source = wrap(real, layout_of(real, source._layout.device))
     key = (source._layout, layout)
     plan = _plans.get(key)
     if plan is None and source._layout.device != layout.device:
         plan = _plans[key] = transfer(source._layout, layout)
     if plan is None:
+        truth = source._layout.dtype.is_complex and layout.dtype.category == 0
+        rule, dtype = (_NONZERO, source._layout.numpy_dtype) if truth else (_SAME, layout.numpy_dtype)
         plan = _plans[key] = plan_elementwise(
-            "copy", [(_SAME, "out")], [Argument("x", "array")], [source._layout], layout.numpy_dtype, layout.shape,
+            "copy", [(rule, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
             [layout.numpy_dtype], target=layout,
         )  # fmt: skip
     plan.write(source, target)
-
-
-def _without_imaginary(x: Tensor, dtype: dtypes.dtype) -> Tensor:
-    """What of complex numbers goes into a tensor that is not complex."""
-    if dtype.category == 0:
-        return FUNCTIONS["ne"](wrap(x._data, x._layout), 0)
-    real = x._data.real
-    return wrap(real, layout_of(real, x._layout.device))
 
 
 def in_layout(source: Tensor, layout: Layout) -> Tensor:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.layout import Layout
+from jitgrad.core import dtypes
+from jitgrad.core.layout import Layout, layout_of
 from jitgrad.core.node import Node, shown
 from jitgrad.core.saved_tensors import show_saved
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
@@ -171,7 +171,7 @@ class ElementwiseNode(Node):
             if a.kind != "array" and _title(op, a.name) == name:
                 value = a.value if a.kind == "literal" else self.scalars.get(a.name)
                 wrapped = value is not None and op.grad_name in _WRAPPING and a.name in op.inputs
-                return FUNCTIONS["tensor"](value) if wrapped else value
+                return _as_tensor(value) if wrapped else value
         return None
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
@@ -188,7 +188,7 @@ class ElementwiseNode(Node):
         for name, rule in zip(backward.names, backward.rules, strict=True):
             grad = rule.function(*(known[p] for p in rule.parameters))
             if not isinstance(grad, Tensor):
-                grad = FUNCTIONS["full_like"](g, grad)
+                grad = g.new_full(g.shape, grad)
             grad = grad.conj() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
         return self.shaped(results)
@@ -205,13 +205,18 @@ class ElementwiseNode(Node):
             grad = found.get(name)
             if grad is not None:
                 if grad._layout.shape != layout.shape:
-                    grad = FUNCTIONS["sum_to_size"](grad, layout.shape)
+                    grad = grad.sum_to_size(layout.shape)
                 if grad._layout.dtype is not layout.dtype:
                     grad = _cast_like(grad, layout)
                 if grad._layout.device != layout.device:  # of a tensor without dimensions
                     grad = grad.to(layout.device)
             results.append(grad)
         return tuple(results)
+
+
+def _as_tensor(number: Any) -> Tensor:
+    data = np.asarray(number, dtypes.default_for(dtypes.category_of(number)).numpy)
+    return wrap(data, layout_of(data))
 
 
 def _cast_like(grad: Any, layout: Layout) -> Any:

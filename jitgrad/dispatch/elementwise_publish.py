@@ -55,6 +55,7 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
     function = operation.function = path(operation)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.__doc__
+    vars(function)["operation"] = operation
     return function
 
 

@@ -7,6 +7,7 @@ dispatch/batch_rules.py); without one it is applied to one sample at a time.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jitgrad.core.grad_mode import state
@@ -18,6 +19,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatch
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.constants import arange
 from jitgrad.transforms.batched_methods import BatchedMethods
+from jitgrad.ops.shape.join import stack
 
 __all__ = ["Batch", "Batched", "batch_first", "batched", "batches_of", "is_batched", "with_batches"]
 
@@ -167,7 +169,8 @@ class Batched(BatchedMethods):
             if op.batch is drawn:
                 check_parameters(level, True)
             raise unbatched_target(op.name)
-        call = BatchedCall(op, lambda values: reapply(op, values, inplace), given, found, level.size, level, inplace)
+        apply = functools.partial(reapply, op, inplace=inplace)
+        call = BatchedCall(op, apply, given, found, level.size, level, inplace, stack)
         outs = (op.batch or one_by_one)(call)
         if inplace:
             return args[0]

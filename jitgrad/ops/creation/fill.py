@@ -14,20 +14,22 @@ from jitgrad.dispatch.copying import copy_into, fill_array
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
-from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.creation.constants import convert_number, zeros_like
+from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.expand import sum_to_size
 from jitgrad.ops.shape.slicing import ZEROS, Diagonal, Embedded
 
-__all__ = ["CopyFrom", "Fill", "FillWith", "zeros_like"]
+__all__ = ["CopyFrom", "Fill", "FillWith", "no_gradient"]
 
 
-def zeros_like(x: Tensor) -> Tensor:
+def no_gradient(g: Tensor) -> Tensor:
     """Zeros for a gradient that does not pass."""
-    return FUNCTIONS["zeros_like"](x)
+    return zeros_like(g)
 
 
 class CopyFrom(InplaceOp):
@@ -49,12 +51,12 @@ class CopyFrom(InplaceOp):
         copy_into(x._data, x._layout, source)
 
     def grad_x(g):
-        return zeros_like(g)
+        return no_gradient(g)
 
     def grad_source(g, source_layout):
         if g._layout.dtype.is_complex and not source_layout.dtype.is_complex:
             g = g.real
-        return cast(FUNCTIONS["sum_to_size"](g, source_layout.shape), source_layout.dtype)
+        return cast(sum_to_size(g, source_layout.shape), source_layout.dtype)
 
 
 CopyFrom.node_type.name = lambda self: "torch::autograd::CopyBackwards"  # type: ignore[method-assign]
@@ -68,7 +70,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(src, Tensor):
         if not isinstance(src, (bool, int, float, complex)):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-        src = FUNCTIONS["tensor"](src)
+        src = tensor(src)
     return CopyFrom.inplace(self, src)
 
 
@@ -86,7 +88,7 @@ class Zero(InplaceOp):
         fill_array(x._data, x._layout, ZEROS.get(x._layout.numpy_dtype.kind, 0))
 
     def grad_x(g):
-        return zeros_like(g)
+        return no_gradient(g)
 
 
 class Fill(InplaceOp):
@@ -100,7 +102,7 @@ class Fill(InplaceOp):
         fill_array(x._data, x._layout, convert_number(value, x.dtype))
 
     def grad_x(g):
-        return zeros_like(g)
+        return no_gradient(g)
 
 
 def _fill_lot(call: BatchedCall) -> Any:
@@ -128,7 +130,7 @@ class FillWith(InplaceOp):
         copy_into(x._data, x._layout, value)
 
     def grad_x(g):
-        return zeros_like(g)
+        return no_gradient(g)
 
     def grad_value(g, value_layout):
         return cast(g.sum(), value_layout.dtype)
@@ -148,7 +150,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return Fill.inplace(self, value)
 
 
-method(fill_)
+public(fill_)
+public(Zero.inplace, "zero_", method_too=False)
 
 
 # -- triangles and diagonals --------------------------------------------------------------------------
@@ -178,7 +181,7 @@ class Tril(InplaceOp):
         copy_into(x._data, x._layout, _triangle(x, diagonal, True, "tril"))
 
     def grad_x(g, diagonal):
-        return FUNCTIONS["tril"](g, diagonal)
+        return Tril.apply(g, diagonal)
 
 
 class Triu(InplaceOp):
@@ -193,7 +196,7 @@ class Triu(InplaceOp):
         copy_into(x._data, x._layout, _triangle(x, diagonal, False, "triu"))
 
     def grad_x(g, diagonal):
-        return FUNCTIONS["triu"](g, diagonal)
+        return Triu.apply(g, diagonal)
 
 
 class DiagEmbed(Structured):

@@ -10,6 +10,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.inference import is_inference as made_in_inference
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.ops.creation.from_data import from_numpy
 
 __all__ = ["can_cast", "result_type"]
 
@@ -71,19 +72,22 @@ class Format:
 
 
 def _format(name: str) -> Any:
-    return FUNCTIONS[name]
+    return _FORMATS[name]
 
 
-for _name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"):
-    FUNCTIONS[_name] = Format(_name)  # type: ignore[assignment]
-FUNCTIONS["layout"] = FUNCTIONS["memory_format"] = Format
-setattr(Tensor, "layout", property(lambda self: FUNCTIONS["strided"], doc="How values are stored: always strided."))  # noqa: B010
+_FORMATS = {
+    name: Format(name)
+    for name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+}
+FUNCTIONS.update(_FORMATS, layout=Format, memory_format=Format)
+_STRIDED = _FORMATS["strided"]
+setattr(Tensor, "layout", property(lambda self: _STRIDED, doc="How values are stored: always strided."))  # noqa: B010
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A tensor on the memory of an object that has Python's buffer interface."""
     array = np.frombuffer(buffer, dtype.numpy, count, offset)
-    return FUNCTIONS["from_numpy"](array).requires_grad_(requires_grad)
+    return from_numpy(array).requires_grad_(requires_grad)
 
 
 public(frombuffer, method_too=False)

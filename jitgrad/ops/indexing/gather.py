@@ -11,16 +11,19 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.creation.constants import convert_number, zeros
+from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.index_errors import check_index, check_source, out_of_range
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["IndexSelect", "checked_index", "folded", "new_like", "number_of", "row_blocks", "sample_places"]
@@ -148,7 +151,7 @@ class IndexAdd(InplaceOp):
     )
 
     def write(x, dim, index, source, alpha=1):
-        source = source if alpha == 1 else FUNCTIONS["mul"](wrap(source._data, source._layout), alpha)
+        source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
         _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
 
     def grad_x(g):
@@ -219,7 +222,7 @@ class IndexFillWith(InplaceOp):
 
 def _distinct(index: Tensor) -> Tensor:
     """An index without repetitions: a slice that is filled twice counts once."""
-    return FUNCTIONS["tensor"](np.unique(index._data), dtype=int64, device=index.device)
+    return tensor(np.unique(index._data), dtype=int64, device=index.device)
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
@@ -360,8 +363,8 @@ def _at_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     for d, n in enumerate(index._layout.shape):
         if n < layout.shape[d]:
             shape = part._layout.shape
-            rest = FUNCTIONS["zeros"]((*shape[:d], layout.shape[d] - n, *shape[d + 1 :]), dtype=part.dtype)
-            part = FUNCTIONS["cat"]([part, rest], d)
+            rest = zeros((*shape[:d], layout.shape[d] - n, *shape[d + 1 :]), dtype=part.dtype)
+            part = cat([part, rest], d)
     return part
 
 

@@ -23,16 +23,17 @@ from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.checks import check_history, check_memory
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.creation.constants import convert_number, full
 from jitgrad.ops.creation.fill import copy_, fill_, zeros_like
 from jitgrad.ops.indexing.gather import folded
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.mask import indices_of, true_places
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.expand import sum_to_size
 from jitgrad.ops.shape.slicing import Select, zeros_of
 from jitgrad.ops.shape.view import Alias
 
@@ -146,7 +147,7 @@ class IndexPut(InplaceOp):
         return IndexPut.apply(g, places, zeros_like(Index.apply(g, places, pattern)), pattern, False)
 
     def grad_values(g, places, pattern, values_layout):
-        return FUNCTIONS["sum_to_size"](Index.apply(g, places, pattern), values_layout.shape)
+        return sum_to_size(Index.apply(g, places, pattern), values_layout.shape)
 
 
 def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]:
@@ -308,11 +309,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     result, indices = apply_key(self, key, writing=True)
     if not indices:
         if recorded and not isinstance(value, Tensor):  # as PyTorch records it
-            value = FUNCTIONS["full"]((), convert_number(value, result.dtype), dtype=result.dtype)
+            value = full((), convert_number(value, result.dtype), dtype=result.dtype)
         _assign(result, value)
         return
     if not isinstance(value, Tensor):
-        value = FUNCTIONS["full"]((), convert_number(value, result.dtype), dtype=result.dtype)
+        value = full((), convert_number(value, result.dtype), dtype=result.dtype)
     elif value._layout.shape[:1] == (1,):
         value = value.view(value._layout.shape[_leading_ones(value._layout.shape) :])
     _put(result, indices, value, False)
@@ -404,7 +405,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return IndexPut.apply(input, places, values, pattern, accumulate)
 
 
-method(index_put_)
+public(index_put_)
 
 
 @method

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import by_name
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.from_data import array_of, from_numpy
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
@@ -140,7 +140,7 @@ def _put(indices: Indices, dim: int, index: Tensor) -> None:
 
 
 def _bool_index(flag: bool) -> Tensor:
-    return FUNCTIONS["zeros"](int(flag), dtype=by_name("int64"))
+    return zeros(int(flag), dtype=by_name("int64"))
 
 
 def _select(x: Tensor, dim: int, index: int, place: int) -> Tensor:

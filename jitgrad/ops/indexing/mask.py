@@ -10,19 +10,21 @@ from jitgrad.core.dtypes import TITLES, bool_
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, align, check_one_shape, is_batch, one_by_one, onto_first
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.creation.constants import convert_number, zeros
 from jitgrad.ops.creation.fill import zeros_like
 from jitgrad.ops.indexing.gather import folded
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["indices_of", "true_places"]
@@ -101,7 +103,7 @@ def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
 def _choose(x: Tensor, mask: Tensor, value: Any) -> None:
     """x = value where the mask says so, x elsewhere."""
     plain = wrap(x._data, x._layout)
-    copy_into(x._data, x._layout, FUNCTIONS["where"](_mask_for(x, mask), value, plain))
+    copy_into(x._data, x._layout, table.where(_mask_for(x, mask), value, plain))
 
 
 class MaskedFill(InplaceOp):
@@ -128,7 +130,7 @@ def _fill_masked_lot(call: BatchedCall) -> Any:
     x = call.whole("x")
     names = ("mask", "value")
     x, mask, value = align([(x, True), *((call[n], n in call.batched) for n in names)])
-    return call.overwritten(FUNCTIONS["where"](mask, value.to(x.dtype), x))
+    return call.overwritten(table.where(mask, value.to(x.dtype), x))
 
 
 def _masked_lot(call: BatchedCall) -> Any:
@@ -216,8 +218,8 @@ class PutPlaces(InplaceOp):
     def grad_source(g, places, source_layout):
         found = MaskedSelect.apply(g, places)
         unused = source_layout.numel - found._layout.numel
-        rest = [FUNCTIONS["zeros"](unused, dtype=g.dtype)] if unused else []
-        return FUNCTIONS["cat"]([found, *rest]).reshape(source_layout.shape)
+        rest = [zeros(unused, dtype=g.dtype)] if unused else []
+        return cat([found, *rest]).reshape(source_layout.shape)
 
 
 @public
@@ -257,7 +259,7 @@ def _scattered_by_sample(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     _check_source(x, mask, source)
     mask = _mask_for(x, mask)
     order = mask.reshape(-1).cumsum(0).sub(1).clamp_min(0).reshape(mask.shape)  # which of the source goes where
-    return FUNCTIONS["where"](mask, source.reshape(-1)[order], x)
+    return table.where(mask, source.reshape(-1)[order], x)
 
 
 @public

@@ -9,8 +9,10 @@ from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
-from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.dispatch.registry import method, public
+from jitgrad.ops.creation.constants import ones
+from jitgrad.ops.creation.fill import Tril, Triu, zeros_like
+from jitgrad.ops.indexing.mask import nonzero
 from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import Diagonal, Select, Slice
 
@@ -118,16 +120,15 @@ def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:
 public(meshgrid, method_too=False)
 
 
-def _indices_of(triangle: str) -> None:
+def _indices_of(triangle: type[InplaceOp]) -> None:
     def indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-        ones = FUNCTIONS[triangle](FUNCTIONS["ones"](row, col), offset)
-        found = FUNCTIONS["nonzero"](ones).t().contiguous()
+        found = nonzero(triangle.apply(ones(row, col), offset)).t().contiguous()
         return found if dtype is None else found.to(dtype)
 
-    indices.__name__ = indices.__qualname__ = f"{triangle}_indices"
-    indices.__doc__ = f"Rows and columns of the elements that ``{triangle}`` keeps, int64 of shape (2, count)."
+    indices.__name__ = indices.__qualname__ = f"{triangle.name}_indices"
+    indices.__doc__ = f"Rows and columns of the elements that ``{triangle.name}`` keeps, int64 of shape (2, count)."
     public(indices, method_too=False)
 
 
-_indices_of("tril")
-_indices_of("triu")
+_indices_of(Tril)
+_indices_of(Triu)

@@ -13,13 +13,14 @@ from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.fill import zeros_like
 from jitgrad.ops.indexing.gather import Gather, folded, new_like, sample_places
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Put", "Take"]
@@ -41,7 +42,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
         )
-    common = FUNCTIONS["broadcast_shapes"](x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
+    common = shapes_broadcast(x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
     shape = [x[k] if k == d else n for k, n in enumerate(common)]
     return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n
                                                                 for k, n in enumerate(common)]))  # fmt: skip

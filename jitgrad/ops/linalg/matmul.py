@@ -11,8 +11,8 @@ from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for, home_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import matmul as kernels
@@ -139,7 +139,7 @@ class Mv(Structured):
         return multiply(kernels.dot, x._data, vec._data, a.shape[:1])
 
     def grad_x(g, vec):
-        return FUNCTIONS["outer"](g, vec.conj())
+        return table.mul(g.unsqueeze(-1), vec.conj())
 
     def grad_vec(g, x):
         return Mv.apply(_adjoint(x), g)
@@ -362,7 +362,7 @@ class Addmv(Structured):
         return _scaled(g.sum_to_size(x_layout.shape), _conj(beta))
 
     def grad_mat(g, vec, alpha):
-        return _scaled(FUNCTIONS["outer"](g, vec.conj()), _conj(alpha))
+        return _scaled(table.mul(g.unsqueeze(-1), vec.conj()), _conj(alpha))
 
     def grad_vec(g, mat, alpha):
         return _scaled(Mv.apply(_adjoint(mat), g), _conj(alpha))

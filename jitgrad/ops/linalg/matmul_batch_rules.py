@@ -7,7 +7,6 @@ from typing import Any
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, Rule, align
-from jitgrad.dispatch.registry import FUNCTIONS
 
 __all__ = ["over_added_product", "over_product"]
 
@@ -34,13 +33,13 @@ def _product(call: BatchedCall, op: str, first: str, second: str) -> Tensor:
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return (x * y).sum(-1)
     if op != "mv":
-        return FUNCTIONS["matmul"](x, y)
+        return x.matmul(y)
     if second not in call.batched:
-        return FUNCTIONS["matmul"](x, y)
+        return x.matmul(y)
     if first not in call.batched:
         _check_sizes(call, first, second)
-        return FUNCTIONS["matmul"](y, x.t())
-    return FUNCTIONS["matmul"](x, y.unsqueeze(-1)).squeeze(-1)
+        return y.matmul(x.t())
+    return x.matmul(y.unsqueeze(-1)).squeeze(-1)
 
 
 def _check_dims(op: str, found: tuple[int, int]) -> None:
@@ -80,7 +79,7 @@ def over_added_product(op: str) -> Rule:
         if stacked := first in call.batched or second in call.batched:
             found = _product(call, op, first, second)
         else:
-            found = FUNCTIONS[op](left, right)
+            found = getattr(left, op)(right)
         added, found = align([(x, "x" in call.batched), (found, stacked)])
         found = found if alpha == 1 else found * alpha
         if beta == 0 and stacked:

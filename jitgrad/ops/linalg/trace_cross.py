@@ -11,10 +11,11 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.reduction.blocks import fold, plain
 from jitgrad.ops.reduction.sums import sum_values
+from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
 __all__ = ["Cross", "Trace"]
@@ -74,7 +75,7 @@ class Cross(Structured):
 
 def _turned(x: Tensor, k: int, dim: int) -> Tensor:
     """The elements of ``dim``, beginning with the ``k``-th."""
-    return FUNCTIONS["cat"]([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
+    return cat([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
 
 
 def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:

@@ -16,13 +16,15 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.moments import squares_columns
 from jitgrad.kernels.loops.reduction import divide, sum_columns
+from jitgrad.ops.creation.constants import full
 from jitgrad.ops.nn.norm import a_channel, beside_channels, check_mixed, scaled, slope, values_of
+from jitgrad.ops.reduction.variance_norm import var_mean
 
 __all__ = ["batch_norm", "instance_norm"]
 
@@ -73,7 +75,7 @@ def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, not
 def _value(p: Tensor | None, x: Tensor, value: float) -> Any:
     """A value a channel as an array; ``value`` where there is none."""
     channels = x._layout.shape[1]
-    return values_of(FUNCTIONS["full"]((channels,), value, dtype=x._layout.dtype) if p is None else p, (channels,))
+    return values_of(full((channels,), value, dtype=x._layout.dtype) if p is None else p, (channels,))
 
 
 def _normal(x: Tensor, mean: Any, var: Any, eps: float) -> tuple[Tensor, Tensor]:
@@ -251,7 +253,7 @@ def _composed(
     normal = _normal(x, mean, var, eps)[0]
     if training and running_mean is not None:
         with no_grad():
-            var, mean = FUNCTIONS["var_mean"](x.detach(), beside_channels(x))
+            var, mean = var_mean(x.detach(), beside_channels(x))
             try:
                 running_mean.mul_(1 - momentum).add_(mean * momentum)
                 running_var.mul_(1 - momentum).add_(var * momentum)

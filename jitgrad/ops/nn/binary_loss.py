@@ -10,9 +10,10 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
@@ -86,7 +87,7 @@ class BinaryCrossEntropyWithLogits(Structured):
         if pos_weight is None:
             return _weighted(loss_values(kernels.LOGITS, x, target, "none"), weight, reduction)
         x, target, emphasis = plain(x), plain(target), _emphasis(plain(target), plain(pos_weight))
-        soft = FUNCTIONS["where"](x < 0, -x, 0) + (-x.abs()).exp().log1p()  # log(1 + exp(-x))
+        soft = table.where(x < 0, -x, 0) + (-x.abs()).exp().log1p()  # log(1 + exp(-x))
         return _weighted((1 - target) * x + emphasis * soft, weight, reduction)
 
     def grad_x(g, x, target, weight, pos_weight, reduction):
@@ -121,7 +122,7 @@ def _emphasis(target: Tensor, pos_weight: Tensor) -> Tensor:
 
 
 def _log_sigmoid(x: Tensor) -> Tensor:
-    return FUNCTIONS["where"](x < 0, x, 0) - (-x.abs()).exp().log1p()
+    return table.where(x < 0, x, 0) - (-x.abs()).exp().log1p()
 
 
 def binary_cross_entropy(

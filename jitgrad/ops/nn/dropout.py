@@ -12,8 +12,8 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import drawn_for
 from jitgrad.dispatch.copying import preserved
-from jitgrad.dispatch.registry import FUNCTIONS, public
-from jitgrad.ops.creation.constants import new
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.creation.constants import new, zeros
 from jitgrad.ops.random.fill import DropoutMask
 from jitgrad.random import default_generator
 
@@ -36,7 +36,7 @@ def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
 
 
 def _factor(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
-    return FUNCTIONS["zeros"]((), dtype=x.dtype, device=x.device) if p == 1 else _chance(x, shape, p)
+    return zeros((), dtype=x.dtype, device=x.device) if p == 1 else _chance(x, shape, p)
 
 
 def _drops(p: float, train: bool, x: Tensor) -> bool:

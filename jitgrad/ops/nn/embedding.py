@@ -8,8 +8,8 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.op_samples import draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.creation.constants import arange
 from jitgrad.ops.indexing.gather import IndexAdd, IndexSelect
 from jitgrad.ops.shape.slicing import zeros_of
 
@@ -74,7 +74,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = _classes(tensor, num_classes)
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    return (tensor.unsqueeze(-1) == FUNCTIONS["arange"](num_classes, device=tensor.device)).to(tensor.dtype)
+    return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
 
 
 def _classes(tensor: Tensor, given: int) -> int:

@@ -14,12 +14,13 @@ from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import SPLIT_SIZE, launch
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.kernels.loops.reduction import sum_rows
+from jitgrad.ops.pointwise.arithmetic import xlogy
 from jitgrad.ops.reduction.blocks import plain
 from jitgrad.ops.shape.copy import cast, contiguous
 
@@ -283,7 +284,7 @@ def kl_div(
     if log_target:
         values = target.exp() * (target - input)
     else:
-        values = FUNCTIONS["xlogy"](target, target) - target * input
+        values = xlogy(target, target) - target * input
     total = reduced(values, reduction)
     return total / input.shape[0] if batch and input._layout.ndim else total
 

@@ -10,12 +10,14 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import draw, draw_ints
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
+from jitgrad.ops.creation.constants import arange, full_like
 from jitgrad.ops.nn.loss import reduced, reduction_name
 from jitgrad.ops.reduction.blocks import plain
 from jitgrad.ops.reduction.softmax import LogSoftmax
@@ -77,15 +79,15 @@ def _rule(
 ) -> Tensor:  # fmt: skip
     """The gradient in differentiable ops: linear in ``g``."""
     dim = min(layout.ndim, 2) - 1
-    classes = FUNCTIONS["arange"](layout.shape[dim]).reshape(-1, *[1] * (layout.ndim - dim - 1))
+    classes = arange(layout.shape[dim]).reshape(-1, *[1] * (layout.ndim - dim - 1))
     target = plain(target).to(classes.dtype)
-    share = FUNCTIONS["where"](target != ignore_index, target, -1).unsqueeze(dim) == classes
+    share = table.where(target != ignore_index, target, -1).unsqueeze(dim) == classes
     share = share.to(layout.dtype)
     if weight is not None:
         share = share * weight.reshape(classes.shape)
     if reduction == "mean":
         total = share.sum()
-        share = share / FUNCTIONS["where"](total == 0, 1, total)  # nothing counts: no gradient
+        share = share / table.where(total == 0, 1, total)  # nothing counts: no gradient
     return -share * (g.unsqueeze(dim) if reduction == "none" else g)
 
 
@@ -115,7 +117,7 @@ def _nll_lot(call: BatchedCall) -> Any:
     total = losses.reshape(call.size, -1).sum(1)
     if reduction == "sum":
         return total
-    weights = call.run(x=FUNCTIONS["full_like"](rows.detach(), -1.0), **changed)
+    weights = call.run(x=full_like(rows.detach(), -1.0), **changed)
     return total / weights.reshape(call.size, -1).sum(1)
 
 

@@ -13,10 +13,11 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
+from jitgrad.ops.creation.constants import full
 from jitgrad.ops.reduction.blocks import plain
 from jitgrad.ops.shape.copy import contiguous
 
@@ -59,7 +60,7 @@ def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
 def _filled(weight: Tensor | None, x: Tensor, shape: tuple[int, int], value: float) -> Any:
     """A weight, or what stands for none, as an array (groups, n): one of a value a channel is repeated."""
     if weight is None:
-        return FUNCTIONS["full"](shape, value, dtype=x._layout.dtype)._data
+        return full(shape, value, dtype=x._layout.dtype)._data
     if weight._layout.numel == math.prod(shape):
         return values_of(weight, shape)
     channels = weight._layout.numel

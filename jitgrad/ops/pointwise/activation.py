@@ -9,9 +9,10 @@ import numpy as np
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.elementwise_publish import OPERATIONS
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch import table
+from jitgrad.dispatch.registry import public
 from jitgrad.ops.pointwise.arithmetic import apply, published
+from jitgrad.ops.pointwise.complex import Complex
 
 __all__ = [
     "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid",
@@ -19,24 +20,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _activate(name: str, input: Tensor, *numbers: Any, inplace: bool = False) -> Tensor:
-    operation = OPERATIONS[name]
-    return operation(input, *numbers, inplace=True) if inplace else operation.function(input, *numbers)
-
-
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``; the gradient at 0 is 0."""
-    return apply("relu", input, inplace=inplace)
+    return apply(table.relu, input, inplace=inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``negative_slope * input``."""
-    return _activate("leaky_relu", input, negative_slope, inplace=inplace)
+    return apply(table.leaky_relu, input, negative_slope, inplace=inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``alpha * (exp(input) - 1)``."""
-    return _activate("elu", input, alpha, inplace=inplace)
+    return apply(table.elu, input, alpha, inplace=inplace)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -44,36 +40,36 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``elu`` scaled so that layers keep mean 0 and variance 1."""
-    return _activate("elu", input, _SELU_ALPHA, _SELU_SCALE, inplace=inplace)
+    return apply(table.elu, input, _SELU_ALPHA, _SELU_SCALE, inplace=inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, else ``alpha * (exp(input / alpha) - 1)``."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _activate("celu", input, alpha, inplace=inplace)
+    return apply(table.celu, input, alpha, inplace=inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``input`` times the normal distribution function of it, or tanh's ``approximate`` of that."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return apply("gelu" if approximate == "none" else "gelu_tanh", input)
+    return apply(table.gelu if approximate == "none" else table.gelu_tanh, input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
-    return apply("silu", input, inplace=inplace)
+    return apply(table.silu, input, inplace=inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
-    return apply("mish", input, inplace=inplace)
+    return apply(table.mish, input, inplace=inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` itself where ``beta * input > threshold``."""
-    return _activate("softplus", input, beta, threshold)
+    return apply(table.softplus, input, beta, threshold)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -88,7 +84,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))``, without overflow."""
-    return apply("logsigmoid", input)
+    return apply(table.logsigmoid, input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -97,27 +93,27 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError("min_val cannot be greater than max_val")
     if input._layout.numpy_dtype.kind == "u" and int(min_val) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return _activate("hardtanh", input, min_val, max_val, inplace=inplace)
+    return apply(table.hardtanh, input, min_val, max_val, inplace=inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``."""
-    return _activate("hardtanh", input, 0, 6, inplace=inplace)
+    return apply(table.hardtanh, input, 0, 6, inplace=inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``input / 6 + 1 / 2`` kept between 0 and 1."""
-    return apply("hardsigmoid", input, inplace=inplace)
+    return apply(table.hardsigmoid, input, inplace=inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
-    return apply("hardswish", input, inplace=inplace)
+    return apply(table.hardswish, input, inplace=inplace)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``input`` where it is above ``threshold``, else ``value``."""
-    return _activate("threshold", input, threshold, value, inplace=inplace)
+    return apply(table.threshold, input, threshold, value, inplace=inplace)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -128,12 +124,12 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
             f"lambda must be in range [0, {np.finfo(dtype.numpy).max:g}] for input dtype {TITLES[dtype.name]}, "
             f"but found {lambd:g}"
         )
-    return _activate("softshrink", input, lambd)
+    return apply(table.softshrink, input, lambd)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input``, but 0 within ``lambd`` of 0."""
-    return _activate("hardshrink", input, lambd)
+    return apply(table.hardshrink, input, lambd)
 
 
 # -- what PyTorch also has at its top level ---------------------------------------------------------
@@ -142,20 +138,21 @@ for _function in (selu, celu, threshold):
     public(_function, method_too=False)
 for _function in (relu, selu, celu, threshold):
     _name = f"{_function.__name__}_"
-    FUNCTIONS[_name] = lambda *args, _function=_function, **named: _function(*args, **named, inplace=True)
-    FUNCTIONS[_name].__name__ = FUNCTIONS[_name].__qualname__ = _name
-    FUNCTIONS[_name].__doc__ = f"In-place version of ``{_function.__name__}``."
+    _in_place: Any = lambda *args, _function=_function, **named: _function(*args, **named, inplace=True)
+    _in_place.__name__ = _in_place.__qualname__ = _name
+    _in_place.__doc__ = f"In-place version of ``{_function.__name__}``."
+    public(_in_place, method_too=False)
 
 
-@published("logit")
+@published("logit", inplace_function=True)
 def logit(input: Tensor, eps: float | None = None, *, inplace: bool = False) -> Tensor:
     """``log(input / (1 - input))``, of ``input`` kept between ``eps`` and ``1 - eps`` if given."""
     if eps is None:
-        return apply("logit", input, inplace=inplace)
-    return _activate("logit_eps", input, eps, inplace=inplace)
+        return apply(table.logit, input, inplace=inplace)
+    return apply(table.logit_eps, input, eps, inplace=inplace)
 
 
-@published("nan_to_num")
+@published("nan_to_num", inplace_function=True)
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
     inplace: bool = False,
@@ -168,11 +165,11 @@ def nan_to_num(
     largest = float(np.finfo(input._layout.numpy_dtype).max)
     above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
     numbers = (0.0 if nan is None else nan, above, below)
-    return _activate("nan_to_num", input, *numbers, inplace=inplace)
+    return apply(table.nan_to_num, input, *numbers, inplace=inplace)
 
 
 def _complex_nan_to_num(x: Tensor, nan: Any, posinf: Any, neginf: Any, inplace: bool) -> Tensor:
     if x._requires_grad and grad_state.enabled:
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
-    result = FUNCTIONS["complex"](*(nan_to_num(part, nan, posinf, neginf) for part in (x.real, x.imag)))
+    result = Complex.apply(*(nan_to_num(part, nan, posinf, neginf) for part in (x.real, x.imag)))
     return result if not inplace else x.copy_(result)

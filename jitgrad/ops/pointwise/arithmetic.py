@@ -12,10 +12,10 @@ import numpy as np
 from jitgrad.core.dtypes import category_of, complex128, float64
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.checks import NUMBERS, check_inplace_target
-from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.out_argument import into_out, takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops.zero_check import any_zero
@@ -26,13 +26,11 @@ __all__ = ["by_operands"]
 Function = Callable[..., Any]
 
 
-def table(name: str) -> Function:
-    """The fast function of one of the table's ops."""
-    return OPERATIONS[name].function
+def published(name: str, inplace_function: bool = False) -> Callable[[Function], Function]:
+    """Publish ``function(input, ..., inplace=False)`` as function, method and in-place method.
 
-
-def published(name: str, inplace: bool = True) -> Callable[[Function], Function]:
-    """Publish ``function(input, ..., inplace=False)`` as function, method and in-place method."""
+    inplace_function: whether ``jitgrad.NAME_`` is there too, which PyTorch has of some ops.
+    """
 
     def publish(function: Function) -> Function:
         def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
@@ -46,20 +44,21 @@ def published(name: str, inplace: bool = True) -> Callable[[Function], Function]
             made.__doc__ = function.__doc__
             setattr(made, "__wrapped__", function)  # noqa: B010
         public(public_function, name)
-        if inplace:
-            method(in_place, f"{name}_")
+        (public if inplace_function else method)(in_place, f"{name}_")
         return function
 
     return publish
 
 
-def apply(name: str, *operands: Any, inplace: bool = False) -> Tensor:
-    """Apply one of the table's ops, the result going into the first operand if asked."""
-    operation = OPERATIONS[name]
-    return operation.function(*operands) if not inplace else operation(*operands, inplace=inplace)
+def apply(op: table.Function, *operands: Any, inplace: bool = False) -> Tensor:
+    """Apply one of the table's ops, the result written into the first operand if asked."""
+    return op.operation(*operands, inplace=True) if inplace else op(*operands)
 
 
-def by_operands(name: str, both: str, right: str = "", left: str = "", check: Function | None = None) -> Function:
+def by_operands(
+    name: str, both: table.Function, right: table.Function | None = None, left: table.Function | None = None,
+    check: Function | None = None, inplace_function: bool = False,
+) -> Function:  # fmt: skip
     """Publish a binary function that is one op for two tensors, others if an operand is a number."""
 
     def function(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
@@ -71,8 +70,8 @@ def by_operands(name: str, both: str, right: str = "", left: str = "", check: Fu
             chosen = right or both
         return apply(chosen, input, other, inplace=inplace)
 
-    _name(function, name, OPERATIONS[both].op.__doc__)
-    return published(name)(function)
+    _name(function, name, both.__doc__)
+    return published(name, inplace_function)(function)
 
 
 # -- sums and differences -------------------------------------------------------------------------
@@ -84,8 +83,8 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
 
-def _scaled(name: str, plain: str, scaled: str) -> None:
-    fast, fast_in_place, general = table(plain), OPERATIONS[plain].inplace, OPERATIONS[scaled]
+def _scaled(name: str, fast: table.Function, scaled: table.Function) -> None:
+    fast_in_place, general = fast.operation.inplace, scaled.operation
 
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
         if alpha == 1:
@@ -110,15 +109,15 @@ def _name(function: Function, name: str, doc: str | None) -> None:
     function.__doc__ = doc
 
 
-_scaled("add", "add", "add_scaled")
-_scaled("sub", "sub", "sub_scaled")
-_scaled("subtract", "sub", "sub_scaled")
+_scaled("add", table.add, table.add_scaled)
+_scaled("sub", table.sub, table.sub_scaled)
+_scaled("subtract", table.sub, table.sub_scaled)
 
 
 @public
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``."""
-    return apply("rsub" if isinstance(other, Tensor) else "rsub_number", input, other, alpha)
+    return apply(table.rsub if isinstance(other, Tensor) else table.rsub_number, input, other, alpha)
 
 
 # -- quotients and remainders ---------------------------------------------------------------------
@@ -139,27 +138,27 @@ def _holds_zero(divisor: Any) -> bool:
     return bool(found[0])
 
 
-by_operands("remainder", "remainder", "remainder_number", check=_refuse_zero)
-by_operands("fmod", "fmod", "fmod_number", check=_refuse_zero)
+remainder = by_operands("remainder", table.remainder, table.remainder_number, check=_refuse_zero)
+by_operands("fmod", table.fmod, table.fmod_number, check=_refuse_zero)
 
 
-def _div(name: str) -> None:
-    fast, fast_in_place = table("div"), OPERATIONS["div"].inplace
+def _div(name: str) -> Function:
+    fast, fast_in_place = table.div, table.div.operation.inplace
 
     def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
         if rounding_mode is None:
             return fast(input, other) if out is None else fast(input, other, out=out)
-        return OPERATIONS[_rounded(rounding_mode, input, other)].general(input, other, out=out)
+        return _rounded(rounding_mode, input, other).operation.general(input, other, out=out)
 
     def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         if rounding_mode is None:
             return fast_in_place(self, other)
-        return OPERATIONS[_rounded(rounding_mode, self, other)](self, other, inplace=True)
+        return apply(_rounded(rounding_mode, self, other), self, other, inplace=True)
 
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
-    public(function)
     method(in_place, f"{name}_")
+    return public(function)
 
 
 _DIV = """``input / other``, in floating point also for integers.
@@ -169,17 +168,17 @@ stay integers, and the gradient is zero.
 """
 
 
-def _rounded(mode: str, input: Any, other: Any) -> str:
+def _rounded(mode: str, input: Any, other: Any) -> table.Function:
     if mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     _refuse_zero(input, other)
-    return f"div_{mode}"
+    return table.div_floor if mode == "floor" else table.div_trunc
 
 
-_div("div")
+div = _div("div")
 _div("divide")
-public(table("div"), "true_divide")
-method(OPERATIONS["div"].inplace, "true_divide_")
+public(table.div, "true_divide")
+method(table.div.operation.inplace, "true_divide_")
 
 
 @published("floor_divide")
@@ -189,12 +188,12 @@ def floor_divide(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
     if inplace:
         recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
         if not recorded:
-            return apply("div_floor", input, other, inplace=inplace)
+            return apply(table.div_floor, input, other, inplace=inplace)
         check_inplace_target(input, True)
-        apply("div_floor", input.detach(), other.detach() if isinstance(other, Tensor) else other, inplace=inplace)
+        apply(table.div_floor, input.detach(), other.detach() if isinstance(other, Tensor) else other, inplace=inplace)
         return underived("aten::floor_divide_", input, input, other)
     plain = [o.detach() if isinstance(o, Tensor) else o for o in (input, other)]
-    return underived("aten::floor_divide", apply("div_floor", *plain), input, other)
+    return underived("aten::floor_divide", apply(table.div_floor, *plain), input, other)
 
 
 # -- powers and others by kind of operand ---------------------------------------------------------
@@ -214,11 +213,11 @@ def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
     RuntimeError for integers to a negative number; negative floats to a broken power are NaN.
     """
     if isinstance(exponent, Tensor):
-        return apply("pow" if isinstance(input, Tensor) else "number_pow", input, exponent, inplace=inplace)
+        return apply(table.pow if isinstance(input, Tensor) else table.number_pow, input, exponent, inplace=inplace)
     _refuse_negative_power(input, exponent)
     if isinstance(exponent, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
-        return apply("bitwise_or", input, not exponent, inplace=inplace)  # x ** True is x, x ** False is true
-    return apply("pow_number", input, exponent, inplace=inplace)
+        return apply(table.bitwise_or, input, not exponent, inplace=inplace)  # x ** True is x, x ** False is true
+    return apply(table.pow_number, input, exponent, inplace=inplace)
 
 
 @public
@@ -236,7 +235,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return FUNCTIONS["digamma"](input) if n == 0 else apply("polygamma", input, int(n))
+    return table.digamma(input) if n == 0 else apply(table.polygamma, input, int(n))
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -248,16 +247,16 @@ _polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
 method(_polygamma_method)
 
 
-@published("square")
+@published("square", inplace_function=True)
 def square(input: Tensor, *, inplace: bool = False) -> Tensor:
     """``input ** 2``."""
     if not isinstance(input, Tensor):
         raise TypeError(f"square(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    return apply("pow_number", input, 2, inplace=inplace)
+    return apply(table.pow_number, input, 2, inplace=inplace)
 
 
-by_operands("xlogy", "xlogy", "xlogy_right", "xlogy_left")
-by_operands("copysign", "copysign", "copysign_number")
+xlogy = by_operands("xlogy", table.xlogy, table.xlogy_right, table.xlogy_left, inplace_function=True)
+by_operands("copysign", table.copysign, table.copysign_number)
 
 
 @public
@@ -272,15 +271,15 @@ def positive(input: Tensor) -> Tensor:
 def sgn(input: Tensor, *, inplace: bool = False) -> Tensor:
     """The sign; of complex numbers ``input / abs(input)``, 0 at 0."""
     complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex
-    return apply("sgn_complex" if complex_input else "sgn_real", input, inplace=inplace)
+    return apply(table.sgn_complex if complex_input else table.sgn_real, input, inplace=inplace)
 
 
-@published("round")
+@published("round", inplace_function=True)
 def round(input: Tensor, *, decimals: int = 0, inplace: bool = False) -> Tensor:
     """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
     if decimals == 0:
-        return apply("round", input, inplace=inplace)
-    return OPERATIONS["round_decimals"](input, 10.0**decimals, inplace=inplace)
+        return apply(table.round, input, inplace=inplace)
+    return apply(table.round_decimals, input, 10.0**decimals, inplace=inplace)
 
 
 # -- operators ------------------------------------------------------------------------------------
@@ -296,23 +295,23 @@ def _operator(function: Function) -> Function:
     return operator
 
 
-def _reversed(name: str) -> Function:
-    function = FUNCTIONS[name]
+def _reversed(function: Function) -> Function:
     return lambda self, other: function(other, self)
 
 
 def _invert(self: Tensor) -> Tensor:
     if self._layout.dtype.category >= 2:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
-    return FUNCTIONS["bitwise_not"](self)
+    return table.bitwise_not(self)
 
 
 def _declare_operators() -> None:
     functions = {
-        "__pow__": power, "__floordiv__": floor_divide, "__mod__": FUNCTIONS["remainder"], "__rsub__": rsub,
+        "__pow__": power, "__floordiv__": floor_divide, "__mod__": remainder, "__rsub__": rsub,
         "__rtruediv__": lambda self, other: self.reciprocal() * other,
-        "__rpow__": _reversed("pow"), "__rfloordiv__": _reversed("floor_divide"), "__rmod__": _reversed("remainder"),
-        "__rlshift__": _reversed("bitwise_left_shift"), "__rrshift__": _reversed("bitwise_right_shift"),
+        "__rpow__": _reversed(power), "__rfloordiv__": _reversed(floor_divide), "__rmod__": _reversed(remainder),
+        "__rlshift__": _reversed(table.bitwise_left_shift),
+        "__rrshift__": _reversed(table.bitwise_right_shift),
     }  # fmt: skip
     for name, function in functions.items():
         method(_operator(function), name)
@@ -336,13 +335,13 @@ _declare_operators()
 _WORDS: dict[str, Function] = {
     "sign": sgn,
     "power_of": power,
-    "floor_divide": lambda x, y: FUNCTIONS["div"](x, y, rounding_mode="floor"),
-    "trunc_divide": lambda x, y: FUNCTIONS["div"](x, y, rounding_mode="trunc"),
+    "floor_divide": lambda x, y: div(x, y, rounding_mode="floor"),
+    "trunc_divide": lambda x, y: div(x, y, rounding_mode="trunc"),
 }
 
 
 @method
 def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
     """What a scalar rule's word means on tensors: the op of that name."""
-    function = _WORDS.get(name) or FUNCTIONS[name]
+    function = _WORDS.get(name) or getattr(table, name)
     return function(*args)

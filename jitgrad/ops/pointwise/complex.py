@@ -5,13 +5,15 @@ from __future__ import annotations
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, view_of
 from jitgrad.ops.pointwise.arithmetic import apply
+from jitgrad.ops.shape.expand import sum_to_size
 
 __all__ = ["Complex", "Polar"]
 
@@ -20,7 +22,7 @@ __all__ = ["Complex", "Polar"]
 @takes_out
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is its own."""
-    return apply("conj", input) if input._layout.dtype.is_complex else input
+    return apply(table.conj, input) if input._layout.dtype.is_complex else input
 
 
 public(conj, "conj_physical")
@@ -31,7 +33,7 @@ public(conj, "conj_physical")
 def angle(input: Tensor) -> Tensor:
     """The argument of a complex number; of a real one pi below zero, else 0."""
     complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex
-    return apply("angle" if complex_input else "angle_real", input)
+    return apply(table.angle if complex_input else table.angle_real, input)
 
 
 def _assembled(real: Tensor, imag: Tensor) -> Tensor:
@@ -83,10 +85,10 @@ class Complex(Structured):
         return _assembled(x, imag)
 
     def grad_x(g, x_layout):
-        return FUNCTIONS["sum_to_size"](g.real, x_layout.shape)
+        return sum_to_size(g.real, x_layout.shape)
 
     def grad_imag(g, imag_layout):
-        return FUNCTIONS["sum_to_size"](g.imag, imag_layout.shape)
+        return sum_to_size(g.imag, imag_layout.shape)
 
 
 class Polar(Structured):
@@ -106,8 +108,8 @@ class Polar(Structured):
         return _assembled(size * turn.cos(), size * turn.sin())
 
     def grad_x(g, x_layout, angle):
-        return FUNCTIONS["sum_to_size"](g.real * angle.cos() + g.imag * angle.sin(), x_layout.shape)
+        return sum_to_size(g.real * angle.cos() + g.imag * angle.sin(), x_layout.shape)
 
     def grad_angle(g, x, angle, angle_layout):
         turned = x * (g.imag * angle.cos() - g.real * angle.sin())
-        return FUNCTIONS["sum_to_size"](turned, angle_layout.shape)
+        return sum_to_size(turned, angle_layout.shape)

@@ -15,11 +15,13 @@ from jitgrad.core.node import edge_of, node_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.dispatch import table
 from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
 from jitgrad.dispatch.copying import copy_into, strided_copy
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, method
+from jitgrad.dispatch.registry import method, public
+from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import zeros_like
 
 __all__: list[str] = []
@@ -62,7 +64,7 @@ def _overwritten(self: Tensor, function: Callable[..., Tensor], args: Any, kwarg
     return self
 
 
-def _publish(name: str, check: Callable[..., None] | None = None) -> None:
+def _publish(name: str, check: Callable[..., None] | None = None, publish: Any = method) -> None:
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if check is not None:
             check(self, *args, **kwargs)
@@ -70,7 +72,7 @@ def _publish(name: str, check: Callable[..., None] | None = None) -> None:
 
     in_place.__name__ = in_place.__qualname__ = f"{name}_"
     in_place.__doc__ = f"In-place version of ``{name}``."
-    method(in_place)
+    publish(in_place)
 
 
 def _check_double(self: Tensor, exponent: Any) -> None:
@@ -94,15 +96,18 @@ def _check_scan(self: Tensor, dim: int, *, dtype: Any = None) -> None:
 _publish("cumsum", _check_scan)
 _publish("cumprod", _check_scan)
 _publish("float_power", _check_double)
-for _name in ("addmm", "addmv", "baddbmm", "conj_physical", "polygamma"):
+for _name in ("addmm", "baddbmm", "polygamma"):
     _publish(_name)
+for _name in ("addmv", "conj_physical"):
+    _publish(_name, publish=public)
 
 
 # -- comparisons --------------------------------------------------------------------------------------
 
 
-def _declare_comparison(name: str) -> None:
-    compare, plain = FUNCTIONS[name], getattr(Tensor, f"{name}_")
+def _declare_comparison(compare: table.Function) -> None:
+    name = compare.__name__
+    plain = compare.operation.inplace
 
     def write(x: Tensor, y: Tensor) -> None:
         copy_into(x._data, x._layout, compare(wrap(x._data, x._layout), y.detach()).expand(x._layout.shape))
@@ -114,7 +119,7 @@ def _declare_comparison(name: str) -> None:
         return zeros_like(g)
 
     def grad_y(y_layout: Any) -> Tensor:
-        return FUNCTIONS["zeros"](y_layout.shape, dtype=y_layout.dtype)
+        return zeros(y_layout.shape, dtype=y_layout.dtype)
 
     common = {"function": False, "method": False, "grad_x": grad}
     doc, title = f"In-place version of ``{name}``: a constant to gradients.", name.capitalize()
@@ -138,17 +143,19 @@ def _declare_comparison(name: str) -> None:
     method(in_place)
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _declare_comparison(_name)
+for _compare in (table.eq, table.ne, table.lt, table.le, table.gt, table.ge):
+    _declare_comparison(_compare)
 Tensor.not_equal_, Tensor.less_, Tensor.less_equal_ = Tensor.ne_, Tensor.lt_, Tensor.le_  # type: ignore[attr-defined]
 Tensor.greater_, Tensor.greater_equal_ = Tensor.gt_, Tensor.ge_  # type: ignore[attr-defined]
 
-# The in-place methods that PyTorch also has as functions.
-_FUNCTIONS = (
-    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan atanh ceil clamp "
-    "clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac "
-    "index_put log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu resize_as round rsqrt "
-    "sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
-)
-for _name in _FUNCTIONS.split():
-    FUNCTIONS[f"{_name}_"] = getattr(Tensor, f"{_name}_")
+# The in-place methods of the table's ops that PyTorch also has as functions.
+for _op in (
+    table.abs, table.acos, table.acosh, table.asin, table.asinh, table.atan, table.atanh, table.ceil, table.cos,
+    table.cosh, table.deg2rad, table.erf, table.erfc, table.exp, table.exp2, table.expm1, table.floor, table.frac,
+    table.log, table.log10, table.log1p, table.log2, table.neg, table.rad2deg, table.reciprocal, table.relu,
+    table.rsqrt, table.sigmoid, table.sin, table.sinc, table.sinh, table.sqrt, table.tan, table.tanh, table.trunc,
+):  # fmt: skip
+    _declared = _op.operation.op
+    for _name in (_declared.name, *_declared.aliases):
+        if _name != "absolute":  # a method only, as in PyTorch
+            public(_op.operation.inplace, f"{_name}_", method_too=False)

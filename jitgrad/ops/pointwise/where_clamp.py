@@ -7,11 +7,12 @@ from typing import Any
 
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.checks import NUMBERS
-from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
+from jitgrad.ops.creation.constants import ones_like
 from jitgrad.ops.pointwise.arithmetic import _WORDS, apply, published
 
 __all__ = ["clamp", "where"]
@@ -47,8 +48,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     """
     if input is None and other is None:
         check_one_shape("where", condition)
-        return FUNCTIONS["nonzero"](condition, as_tuple=True)
-    result = apply("where", _condition(condition), input, other)
+        return condition.nonzero(as_tuple=True)
+    result = apply(table.where, _condition(condition), input, other)
     return result if out is None else into_out("where", result, out)
 
 
@@ -70,11 +71,11 @@ def _chosen(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _larger(x: Any, y: Any) -> Any:
-    return FUNCTIONS["maximum" if isinstance(y, Tensor) else "clamp_min"](x, y)
+    return table.maximum(x, y) if isinstance(y, Tensor) else clamp_min(x, y)
 
 
 def _smaller(x: Any, y: Any) -> Any:
-    return FUNCTIONS["minimum" if isinstance(y, Tensor) else "clamp_max"](x, y)
+    return table.minimum(x, y) if isinstance(y, Tensor) else clamp_max(x, y)
 
 
 _WORDS.update(where=_chosen, maximum=_larger, minimum=_smaller)
@@ -86,7 +87,7 @@ _WORDS.update(where=_chosen, maximum=_larger, minimum=_smaller)
 _PLAIN = (int, float)
 
 
-def _clamp_op(min: Any, max: Any) -> str:
+def _clamp_op(min: Any, max: Any) -> table.Function:
     """Which op of the table clamps with these bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -98,10 +99,11 @@ def _clamp_op(min: Any, max: Any) -> str:
             f"clamp() received an invalid combination of arguments - got (Tensor, {names}); the bounds are both "
             "tensors or both numbers"
         )
-    suffix = "" if all(tensors) else "_number"
     if min is not None and max is not None:
-        return "clamp" if all(tensors) else "clamp_numbers"
-    return f"clamp_low{suffix}" if max is None else f"clamp_high{suffix}"
+        return table.clamp if all(tensors) else table.clamp_numbers
+    if max is None:
+        return table.clamp_low if all(tensors) else table.clamp_low_number
+    return table.clamp_high if all(tensors) else table.clamp_high_number
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = False) -> Tensor:
@@ -110,25 +112,24 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = Fa
     Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
     """
     if type(min) in _PLAIN and type(max) in _PLAIN:
-        return apply("clamp_numbers", input, min, max, inplace=inplace)
-    name = _clamp_op(min, max)
-    return apply(name, input, *[b for b in (min, max) if b is not None], inplace=inplace)
+        return apply(table.clamp_numbers, input, min, max, inplace=inplace)
+    return apply(_clamp_op(min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)
 
 
-published("clamp")(clamp)
-published("clip")(clamp)
+published("clamp", inplace_function=True)(clamp)
+published("clip", inplace_function=True)(clamp)
 
 
-@published("clamp_min")
+@published("clamp_min", inplace_function=True)
 def clamp_min(input: Tensor, min: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at least ``min``: a number or a tensor."""
-    return apply("clamp_min" if isinstance(min, Tensor) else "clamp_min_number", input, min, inplace=inplace)
+    return apply(table.clamp_min if isinstance(min, Tensor) else table.clamp_min_number, input, min, inplace=inplace)
 
 
-@published("clamp_max")
+@published("clamp_max", inplace_function=True)
 def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at most ``max``: a number or a tensor."""
-    return apply("clamp_max" if isinstance(max, Tensor) else "clamp_max_number", input, max, inplace=inplace)
+    return apply(table.clamp_max if isinstance(max, Tensor) else table.clamp_max_number, input, max, inplace=inplace)
 
 
 # -- three tensors --------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
 @published("addcmul")
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, inplace: bool = False) -> Tensor:
     """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
-    return _valued("addcmul", input, tensor1, tensor2, value, inplace)
+    return apply(table.addcmul, input, tensor1, tensor2, value, inplace=inplace)
 
 
 @published("addcdiv")
@@ -151,12 +152,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
             "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
             "* tensor1 / tensor2), for all dtypes."
         )
-    return _valued("addcdiv", input, tensor1, tensor2, value, inplace)
-
-
-def _valued(name: str, x: Tensor, y: Tensor, z: Tensor, value: Any, inplace: bool) -> Tensor:
-    operation = OPERATIONS[name]
-    return operation(x, y, z, value) if not inplace else operation(x, y, z, value, inplace=inplace)
+    return apply(table.addcdiv, input, tensor1, tensor2, value, inplace=inplace)
 
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
@@ -174,7 +170,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> T
         if tensor._layout.dtype is not input._layout.dtype:
             titles = [_C_NAMES.get(d.name, d.name) for d in (input._layout.dtype, tensor._layout.dtype)]
             raise RuntimeError(f"expected dtype {titles[0]} for `{name}` but got dtype {titles[1]}")
-    return apply("lerp" if isinstance(weight, Tensor) else "lerp_number", input, end, weight, inplace=inplace)
+    return apply(table.lerp if isinstance(weight, Tensor) else table.lerp_number, input, end, weight, inplace=inplace)
 
 
 # -- closeness ------------------------------------------------------------------------------------
@@ -208,4 +204,4 @@ def isreal(input: Tensor) -> Tensor:
     """Whether the imaginary part is zero."""
     if input._layout.dtype.is_complex:
         return input.imag == 0
-    return FUNCTIONS["ones_like"](input, dtype=(input == input)._layout.dtype)
+    return ones_like(input, dtype=(input == input)._layout.dtype)

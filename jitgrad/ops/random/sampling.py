@@ -19,7 +19,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import check_dims, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -37,6 +37,7 @@ from jitgrad.ops.random.fill import (
     uniform_,
 )  # fmt: skip
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.random import default_generator
 
 __all__ = ["multinomial", "normal", "randint", "randperm"]
@@ -214,7 +215,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
-    shape = tuple(FUNCTIONS["broadcast_shapes"](*shapes))
+    shape = tuple(shapes_broadcast(*shapes))
     made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
     found = normal_(drawn_for(made), generator=generator)
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]

@@ -10,10 +10,12 @@ from jitgrad.core.dtypes import TITLES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import is_batch, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.blocks import fold, plain
+from jitgrad.ops.reduction.sums import sum
 
 __all__: list[str] = []
 
@@ -50,7 +52,7 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
-    return FUNCTIONS["sum"](plain(input) != 0, (dim, *more) if more else dim)
+    return sum(plain(input) != 0, (dim, *more) if more else dim)
 
 
 @public
@@ -58,7 +60,7 @@ def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:  # fmt: skip
     """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
-    values, wanted = (v if isinstance(v, Tensor) else FUNCTIONS["tensor"](v) for v in (elements, test_elements))
+    values, wanted = (v if isinstance(v, Tensor) else tensor(v) for v in (elements, test_elements))
     found = any(plain(values).unsqueeze(-1) == plain(wanted).reshape(-1), -1)
     return ~found if invert else found
 
@@ -84,7 +86,7 @@ def isclose(
     if rtol == 0 and atol == 0:
         return close
     if a.category < 2:
-        default = FUNCTIONS["tensor"](0.0).dtype
+        default = tensor(0.0).dtype
         x, y = x.to(default), y.to(default)
     gap = (x - y).abs()
     return close | (gap.isfinite() & (gap <= y.abs() * rtol + atol))

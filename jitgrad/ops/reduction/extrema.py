@@ -11,12 +11,14 @@ from jitgrad.core import dtypes, return_types
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, flattened, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.ops.creation.constants import arange
 from jitgrad.ops.reduction.blocks import FULL, Fold, as_before, fold, plain
 from jitgrad.ops.shape.copy import cast
 
@@ -77,9 +79,9 @@ def chosen_rule(g: Tensor, index: Tensor, layout: Layout, dim: int, keepdim: boo
     if not layout.ndim:
         return g
     d = normalize_dim(dim, layout.ndim)
-    places = FUNCTIONS["arange"](layout.shape[d]).reshape(-1, *[1] * (layout.ndim - d - 1))
+    places = arange(layout.shape[d]).reshape(-1, *[1] * (layout.ndim - d - 1))
     here = as_before(index, layout, dim, keepdim) == places
-    return FUNCTIONS["where"](here, as_before(g, layout, dim, keepdim), 0)
+    return table.where(here, as_before(g, layout, dim, keepdim), 0)
 
 
 def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
@@ -122,7 +124,7 @@ def _samples_dim() -> Iterator[Any]:
 class Max(Structured):
     """The largest element."""
 
-    batch = flattened("max")
+    batch = flattened(lambda x, **given: x.max(1, **given))
     name, grad_name, function, method = "max_all", "MaxBackward1", False, False
     samples = staticmethod(_samples)
 
@@ -140,7 +142,7 @@ class Max(Structured):
 class Min(Structured):
     """The smallest element."""
 
-    batch = flattened("min")
+    batch = flattened(lambda x, **given: x.min(1, **given))
     name, grad_name, function, method = "min_all", "MinBackward1", False, False
     samples = staticmethod(_samples)
 
@@ -263,7 +265,7 @@ def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
     if dim is FULL and other is None:
         return Max.apply(input)
     if isinstance(dim, Tensor) or other is not None:
-        return FUNCTIONS["maximum"](input, dim if other is None else other)
+        return table.maximum(input, dim if other is None else other)
     return MaxDim.apply(input, _one_dim("max", dim), keepdim)
 
 
@@ -278,7 +280,7 @@ def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
     if dim is FULL and other is None:
         return Min.apply(input)
     if isinstance(dim, Tensor) or other is not None:
-        return FUNCTIONS["minimum"](input, dim if other is None else other)
+        return table.minimum(input, dim if other is None else other)
     return MinDim.apply(input, _one_dim("min", dim), keepdim)
 
 

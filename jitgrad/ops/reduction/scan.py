@@ -10,12 +10,15 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
+from jitgrad.ops.creation.constants import arange
+from jitgrad.ops.reduction.any_all import any
 from jitgrad.ops.reduction.blocks import check_tensor, fold, plain
 from jitgrad.ops.reduction.sums import accumulated
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -68,7 +71,7 @@ class Cumprod(Structured):
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
-        if FUNCTIONS["any"](x.detach() == 0).item():
+        if any(x.detach() == 0).item():
             return cast(_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
         return cast(Cumsum.apply(g * out.conj(), dim, None, True) / x.conj(), source.dtype)
 
@@ -90,16 +93,16 @@ def _without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
     if not x._layout.ndim:
         return g
     n = x.shape[d]
-    place = FUNCTIONS["arange"](n)
+    place = arange(n)
     ones = [1] * (x._layout.ndim - d - 1)
     out, at = place.reshape(n, 1, *ones), place.reshape(1, n, *ones)
-    products = Cumprod.apply(FUNCTIONS["where"](out == at, 1, x.unsqueeze(d)), d + 1)
-    return (FUNCTIONS["where"](at >= out, products.conj(), 0) * g.unsqueeze(d)).sum(d + 1)
+    products = Cumprod.apply(table.where(out == at, 1, x.unsqueeze(d)), d + 1)
+    return (table.where(at >= out, products.conj(), 0) * g.unsqueeze(d)).sum(d + 1)
 
 
 def _first_zero_apart(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
     """The same in linear time: only at the first zero of a row do products without it matter."""
-    where = FUNCTIONS["where"]
+    where = table.where
     zero: Any = x == 0
     first = zero & (Cumsum.forward(zero, dim) == 1)
     safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()

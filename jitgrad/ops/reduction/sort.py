@@ -11,15 +11,17 @@ from jitgrad.core import return_types
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import flattened, over_dims
 from jitgrad.dispatch.op_samples import draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
+from jitgrad.ops.creation.constants import full, zeros
 from jitgrad.ops.reduction.blocks import FULL, plain
-from jitgrad.ops.reduction.extrema import chosen_rule, shared_rule
+from jitgrad.ops.reduction.extrema import chosen_rule, max, shared_rule
 from jitgrad.ops.shape.copy import contiguous
 
 __all__: list[str] = []
@@ -45,8 +47,7 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
 
 def _scattered(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
     """Each gradient goes back to where its element came from."""
-    zeros = FUNCTIONS["zeros"](layout.shape, dtype=g.dtype)
-    return FUNCTIONS["scatter"](zeros, dim, index, g)
+    return zeros(layout.shape, dtype=g.dtype).scatter(dim, index, g)
 
 
 def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
@@ -197,19 +198,19 @@ def _check_median_dim(x: Tensor, dim: int) -> int:
 class Median(Structured):
     """The lower of the two middle elements; NaN if there is one."""
 
-    batch = flattened("median")
+    batch = flattened(lambda x, **given: x.median(1, **given))
     name, function, method = "median_all", False, False
 
     def forward(x):
         _check_median("median_cpu", x._layout)
         flat = plain(x).reshape(-1)
         if not flat._layout.numel:
-            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
+            return full((), float("nan"), dtype=x.dtype)
         values, _ = _along_last(kernels.sort, flat, 0, None, False)
         last = values.select(0, flat._layout.numel - 1)
         middle = values.select(0, (flat._layout.numel - 1) // 2)
         if x._layout.dtype.is_floating_point:
-            middle = FUNCTIONS["where"](last.isnan(), last, middle)
+            middle = table.where(last.isnan(), last, middle)
         return plain(contiguous(middle.clone()))
 
     def grad_x(g, out, x):
@@ -223,12 +224,12 @@ class Median(Structured):
 class NanMedian(Structured):
     """The lower of the two middle elements that are not NaN; NaN if there is none."""
 
-    batch = flattened("nanmedian")
+    batch = flattened(lambda x, **given: x.nanmedian(1, **given))
     name, grad_name, function, method = "nanmedian_all", "NanmedianBackward0", False, False
 
     def forward(x):
         if not x._layout.numel:
-            return FUNCTIONS["full"]((), float("nan"), dtype=x.dtype)
+            return full((), float("nan"), dtype=x.dtype)
         return _nanmedian(plain(x).reshape(-1), 0, False)[0]
 
     def grad_x(g, out, x):
@@ -286,10 +287,10 @@ class MedianDim(Structured):
         n = _check_median_dim(x, dim)
         values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
         if x._layout.dtype.is_floating_point:
-            top = FUNCTIONS["max"](plain(x), dim, keepdim)
+            top = max(plain(x), dim, keepdim)
             broken = top.values.isnan()
-            values = FUNCTIONS["where"](broken, top.values, values)
-            index = FUNCTIONS["where"](broken, top.indices, index)
+            values = table.where(broken, top.values, values)
+            index = table.where(broken, top.indices, index)
         return return_types.median(values, index)
 
     def grad_x(g, out, x_layout, dim, keepdim):

@@ -11,12 +11,14 @@ from jitgrad.core import dtypes
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import flattened, over_dims
 from jitgrad.dispatch.op_samples import draw
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
+from jitgrad.ops.creation.constants import eye, ones_like
 from jitgrad.ops.reduction.blocks import FULL, Fold, check_dims, check_one_dim, check_tensor, fold, plain, spread
 from jitgrad.ops.shape.copy import cast
 
@@ -77,7 +79,7 @@ class Sum(Structured):
     """Sum of all elements."""
 
     linear = ("x",)
-    batch = flattened("sum")
+    batch = flattened(lambda x, **given: x.sum(1, **given))
     name, function, method, samples = "sum_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
@@ -106,7 +108,7 @@ class Mean(Structured):
     """Mean of all elements."""
 
     linear = ("x",)
-    batch = flattened("mean")
+    batch = flattened(lambda x, **given: x.mean(1, **given))
     name, function, method, samples = "mean_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):
@@ -172,12 +174,12 @@ class NanSum(Structured):
             raise RuntimeError("nansum on CPU does not support complex inputs")
         kept = plain(x)
         if x._layout.dtype.is_floating_point:
-            kept = FUNCTIONS["where"](kept.isnan(), 0, kept)
+            kept = table.where(kept.isnan(), 0, kept)
         return sum_values(kept, fold(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x, dim, keepdim):
         g = spread(g, x._layout, dim, keepdim)
-        return cast(FUNCTIONS["where"](x.isnan(), 0, g), x._layout.dtype)
+        return cast(table.where(x.isnan(), 0, g), x._layout.dtype)
 
 
 @public
@@ -212,7 +214,7 @@ def _prod_rule(g: Tensor, out: Tensor, x: Tensor, dim: int | None, keepdim: bool
     layout = x._layout
     x = cast(x, g._layout.dtype)
     g = spread(g, layout, dim, keepdim)
-    if FUNCTIONS["any"](x.detach() == 0).item():
+    if (x.detach() == 0).any().item():
         others = _others(x, dim)
     else:
         others = spread(out, layout, dim, keepdim) / x
@@ -230,16 +232,16 @@ def _others(x: Tensor, dim: int | None) -> Tensor:
         return _others(x.reshape(-1), 0).reshape(x.shape)
     d = normalize_dim(dim, x._layout.ndim)
     if not x._layout.ndim:
-        return FUNCTIONS["ones_like"](x)
+        return ones_like(x)
     n = x.shape[d]
-    same = FUNCTIONS["eye"](n, dtype=dtypes.bool_).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
-    return ProdDim.apply(FUNCTIONS["where"](same, 1, x.unsqueeze(d)), d + 1)
+    same = eye(n, dtype=dtypes.bool_).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
+    return ProdDim.apply(table.where(same, 1, x.unsqueeze(d)), d + 1)
 
 
 class Prod(Structured):
     """Product of all elements."""
 
-    batch = flattened("prod")
+    batch = flattened(lambda x, **given: x.prod(1, **given))
     name, function, method, samples = "prod_all", False, False, staticmethod(_samples)
 
     def forward(x, dtype=None):

@@ -13,16 +13,18 @@ from jitgrad.core import dtypes
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.op_samples import draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import FUNCTIONS, numpy_names, public
+from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.kernels.loops.reduction import divide
 from jitgrad.ops.reduction.blocks import FULL, Fold, as_before, fold, plain, spread
-from jitgrad.ops.reduction.sums import mean_values, sum_values
+from jitgrad.ops.reduction.extrema import Amax, Amin
+from jitgrad.ops.reduction.sums import mean, mean_values, sum_values
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["VectorNorm"]
@@ -62,8 +64,8 @@ def _slope(layout: Layout, dim: Any, correction: float) -> float:
 
 def _var_rule(g: Tensor, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     layout = x._layout
-    mean = FUNCTIONS["mean"](x, fold(layout, dim).dims, True)
-    return as_before(g, layout, dim, keepdim) * (x - mean) * _slope(layout, dim, correction)
+    center = mean(x, fold(layout, dim).dims, True)
+    return as_before(g, layout, dim, keepdim) * (x - center) * _slope(layout, dim, correction)
 
 
 def _var_kernel(g: Tensor, x: Tensor, dim: Any, correction: float) -> Tensor:
@@ -78,7 +80,7 @@ def _var_kernel(g: Tensor, x: Tensor, dim: Any, correction: float) -> Tensor:
 
 def _std_slope(g: Tensor, out: Tensor) -> Tensor:
     """The gradient of the variance, of which ``out`` is the root: none where that is 0."""
-    return FUNCTIONS["where"](out == 0, 0, g / (out * 2))
+    return table.where(out == 0, 0, g / (out * 2))
 
 
 def _samples() -> Iterator[Any]:
@@ -220,7 +222,7 @@ def _norm_values(x: Tensor, order: float, folded: Fold) -> Tensor:
     size = plain(x).abs()
     dims, keepdim = folded.dims, len(folded.shape) == len(folded.ones)
     if math.isinf(order):
-        return FUNCTIONS["amax" if order > 0 else "amin"](size, dims, keepdim)
+        return (Amax if order > 0 else Amin).apply(size, dims, keepdim)
     if order == 0:
         return sum_values(cast(size != 0, size.dtype), folded, None)
     if order == 1:
@@ -235,7 +237,7 @@ def _direction(x: Tensor) -> Tensor:
 
 def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
     """``g`` and ``out`` broadcast against ``x``; no gradient where the norm, or the element, is 0."""
-    where = FUNCTIONS["where"]
+    where = table.where
     if order == 1:
         return _direction(x) * g
     if order == 2:

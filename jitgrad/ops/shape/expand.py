@@ -9,7 +9,7 @@ from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, n
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import is_int, size_argument
 from jitgrad.dispatch.structured import View, view_of
 from jitgrad.ops.shape.view import relaid, reshape
@@ -40,7 +40,7 @@ class Expand(View):
         return relaid(x, shape, strides)
 
     def grad_x(g, x_layout):
-        return FUNCTIONS["sum_to_size"](g, x_layout.shape)
+        return sum_to_size(g, x_layout.shape)
 
 
 def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -204,5 +204,5 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
     dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
-    total = FUNCTIONS["sum"](input, dims, True) if dims else input
+    total = input.sum(dims, True) if dims else input
     return reshape(total, wanted) if lead else total

@@ -16,11 +16,13 @@ from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import Wrapped, turn_into
 from jitgrad.dispatch.checks import check_inplace_target
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.registry import FUNCTIONS, method
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.strides import extent, restrided
 from jitgrad.dispatch.underived import underived
+from jitgrad.ops.shape.expand import Unsqueeze, squeeze
 from jitgrad.ops.shape.slicing import as_strided
+from jitgrad.ops.shape.view import T, Transpose
 
 __all__: list[str] = []
 
@@ -67,11 +69,15 @@ def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = doc
-    method(in_place)
+    public(in_place, function_too=name == "as_strided_")
 
 
-for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
-    _inplace(f"{_name}_", getattr(Tensor, _name), f"In-place version of ``{_name}``: the tensor's own layout changes.")
+for _name, _view in {
+    "t": T.apply, "transpose": Transpose.apply, "swapaxes": Transpose.apply, "swapdims": Transpose.apply,
+    "squeeze": squeeze, "unsqueeze": Unsqueeze.apply,
+}.items():  # fmt: skip
+    _inplace(f"{_name}_", _view, f"In-place version of ``{_name}``: the tensor's own layout changes.")
+public(Tensor.detach_, method_too=False)
 _inplace("as_strided_", as_strided, "In-place version of ``as_strided``: the tensor's own layout changes.")
 
 
@@ -96,7 +102,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         data = empty_for(layout)
         if room:
             kept = intern(layout.numpy_dtype, (room,), None, layout.device)
-            source = FUNCTIONS["as_strided"](self.detach(), (room,), (1,), 0)
+            source = as_strided(self.detach(), (room,), (1,), 0)
             copy_into(data.reshape(-1)[:room], kept, source)
         self._data = data
     self._layout = layout
@@ -137,4 +143,4 @@ def _c_name(x: Tensor) -> str:
 
 
 for _function in (resize_, resize_as_, set_):
-    method(_function)
+    public(_function, function_too=_function is resize_as_)  # PyTorch has one of them as a function

@@ -11,10 +11,10 @@ from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.checks import check_devices
-from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import Slice
@@ -119,7 +119,7 @@ class Cat(Structured):
         d = normalize_dim(dim, g._layout.ndim)
         for layout in tensors_layout:
             if layout.shape == (0,):
-                grads.append(FUNCTIONS["zeros"](0, dtype=layout.dtype))
+                grads.append(filled(intern(layout.numpy_dtype, (0,), None, layout.device), 0))
                 continue
             part = Slice.apply(g, d, at, at + layout.shape[d], 1)
             grads.append(cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype))
@@ -170,7 +170,7 @@ class Stack(Structured):
         return Cat.forward([t.unsqueeze(d) for t in tensors], d)
 
     def grad_tensors(g, tensors_layout, dim):
-        parts = FUNCTIONS["unbind"](g, dim)
+        parts = g.unbind(dim)
         return [
             cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype)
             for part, layout in zip(parts, tensors_layout, strict=True)

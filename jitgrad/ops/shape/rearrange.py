@@ -14,12 +14,13 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.slicing import narrow
 
 __all__ = ["Flip", "Repeat", "Roll"]
 
@@ -111,7 +112,7 @@ class Rot90(Structured):
 def _roll_lot(call: BatchedCall) -> Any:
     x, dims = call["x"], call["dims"]
     if not dims:
-        return FUNCTIONS["roll"](x.reshape(call.size, -1), call["shifts"], 1).reshape(x._layout.shape)
+        return roll(x.reshape(call.size, -1), call["shifts"], 1).reshape(x._layout.shape)
     return over_dims("dims")(call)
 
 
@@ -144,8 +145,8 @@ def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
     cut = shift % n
     for source, target in (((0, n - cut), (cut, n)), ((n - cut, n), (0, cut))):
         if source[0] < source[1]:
-            part = FUNCTIONS["narrow"](out, dim, target[0], target[1] - target[0])
-            copy_into(part._data, part._layout, FUNCTIONS["narrow"](x, dim, source[0], source[1] - source[0]))
+            part = narrow(out, dim, target[0], target[1] - target[0])
+            copy_into(part._data, part._layout, narrow(x, dim, source[0], source[1] - source[0]))
     return out
 
 

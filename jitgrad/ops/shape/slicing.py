@@ -9,19 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, by_name, complex64, complex128
+from jitgrad.core.dtypes import TITLES, complex64, complex128
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import innermost
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
-from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.op_samples import cases, draw, draw_complex
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.strides import dense_layout, extent, offset_in, restrided
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.dtype_view import reread
 from jitgrad.ops.shape.view import relaid
 
 __all__ = ["ZEROS", "AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsReal", "zeros_of"]
@@ -38,9 +39,9 @@ def zeros_of(layout: Layout) -> Tensor:
 def _embedded_lot(call: BatchedCall) -> Any:
     """The part of a batch: where the view's own rule finds it."""
     layout, op = call["layout"], call["op"]
-    whole = FUNCTIONS["empty"]((call.size, *layout.shape), dtype=call["x"].dtype, device=call["x"].device)
+    whole = call["x"].new_empty((call.size, *layout.shape))
     args = dict(zip(op.parameters, (whole, *call["args"]), strict=True))
-    _, *found = op.batch(BatchedCall(op, lambda values: values, args, {"x"}, call.size, call.level, False))
+    _, *found = op.batch(BatchedCall(op, lambda values: values, args, {"x"}, call.size, call.level, False, call.stack))
     return Embedded.apply(call["x"], whole._layout, op, tuple(found))
 
 
@@ -288,13 +289,13 @@ class ViewAsReal(View):
 
     batch = aligned
     name = "view_as_real"
-    samples = cases(lambda: (FUNCTIONS["complex"](draw(2, 3), draw(2, 3, seed=1)),))
+    samples = cases(lambda: (draw_complex(2, 3),))
 
     def forward(x):
         layout = x._layout
         if not layout.dtype.is_complex:
             raise RuntimeError("view_as_real is only supported for complex tensors")
-        return _reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
+        return reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
 
     def grad_x(g):
         return ViewAsComplex.apply(contiguous(g))
@@ -327,50 +328,10 @@ class ViewAsComplex(View):
         if any(s % 2 for s, n in zip(layout.strides[:-1], layout.shape[:-1], strict=True) if n != 1):
             raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
         dtype = complex64 if layout.dtype.name == "float32" else complex128
-        return _reread(x, dtype, layout.shape[:-1], tuple(s // 2 for s in layout.strides[:-1]))
+        return reread(x, dtype, layout.shape[:-1], tuple(s // 2 for s in layout.strides[:-1]))
 
     def grad_x(g):
         return ViewAsReal.apply(g)
-
-
-def _reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
-    new = intern(dtype.numpy, shape, strides, x._layout.device)
-    return view_of(x, restrided(x._data, shape, strides, 0, dtype.numpy), new)
-
-
-class ViewAsDtype(View):
-    """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
-
-    batch = aligned
-    name, function, method = "view_as_dtype", True, False
-    samples = cases(lambda: (draw(2, 3), by_name("int64")))
-
-    def forward(x, dtype):
-        dtype = by_name("float64") if dtype is float else dtype
-        layout, old = x._layout, x._layout.dtype
-        if dtype.itemsize == old.itemsize:
-            return _reread(x, dtype, layout.shape, layout.strides)
-        if not layout.ndim:
-            raise RuntimeError(
-                f"self.dim() cannot be 0 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element sizes)"
-            )
-        if layout.strides[-1] != 1:
-            raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element "
-                f"sizes), but got {layout.strides[-1]}"
-            )
-        if dtype.itemsize < old.itemsize:
-            k = old.itemsize // dtype.itemsize
-            return _reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] * k),
-                           (*(s * k for s in layout.strides[:-1]), 1))  # fmt: skip
-        k = dtype.itemsize // old.itemsize
-        if layout.shape[-1] % k:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {k} to view {TITLES[old.name]} as {TITLES[dtype.name]} "
-                f"(different element sizes), but got {layout.shape[-1]}"
-            )
-        return _reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] // k),
-                       (*(s // k for s in layout.strides[:-1]), 1))  # fmt: skip
 
 
 def real(input: Tensor) -> Tensor:

@@ -12,9 +12,10 @@ from jitgrad.core.layout import intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import is_int
 from jitgrad.dispatch.structured import View, view_of
+from jitgrad.ops.shape.join import cat, stack
 from jitgrad.ops.shape.slicing import Slice, zeros_of
 
 __all__ = ["split", "unbind"]
@@ -38,7 +39,7 @@ def _joined(grads: Sequence[Tensor | None], layout: Any, sizes: Sequence[int], d
         if g is None else g
         for g, n in zip(grads, sizes, strict=True)
     ]  # fmt: skip
-    return FUNCTIONS["cat"](filled, dim)
+    return cat(filled, dim)
 
 
 def _even(n: int, size: int) -> list[int]:
@@ -117,7 +118,7 @@ class Unbind(View):
     def grad_x(g, x_layout, dim):
         shape = (*x_layout.shape[:dim], *x_layout.shape[dim + 1 :])
         empty = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        return FUNCTIONS["stack"]([zeros_of(empty) if part is None else part for part in g], dim)
+        return stack([zeros_of(empty) if part is None else part for part in g], dim)
 
 
 def _dim(op: str, x: Tensor, dim: int) -> int:

@@ -14,11 +14,12 @@ from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import FUNCTIONS, method, public
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
 from jitgrad.dispatch.strides import restrided, view_strides
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.dtype_view import ViewAsDtype
 
 __all__ = ["Alias", "Permute", "Reshaped", "Transpose", "relaid", "reshape"]
 
@@ -122,7 +123,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
     if not is_int(shape[0]) and not isinstance(shape[0], (tuple, list)):
-        return FUNCTIONS["view_as_dtype"](self, shape[0])
+        return ViewAsDtype.apply(self, shape[0])
     return Reshaped.apply(self, size_argument("view", shape))
 
 

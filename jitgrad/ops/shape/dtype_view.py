@@ -1,0 +1,55 @@
+"""The same memory read as another dtype: ``x.view(dtype)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.core.dtypes import TITLES, by_name
+from jitgrad.core.layout import intern
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_rules import aligned
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.strides import restrided
+from jitgrad.dispatch.structured import View, view_of
+
+__all__ = ["ViewAsDtype", "reread"]
+
+
+def reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+    new = intern(dtype.numpy, shape, strides, x._layout.device)
+    return view_of(x, restrided(x._data, shape, strides, 0, dtype.numpy), new)
+
+
+class ViewAsDtype(View):
+    """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
+
+    batch = aligned
+    name, function, method = "view_as_dtype", True, False
+    samples = cases(lambda: (draw(2, 3), by_name("int64")))
+
+    def forward(x, dtype):
+        dtype = by_name("float64") if dtype is float else dtype
+        layout, old = x._layout, x._layout.dtype
+        if dtype.itemsize == old.itemsize:
+            return reread(x, dtype, layout.shape, layout.strides)
+        if not layout.ndim:
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element sizes)"
+            )
+        if layout.strides[-1] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element "
+                f"sizes), but got {layout.strides[-1]}"
+            )
+        if dtype.itemsize < old.itemsize:
+            k = old.itemsize // dtype.itemsize
+            return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] * k),
+                           (*(s * k for s in layout.strides[:-1]), 1))  # fmt: skip
+        k = dtype.itemsize // old.itemsize
+        if layout.shape[-1] % k:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {k} to view {TITLES[old.name]} as {TITLES[dtype.name]} "
+                f"(different element sizes), but got {layout.shape[-1]}"
+            )
+        return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] // k),
+                       (*(s // k for s in layout.strides[:-1]), 1))  # fmt: skip
