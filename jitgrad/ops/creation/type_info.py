@@ -79,7 +79,8 @@ _FORMATS = {
     name: Format(name)
     for name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }
-FUNCTIONS.update(_FORMATS, layout=Format, memory_format=Format)
+FUNCTIONS.update(_FORMATS)  # type: ignore[arg-type]  # the one thing published that cannot be called
+FUNCTIONS.update(layout=Format, memory_format=Format)
 _STRIDED = _FORMATS["strided"]
 setattr(Tensor, "layout", property(lambda self: _STRIDED, doc="How values are stored: always strided."))  # noqa: B010
 

@@ -139,7 +139,7 @@ def _holds_zero(divisor: Any) -> bool:
 
 
 remainder = by_operands("remainder", table.remainder, table.remainder_number, check=_refuse_zero)
-by_operands("fmod", table.fmod, table.fmod_number, check=_refuse_zero)
+fmod = by_operands("fmod", table.fmod, table.fmod_number, check=_refuse_zero)
 
 
 def _div(name: str) -> Function:
@@ -256,7 +256,7 @@ def square(input: Tensor, *, inplace: bool = False) -> Tensor:
 
 
 xlogy = by_operands("xlogy", table.xlogy, table.xlogy_right, table.xlogy_left, inplace_function=True)
-by_operands("copysign", table.copysign, table.copysign_number)
+copysign = by_operands("copysign", table.copysign, table.copysign_number)
 
 
 @public
@@ -331,17 +331,17 @@ _declare_operators()
 
 # -- rules on tensors -----------------------------------------------------------------------------
 
-# Words that are not called as the tensor function of the same meaning is.
-_WORDS: dict[str, Function] = {
-    "sign": sgn,
-    "power_of": power,
+# Words whose meaning on tensors is not simply the table's op of their name: their operands may be numbers.
+WORDS_ON_TENSORS: dict[str, Function] = {
+    "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
+    "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign,
     "floor_divide": lambda x, y: div(x, y, rounding_mode="floor"),
     "trunc_divide": lambda x, y: div(x, y, rounding_mode="trunc"),
-}
+}  # fmt: skip
 
 
 @method
 def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
     """What a scalar rule's word means on tensors: the op of that name."""
-    function = _WORDS.get(name) or getattr(table, name)
+    function = WORDS_ON_TENSORS.get(name) or getattr(table, name)
     return function(*args)

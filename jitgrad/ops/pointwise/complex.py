@@ -12,8 +12,9 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, view_of
-from jitgrad.ops.pointwise.arithmetic import apply
+from jitgrad.ops.pointwise.arithmetic import WORDS_ON_TENSORS, apply
 from jitgrad.ops.shape.expand import sum_to_size
+from jitgrad.ops.shape.slicing import imag, real
 
 __all__ = ["Complex", "Polar"]
 
@@ -113,3 +114,5 @@ class Polar(Structured):
     def grad_angle(g, x, angle, angle_layout):
         turned = x * (g.imag * angle.cos() - g.real * angle.sin())
         return sum_to_size(turned, angle_layout.shape)
+
+WORDS_ON_TENSORS.update(conj=conj, angle=angle, real=real, imag=imag)

@@ -13,7 +13,7 @@ from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import ones_like
-from jitgrad.ops.pointwise.arithmetic import _WORDS, apply, published
+from jitgrad.ops.pointwise.arithmetic import WORDS_ON_TENSORS, apply, published
 
 __all__ = ["clamp", "where"]
 
@@ -78,7 +78,7 @@ def _smaller(x: Any, y: Any) -> Any:
     return table.minimum(x, y) if isinstance(y, Tensor) else clamp_max(x, y)
 
 
-_WORDS.update(where=_chosen, maximum=_larger, minimum=_smaller)
+WORDS_ON_TENSORS.update(where=_chosen, maximum=_larger, minimum=_smaller)
 
 
 # -- clamp ----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.blocks import fold, plain
-from jitgrad.ops.reduction.sums import sum
 
 __all__: list[str] = []
 
@@ -52,7 +51,7 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
-    return sum(plain(input) != 0, (dim, *more) if more else dim)
+    return (plain(input) != 0).sum((dim, *more) if more else dim)
 
 
 @public

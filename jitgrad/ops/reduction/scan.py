@@ -18,7 +18,6 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.reduction.any_all import any
 from jitgrad.ops.reduction.blocks import check_tensor, fold, plain
 from jitgrad.ops.reduction.sums import accumulated
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -71,7 +70,7 @@ class Cumprod(Structured):
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
-        if any(x.detach() == 0).item():
+        if (x.detach() == 0).any().item():
             return cast(_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
         return cast(Cumsum.apply(g * out.conj(), dim, None, True) / x.conj(), source.dtype)
 
@@ -102,8 +101,8 @@ def _without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
 
 def _first_zero_apart(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
     """The same in linear time: only at the first zero of a row do products without it matter."""
-    where = table.where
-    zero: Any = x == 0
+    where: Any = table.where
+    zero: Any = x == 0  # Any: to a type checker == is bool
     first = zero & (Cumsum.forward(zero, dim) == 1)
     safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()
     elsewhere = where(zero, 0, Cumsum.forward(g * out.conj(), dim, None, True) / safe)

@@ -21,7 +21,7 @@ from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
 from jitgrad.ops.creation.constants import full, zeros
 from jitgrad.ops.reduction.blocks import FULL, plain
-from jitgrad.ops.reduction.extrema import chosen_rule, max, shared_rule
+from jitgrad.ops.reduction.extrema import chosen_rule, shared_rule
 from jitgrad.ops.shape.copy import contiguous
 
 __all__: list[str] = []
@@ -287,7 +287,7 @@ class MedianDim(Structured):
         n = _check_median_dim(x, dim)
         values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
         if x._layout.dtype.is_floating_point:
-            top = max(plain(x), dim, keepdim)
+            top = plain(x).max(dim, keepdim)
             broken = top.values.isnan()
             values = table.where(broken, top.values, values)
             index = table.where(broken, top.indices, index)
