@@ -7,7 +7,6 @@ asynchronous on one stream, as in PyTorch; copies to the CPU wait.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from jitgrad.core import device as devices
@@ -41,8 +40,9 @@ def init() -> None:
     """Make CUDA ready; AssertionError where there is none. Nobody needs to call it."""
     if not kernels.is_available():
         raise AssertionError(_NO_CUDA)
-    for loops in ("loops", "matmul", "optimizer"):  # not before they are needed
-        importlib.import_module(f"jitgrad.kernels.cuda.{loops}")
+    # Each enters into a table what runs on device arrays in place of a CPU's loop. Programs that use no device, nearly
+    # all, are spared the imports.
+    from jitgrad.kernels.cuda import loops, matmul, optimizer  # noqa: F401
 
 
 def is_initialized() -> bool:

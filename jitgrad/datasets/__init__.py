@@ -1,4 +1,8 @@
-"""Small real data sets that ship with the package, as NumPy arrays."""
+"""Small real data sets that ship with the package, as NumPy arrays.
+
+A data set is a file beside this one, with its licence, and a function that reads it. Nothing is downloaded.
+Batches, shuffling and splits are the business of ``jitgrad/utils/data/``.
+"""
 
 from pathlib import Path
 

@@ -17,6 +17,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.kernels.cuda.provider import user_kernel
 from jitgrad.kernels.launch import Loop, launch
 from jitgrad.kernels.launch import loop as make_loop
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -176,8 +177,6 @@ class KernelPair:
             raise NotImplementedError(
                 f"{self.name}: has no CUDA loops; pass kernel_pair(..., cuda=(forward, backward))"
             )
-        from jitgrad.kernels.cuda.provider import user_kernel
-
         return user_kernel(self.cuda[direction])
 
     def _shapes(self, given: dict[str, Any]) -> list[Shape]:

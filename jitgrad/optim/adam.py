@@ -6,6 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, new_counter
 
@@ -67,7 +68,7 @@ class Adam(Optimizer):
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if amsgrad else "exp_avg_sq", "step")
         beta1, beta2 = group["betas"]
         update(
-            "adam", [params, [p._grad for p in params], *[[s[name] for s in states] for name in names]],
+            loops.adam, [params, [p._grad for p in params], *[[s[name] for s in states] for name in names]],
             as_number(group["lr"]), as_number(beta1), as_number(beta2), as_number(group["eps"]),
             as_number(group["weight_decay"]), group["decoupled_weight_decay"], amsgrad, group["maximize"],
         )  # fmt: skip

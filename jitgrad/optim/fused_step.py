@@ -1,7 +1,8 @@
-"""Steps of optimisers: one launch for all parameters of a dtype.
+"""The step of an optimiser: one launch for all parameters of a dtype.
 
-Parameters, gradients and state come as columns of equal length. What their layouts decide is worked
-out once; a step in steady state is then one look-up and one launch.
+A step's tensors come as columns of equal length: the parameters, their gradients, then each kind of state. Which kernel
+takes which of them depends on their layouts alone, so it is worked out once and kept by the tuple of layouts: a step in
+steady state is one look-up and one launch.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from jitgrad.core.layout import Layout, cache
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.kernels.launch import Kernel, launch
-from jitgrad.kernels.loops import optimizer as loops
+from jitgrad.kernels.launch import Kernel, Loop, launch
+from jitgrad.kernels.loops.optimizer import foreach
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = ["update"]
@@ -24,17 +25,23 @@ _plans: dict[Any, _Plan] = cache()
 
 
 class _Plan:
-    """How tensors of certain layouts go to the kernels: for each dtype, which of them."""
+    """Which of a step's tensors each kernel takes, for tensors of certain layouts.
 
-    def __init__(self, name: str, count: int, layouts: tuple[Layout, ...]):
+    ``layouts`` holds those of all columns, one column of ``count`` tensors after the other. ``kernels`` pairs a kernel
+    with the positions of its arguments among them. ``plain``: all tensors are contiguous and real and of one dtype, so
+    that one kernel takes their arrays as they are, in order.
+    """
+
+    def __init__(self, loop: Loop, count: int, layouts: tuple[Layout, ...]):
         columns = [layouts[k : k + count] for k in range(0, len(layouts), count)]
         rows: dict[Any, list[int]] = {}
         for k, layout in enumerate(columns[0]):
-            counter = columns[-1][k].numpy_dtype if name not in _UNCOUNTED else None
+            # The counter has a dtype of its own: float32, or float64 where that was the default dtype.
+            counter = columns[-1][k].numpy_dtype if "step" in loop.source.parameters else None
             rows.setdefault((layout.numpy_dtype, counter), []).append(k)
             _check_state(layout, [c[k] for c in columns[1 : None if counter is None else -1]])
         self.kernels: list[tuple[Kernel, list[int]]] = [
-            (loops.foreach(getattr(loops, name), len(ks)), [c * count + k for c in range(len(columns)) for k in ks])
+            (foreach(loop, len(ks)), [c * count + k for c in range(len(columns)) for k in ks])
             for ks in rows.values()
         ]
         self.plain = len(rows) == 1 and all(x.contiguous and not x.dtype.is_complex for x in layouts)
@@ -47,11 +54,11 @@ class _Plan:
             _launch_mixed(kernel, [tensors[p] for p in positions], numbers)
 
 
-_UNCOUNTED = {"sgd", "sgd_momentum"}  # loops without a step counter as their last array
-
-
 def _check_state(param: Layout, others: list[Layout]) -> None:
-    """The kernel reads raw memory: every array must be as large as the parameter says."""
+    """RuntimeError unless gradient and state are laid out as their parameter.
+
+    The kernel takes the number of elements from the parameter and reads the other arrays' memory without looking.
+    """
     for other in others:
         if other.shape != param.shape or other.numpy_dtype != param.numpy_dtype or other.device != param.device:
             raise RuntimeError(
@@ -62,10 +69,15 @@ def _check_state(param: Layout, others: list[Layout]) -> None:
 
 
 def _launch_mixed(kernel: Kernel, tensors: list[Tensor], numbers: Sequence[Any]) -> None:
-    """Launch on row-major copies where a tensor is strided, on pairs of reals where it is complex."""
-    copies = {id(t): contiguous(t.detach()) for t in tensors}  # one for each, however often it is named
+    """Launch on contiguous copies of strided tensors, and on complex ones as arrays of real and imaginary parts.
+
+    The rules of all optimisers treat both parts of a complex number as two real parameters, as PyTorch does.
+    """
+    # One copy for each tensor: a kernel may get a tensor twice, where a kind of state is not in use.
+    copies = {id(t): contiguous(t.detach()) for t in tensors}
     dense = [copies[id(t)] for t in tensors]
     arrays = [t._data.view(t.dtype.to_real().numpy) if t.dtype.is_complex and t.ndim else t._data for t in dense]
+    # NumPy refuses to view an array without dims as another size of element: it gets a dim first.
     arrays = [a.reshape(1).view(a.real.dtype) if a.dtype.kind == "c" else a for a in arrays]
     launch(kernel, *arrays, *numbers)
     for k in kernel.writes:
@@ -73,8 +85,8 @@ def _launch_mixed(kernel: Kernel, tensors: list[Tensor], numbers: Sequence[Any])
             copy_into(tensors[k]._data, tensors[k]._layout, dense[k])
 
 
-def update(name: str, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
-    """Run the loop ``name`` of `jitgrad.kernels.optimizer` over all parameters, in place.
+def update(loop: Loop, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
+    """Run a loop of ``jitgrad.kernels.loops.optimizer`` over all parameters, in place.
 
     columns: parameters, gradients, and each kind of state, lists of equal length, in the order of
     the loop's arrays. numbers: its hyper-parameters. Parameters may differ in shape and dtype; a
@@ -82,12 +94,12 @@ def update(name: str, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
     """
     if not columns[0]:
         return
-    check_write(columns[0][0])
+    check_write(columns[0][0])  # RuntimeError for inference tensors outside of inference mode
     tensors = [t for column in columns for t in column]
     layouts = tuple([t._layout for t in tensors])
-    plan = _plans.get((name, layouts))
+    plan = _plans.get((loop, layouts))
     if plan is None:
-        plan = _plans[name, layouts] = _Plan(name, len(columns[0]), layouts)
+        plan = _plans[loop, layouts] = _Plan(loop, len(columns[0]), layouts)
     plan.run(tensors, numbers)
     for param in columns[0]:
         count_write(param)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, new_counter
 
@@ -59,7 +60,7 @@ class RMSprop(Optimizer):
         means = [s.get("grad_avg", s["square_avg"]) for s in states]
         buffers = [s.get("momentum_buffer", s["square_avg"]) for s in states]
         update(
-            "rmsprop", [params, grads, squares, means, buffers, steps], lr, alpha, eps, decay, momentum,
+            loops.rmsprop, [params, grads, squares, means, buffers, steps], lr, alpha, eps, decay, momentum,
             group["centered"], maximize,
         )  # fmt: skip
 
@@ -98,7 +99,7 @@ class Adagrad(Optimizer):
         params = [p for p in group["params"] if p._grad is not None]
         states = [self.state[p] for p in params]
         update(
-            "adagrad",
+            loops.adagrad,
             [params, [p._grad for p in params], [s["sum"] for s in states], [s["step"] for s in states]],
             as_number(group["lr"]), as_number(group["lr_decay"]), as_number(group["weight_decay"]),
             as_number(group["eps"]), group["maximize"],

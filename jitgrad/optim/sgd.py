@@ -6,6 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero
 
@@ -46,7 +47,7 @@ class SGD(Optimizer):
         params = [p for p in group["params"] if p._grad is not None]
         lr, decay, maximize = as_number(group["lr"]), as_number(group["weight_decay"]), group["maximize"]
         if group["momentum"] == 0:
-            update("sgd", [params, [p._grad for p in params]], lr, decay, maximize)
+            update(loops.sgd, [params, [p._grad for p in params]], lr, decay, maximize)
             return
         for first in (False, True):
             chosen = [p for p in params if (self.state[p].get("momentum_buffer") is None) is first]
@@ -62,6 +63,6 @@ class SGD(Optimizer):
         buffers = [self.state[p]["momentum_buffer"] for p in params]
         grads: list[Any] = [p._grad for p in params]
         update(
-            "sgd_momentum", [params, grads, buffers], lr, as_number(group["momentum"]),
+            loops.sgd_momentum, [params, grads, buffers], lr, as_number(group["momentum"]),
             as_number(group["dampening"]), decay, group["nesterov"], maximize, first,
         )  # fmt: skip

@@ -1,4 +1,14 @@
-"""Profiler: which ops, nodes and kernels run, for how long, on what shapes, with how much memory."""
+"""Profiler: which ops, nodes and kernels run, for how long, on what shapes, with how much memory.
+
+``recording.py`` keeps the records of what runs; it is all that other packages need (optimisers ask it whether a
+profiler is on). ``instrument.py`` and ``memory.py`` make the records, ``session.py`` is what users call,
+``events.py``, ``table.py`` and ``trace.py`` present the results. Read ``recording.py`` first. Nothing here changes
+what an op computes, and no op, kernel or node knows of profilers: they are observed.
+
+While no profiler is on, nothing of it is in place and no op tests for one: calls of ops are seen through
+``dispatch/op_calls.py``, kernels and nodes through the observers of ``launch`` and of the engine, which are there
+anyway. Profilers may be nested: each gets all that ran while it was on, where PyTorch's outer one ends empty.
+"""
 
 from typing import TYPE_CHECKING
 

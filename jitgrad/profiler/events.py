@@ -1,4 +1,4 @@
-"""What a profiler found, as lists of events: single runs of functions, or averages over runs alike."""
+"""A profiler's results as lists of events: single runs of functions, or sums over runs of one name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.profiler.recording import BACKWARD, FUNCTION, USER, Record
 from jitgrad.profiler.table import build_table, time_text
+from jitgrad.profiler.trace import write_trace
 
 __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
@@ -35,7 +36,10 @@ def _text_of(name: str) -> Any:
 
 
 class _Timed:
-    """What both kinds of events tell of times. Kernels on devices are not timed apart."""
+    """The times that single events and sums have in common.
+
+    Kernels on devices have no times of their own, so the attributes that PyTorch has for them are constants.
+    """
 
     count: int
     cpu_time_total: float
@@ -61,7 +65,10 @@ class _Timed:
 
 
 def flops_of(name: str, shapes: list[Any]) -> int:
-    """The multiplications and additions of products and of the commonest elementwise ops; 0 for any other op."""
+    """The multiplications and additions of products and of the commonest elementwise ops; 0 for any other op.
+
+    A product of (n, k) and (k, m) counts 2 n k m; ``shapes`` are those of the op's arguments.
+    """
     if name in ("aten::mul", "aten::add") and shapes:
         return math.prod(shapes[0])
     if name in ("aten::mm", "aten::bmm"):
@@ -75,8 +82,8 @@ class FunctionEvent(_Timed):
     """One run of a function. Times are microseconds, memory is in bytes, "self" leaves out the children.
 
     fwd_thread: of what a node runs, the thread of the op that made the node; else 0. sequence_nr: the same number
-    for both; -1 for all else. kernels, device_index and device_resource_id are those of devices, which are not
-    timed apart. What is not noted is None.
+    for both; -1 for all else. kernels, device_index and device_resource_id are those of devices, which have
+    no times of their own. What is not recorded is None.
     """
 
     count = 1
@@ -141,7 +148,7 @@ class FunctionEvent(_Timed):
 
 
 def _join_threads(events: list[FunctionEvent]) -> None:
-    """Tell what nodes ran the threads of the ops that made them."""
+    """Set ``fwd_thread`` of what nodes ran: the thread of the op that made the node, which has its sequence number."""
     nodes = {id(event.cpu_parent) for event in events if event.scope == BACKWARD}
     nodes |= {id(event) for event in events if event.scope == BACKWARD}
     made: dict[int, int] = {}
@@ -154,7 +161,7 @@ def _join_threads(events: list[FunctionEvent]) -> None:
 
 
 class FunctionEventAvg(_Timed):
-    """The sum over runs alike, and by ``cpu_time`` their average."""
+    """The sum over runs that have a key in common, and by ``cpu_time`` their average."""
 
     def __init__(self) -> None:
         self.key: Any = None
@@ -263,7 +270,7 @@ class EventList(list[Any]):
         """All events as one, whose key is "Total"."""
         total = FunctionEventAvg()
         for event in self:
-            total.key = None  # whatever its name
+            total.key = None  # no key yet: ``add`` then takes any event, whatever its name
             total.add(event)
         total.key = "Total"
         return total
@@ -288,6 +295,4 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events as JSON that chrome://tracing and Perfetto show."""
-        from jitgrad.profiler.trace import write_trace
-
         write_trace(path, self, {})

@@ -102,7 +102,7 @@ def _observe(observers: list[Any], observer: Any) -> None:
 
 
 def _kernel(kernel: Any, args: tuple[Any, ...], seconds: float) -> None:
-    recording.moment(kernel.name, KERNEL, seconds, args)
+    recording.add_finished(kernel.name, KERNEL, seconds, args)
 
 
 def _node(node: Any, when: str, gradients: Any) -> None:
@@ -149,4 +149,4 @@ def _restoring(run: Callable[..., Any]) -> Callable[..., Any]:
     return restoring
 
 
-recording.add_taker(lambda options: True, start, stop)
+recording.add_instrument(lambda options: True, start, stop)

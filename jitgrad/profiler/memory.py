@@ -1,4 +1,8 @@
-"""Memory of tensors: charged to the op that allocates it, and given back where it is freed."""
+"""Memory of tensors: its bytes count for the op that allocates it, and negatively where it is freed.
+
+New tensors are seen through ``core/tensor_observers.py``. Several tensors may share an array, so it is the array that
+owns the memory that is counted, once, and freed memory is learnt of by a weak reference to it.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,20 @@ from jitgrad.profiler import recording
 
 __all__: list[str] = []
 
-_live: dict[int, weakref.ref[Any]] = {}  # arrays that own memory, by id
+_live: dict[int, weakref.ref[Any]] = {}  # the arrays that own memory and have been counted, by id
+# Ops whose result shares memory that something other than jitgrad allocated.
 _FOREIGN = {"aten::from_numpy", "aten::frombuffer", "aten::from_dlpack", "aten::as_tensor", "aten::asarray"}
 
 
 def _owner(array: Any) -> Any:
-    """The array whose memory this one shows."""
+    """The array that owns the memory which ``array`` is a view of."""
     while isinstance(getattr(array, "base", None), np.ndarray):
         array = array.base
     return array
 
 
-def _note(tensor: Any, charged: bool = True) -> None:
-    """A tensor is new, and perhaps its memory."""
+def _count(tensor: Any, charged: bool = True) -> None:
+    """Count the memory of a new tensor, unless it is that of an older one. ``charged``: as allocated now."""
     array = _owner(tensor._data)
     key = id(array)
     if key in _live or not isinstance(array, np.ndarray) or not array.nbytes:
@@ -47,18 +52,19 @@ def _freed(key: int, nbytes: int, _: Any) -> None:
 
 
 def start() -> None:
-    """Learn what is there already, then watch what is made."""
+    """Take note of the tensors that there are, so that views of them are not counted as new; then observe new ones."""
     for thing in gc.get_objects():
-        if issubclass(type(thing), Tensor) and "_data" in thing.__dict__:  # isinstance would ask proxies
-            _note(thing, charged=False)
-    tensor_observers.append(_note)
+        # isinstance would run code of proxy objects, which may import modules or raise.
+        if issubclass(type(thing), Tensor) and "_data" in thing.__dict__:
+            _count(thing, charged=False)
+    tensor_observers.append(_count)
 
 
 def stop() -> None:
-    """Watch no more."""
-    if _note in tensor_observers:
-        tensor_observers.remove(_note)
+    """Stop observing."""
+    if _count in tensor_observers:
+        tensor_observers.remove(_count)
     _live.clear()
 
 
-recording.add_taker(lambda options: options.memory, start, stop)
+recording.add_instrument(lambda options: options.memory, start, stop)

@@ -1,7 +1,8 @@
-"""What is noted while any profiler is on: which function ran when, in which thread, within which other.
+"""Records of what runs while any profiler is on: which function, when, in which thread, inside which other.
 
-A profiler opens a window and gets what began inside it. Windows may overlap; the first one puts the
-notes' takers in place (instrument.py), the last one takes them away.
+A profiler opens a window and gets the records that began while it was open. Windows may overlap: all share one list of
+records. What has to be in place so that there is something to record (``instrument.py``, ``memory.py``) is started with
+the first window that needs it and stopped with the last.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ import numpy as np
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.device_array import DeviceArray
 
-__all__ = ["BACKWARD", "FUNCTION", "KERNEL", "USER", "Options", "Record", "Window", "begin", "charge", "end", "is_on"]
+__all__ = [
+    "BACKWARD", "FUNCTION", "KERNEL", "USER", "Options", "Record", "Window", "add_instrument", "begin", "charge",
+    "end", "is_on",
+]  # fmt: skip
 
-# What a record is of; the numbers are those of PyTorch's scopes.
+# What a record is of; the numbers are those of PyTorch's RecordScope.
 FUNCTION, BACKWARD, KERNEL, USER = 0, 1, 3, 7
 now = time.perf_counter_ns
 _FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class Options(NamedTuple):
-    """What is noted besides names and times."""
+    """What is recorded besides names and times: shapes of arguments, bytes allocated, Python stacks."""
 
     shapes: bool = False
     memory: bool = False
@@ -36,7 +40,11 @@ class Options(NamedTuple):
 
 
 class Record:
-    """One run of a function; times are nanoseconds of ``time.perf_counter_ns``."""
+    """One run of a function; times are nanoseconds of ``time.perf_counter_ns``, 0 for the end of what still runs.
+
+    depth: how many records of the thread were open when it began. sequence: the number of the node that the
+    function made or ran, -1 without one. memory: bytes allocated less those freed while it was the thread's innermost.
+    """
 
     __slots__ = ("begin", "depth", "end", "memory", "name", "native", "parent", "scope", "sequence", "shapes", "stack",
                  "thread")  # fmt: skip
@@ -51,7 +59,11 @@ class Record:
 
 
 class _Thread(threading.local):
-    """What runs in this thread, outermost first. It belongs to the list of records that it is noted in."""
+    """The records of this thread that have not ended, outermost first.
+
+    ``records`` is the session's list that they are in: a thread that outlives a session finds by it, when it next
+    records something, that what it has open belongs to an earlier one.
+    """
 
     _numbers = itertools.count(1)
 
@@ -62,19 +74,19 @@ class _Thread(threading.local):
 
 
 class Window:
-    """From the start to the stop of one profiler."""
+    """The time between the start and the stop of one profiler."""
 
     def __init__(self, options: Options):
         self.options, self.begin = options, 0
         self.records: list[Record] = []
 
     def open(self) -> None:
-        """Start taking notes."""
+        """Start recording."""
         with _lock:
             if not _windows:
                 _new_session()
             _windows.append(self)
-            _settle()
+            _update_instruments()
             self.begin = now()
 
     def close(self) -> None:
@@ -84,13 +96,13 @@ class Window:
             if self not in _windows:
                 return
             _windows.remove(self)
-            _settle()
+            _update_instruments()
             self.records = [r for r in tuple(_records) if r.begin >= self.begin and r.begin <= end]
             for record in self.records:
                 record.end = record.end or end
             self.records.sort(key=lambda r: r.begin)
             if not _windows:
-                _new_session()  # nobody needs these records any more
+                _new_session()  # frees the records: no window is left that reads them
 
 
 _lock = threading.RLock()
@@ -98,35 +110,35 @@ _thread = _Thread()
 _windows: list[Window] = []
 _records: list[Record] = []
 _options = Options()
-_takers: list[_Taker] = []
+_instruments: list[_Instrument] = []
 
 
-class _Taker:
-    """Something that takes notes, and whether it is at work."""
+class _Instrument:
+    """Something that makes records while it runs, and for which options it is needed."""
 
     def __init__(self, wanted: Callable[[Options], bool], start: Callable[[], None], stop: Callable[[], None]):
-        self.wanted, self.start, self.stop, self.at_work = wanted, start, stop, False
+        self.wanted, self.start, self.stop, self.running = wanted, start, stop, False
 
 
-def add_taker(wanted: Callable[[Options], bool], start: Callable[[], None], stop: Callable[[], None]) -> None:
-    """Have ``start`` called when a window opens that needs it, ``stop`` when the last one of these closes."""
-    _takers.append(_Taker(wanted, start, stop))
+def add_instrument(wanted: Callable[[Options], bool], start: Callable[[], None], stop: Callable[[], None]) -> None:
+    """Have ``start`` called when the first window opens whose options are wanted, ``stop`` when the last one closes."""
+    _instruments.append(_Instrument(wanted, start, stop))
 
 
 def is_on() -> bool:
-    """Whether any profiler is taking notes."""
+    """Whether any profiler is on."""
     return bool(_windows)
 
 
-def _settle() -> None:
-    """Note all that any profiler asks for, and no more."""
+def _update_instruments() -> None:
+    """Start and stop instruments, so that all that any open window asks for is recorded and nothing else."""
     global _options
     _options = Options(*map(any, zip(*(w.options for w in _windows), strict=True))) if _windows else Options()
-    for taker in _takers:
-        wanted = bool(_windows) and taker.wanted(_options)
-        if wanted != taker.at_work:
-            taker.at_work = wanted
-            (taker.start if wanted else taker.stop)()
+    for instrument in _instruments:
+        wanted = bool(_windows) and instrument.wanted(_options)
+        if wanted != instrument.running:
+            instrument.running = wanted
+            (instrument.start if wanted else instrument.stop)()
 
 
 def _new_session() -> None:
@@ -135,20 +147,20 @@ def _new_session() -> None:
 
 
 def _running() -> list[Record]:
-    """What runs in this thread; emptied when a new session begins."""
+    """The open records of this thread; none when a new session has begun since it last recorded something."""
     if _thread.records is not _records:
         _thread.records, _thread.open = _records, []
     return _thread.open
 
 
 def current() -> Record | None:
-    """The innermost function that runs in this thread."""
+    """The innermost open record of this thread."""
     running = _running()
     return running[-1] if running else None
 
 
 def begin(name: str, scope: int = FUNCTION, args: tuple[Any, ...] = (), sequence: int = -1) -> Record:
-    """Note that a function begins."""
+    """Record that a function begins; the record is open until ``end``."""
     running = _running()
     record = Record(name, scope, running[-1] if running else None, len(running), _thread)
     record.sequence = sequence
@@ -162,7 +174,10 @@ def begin(name: str, scope: int = FUNCTION, args: tuple[Any, ...] = (), sequence
 
 
 def end(record: Record) -> None:
-    """Note that it has ended, and with it what an exception left open inside."""
+    """Record that a function has ended, and with it what an exception left open inside.
+
+    A record of an earlier session, or of one that was ended with an outer one, gets its time and changes nothing else.
+    """
     running = _running()
     record.end = now()
     if len(running) > record.depth and running[record.depth] is record:
@@ -172,27 +187,27 @@ def end(record: Record) -> None:
 
 
 def close_down_to(above: Record | None) -> None:
-    """End all that runs in this thread within ``above``."""
+    """End all records of this thread inside ``above``; all there are for None."""
     running = _running()
     depth = 0 if above is None else above.depth + 1
     if len(running) > depth:
         end(running[depth])
 
 
-def moment(name: str, scope: int, seconds: float, args: tuple[Any, ...] = ()) -> Record:
-    """Note something that took ``seconds`` and has just ended."""
+def add_finished(name: str, scope: int, seconds: float, args: tuple[Any, ...] = ()) -> Record:
+    """Record something that took ``seconds`` and has just ended."""
     record = begin(name, scope, args)
     _running().pop()
     record.end = record.begin
     record.begin -= round(seconds * 1e9)
-    if record.parent is not None:
+    if record.parent is not None:  # two clocks: it must not seem to have begun before what it ran in
         record.begin = max(record.begin, record.parent.begin)
     return record
 
 
 def charge(nbytes: int) -> None:
-    """Charge memory to what runs in this thread."""
-    record = current() or moment("[memory]", FUNCTION, 0.0)
+    """Count memory for the innermost open record of this thread, or for one called "[memory]" if none is open."""
+    record = current() or add_finished("[memory]", FUNCTION, 0.0)
     record.memory += nbytes
 
 
@@ -203,7 +218,7 @@ def _shape(value: Any) -> Any:
 
 
 def _python_stack() -> list[str]:
-    """Where in the user's program this happens, innermost first."""
+    """The calls on the stack that are the program's, innermost first: neither jitgrad's nor generated code."""
     found, frame = [], sys._getframe(1)
     while frame is not None:
         code = frame.f_code

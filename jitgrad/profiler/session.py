@@ -1,4 +1,4 @@
-"""What users write: ``with profile(...) as prof``, steps and schedules, and blocks with a name."""
+"""The profiler's public classes: ``profile``, its steps and schedules, and ``record_function`` for named blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be profiled. Ops and kernels of every device are noted under CPU: they are started there."""
+    """What can be profiled. Ops and kernels of every device are recorded under CPU, where they are started."""
 
     CPU = 0
     XPU = 1
@@ -27,7 +27,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a schedule says of a step."""
+    """What a schedule has the profiler do in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -72,7 +72,7 @@ def schedule(
         place = step % cycle
         if place < wait + warmup:
             return _NONE if place < wait else _WARMUP
-        return _RECORD if place < cycle - 1 else _SAVE
+        return _RECORD if place < cycle - 1 else _SAVE  # the last step of a cycle also hands the events out
 
     return action
 
@@ -103,11 +103,11 @@ class record_function:
 
 
 class profile:
-    """Notes every op, node and kernel that runs inside, in every thread, with its time.
+    """Records every op, node and kernel that runs inside, in every thread, with its time.
 
-    activities: accepted as PyTorch's. schedule: which steps are noted; ``step()`` ends a step. on_trace_ready:
-    called with the profiler at the end of each cycle. record_shapes: note the shapes of inputs. profile_memory:
-    note what tensors allocate and free. with_stack: note the lines of the program that ran. acc_events: keep the
+    activities: accepted as PyTorch's. schedule: which steps are recorded; ``step()`` ends a step. on_trace_ready:
+    called with the profiler at the end of each cycle. record_shapes: also the shapes of inputs. profile_memory:
+    also what tensors allocate and free. with_stack: also the lines of the program that ran. acc_events: keep the
     events of earlier cycles. with_flops: count the operations of products, mul and add. with_modules and
     experimental_config are accepted and do nothing.
     """
@@ -150,7 +150,7 @@ class profile:
 
     def start(self) -> None:
         """Begin with step 0."""
-        self._go(_NONE, self.current_action)
+        self._change(_NONE, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
@@ -158,14 +158,14 @@ class profile:
         if self._events is None and self.current_action is not _NONE:
             raise AssertionError("Profiler must be initialized before stopping trace")
         self._end_step()
-        self._go(self.current_action, None)
+        self._change(self.current_action, None)
 
     def step(self) -> None:
         """The next step begins."""
         self._end_step()
         before, self.step_num = self.current_action, self.step_num + 1
         self.current_action = self.schedule(self.step_num)
-        self._go(before, self.current_action)
+        self._change(before, self.current_action)
         self._begin_step()
 
     def _begin_step(self) -> None:
@@ -178,8 +178,11 @@ class profile:
             self._step.__exit__()
             self._step = None
 
-    def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
-        """From one action to the next: what ends, what begins."""
+    def _change(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+        """Close the window and hand out events if a cycle ends, open a window if recording begins.
+
+        after: the next step's action, None when the profiler stops.
+        """
         if before is not _NONE and before is not _SAVE and after is _NONE:
             warnings.warn(f"Incorrect schedule: {before.name} followed by NONE", stacklevel=3)
         if before is _RECORD and after is _WARMUP:
@@ -195,7 +198,7 @@ class profile:
             self._window.open()
 
     def _prepare(self) -> None:
-        if self._window is None:
+        if self._window is None:  # a new cycle: its trace gets a name, its events a list
             give = self.custom_trace_id_callback or (lambda: uuid.uuid4().hex.upper())
             self._trace_id = give()
             if self._events is None or not self.acc_events:
@@ -213,7 +216,7 @@ class profile:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
-    # -- what was found -----------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------
 
     def _found(self, purpose: str) -> EventList:
         if self._events is None:
@@ -264,6 +267,6 @@ class profile:
 
 
 def _named(activities: Iterable[Any]) -> Iterable[ProfilerActivity]:
-    """The activities, which may come as dicts that hold more detail."""
+    """The activities; a dict has activities as keys, and details as values, which make no difference here."""
     for item in activities:
         yield from item if isinstance(item, dict) else (item,)

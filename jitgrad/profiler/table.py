@@ -50,7 +50,11 @@ def build_table(
 
 
 class _Table:
-    """The columns that these events need."""
+    """The columns that these events need: titles, and for each column its width and alignment.
+
+    Shapes, callers, memory and FLOPs have columns only where an event has them. FLOPs are in the largest unit in which
+    the smallest count is at least 1.
+    """
 
     def __init__(self, events: Sequence[Any], widths: Widths, memory: bool, unit: str | None, flops: bool):
         self.memory, self.unit = memory, unit

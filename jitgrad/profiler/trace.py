@@ -29,7 +29,7 @@ def write_trace(path: str, events: Iterable[Any], metadata: dict[str, Any]) -> N
 def _lines(events: list[Any]) -> list[dict[str, Any]]:
     pid = os.getpid()
     lines = [_label("process_name", pid, 0, {"name": "python"}), _label("process_labels", pid, 0, {"labels": "CPU"})]
-    for thread in sorted({event.native for event in events}):
+    for thread in sorted({event.native for event in events}):  # the system's number, as other tools show it
         lines.append(_label("thread_name", pid, thread, {"name": f"thread {thread} (python)"}))
     for number, event in enumerate(events):
         lines.append(_complete(event, pid, number))

@@ -1,4 +1,9 @@
-"""For tests: assert_close, make_tensor, samples of every declared op."""
+"""For tests of programs: ``assert_close`` and ``make_tensor``, which PyTorch has, and samples of every declared op.
+
+``comparison.py`` compares nests of tensors, ``creation.py`` draws tensors of any dtype and shape, ``samples.py``
+yields operands inside an op's domain, for tests that are generated from declarations. What only jitgrad's own tests
+need belongs to ``tests/``. The wording of failures is PyTorch's.
+"""
 
 from jitgrad.testing.comparison import assert_allclose, assert_close
 from jitgrad.testing.creation import make_tensor

@@ -1,4 +1,17 @@
-"""What a training script needs besides tensors and modules."""
+"""What a training script needs besides tensors and modules, at PyTorch's places.
+
+``data/`` loads data in batches; ``checkpoint.py`` and ``selective.py`` trade memory for computing twice;
+``_pytree.py`` and ``hooks.py`` only give PyTorch's names to what lives in ``func/tree.py`` and ``core/handles.py``.
+No op, node or layer lives here, and nothing but commands and tests imports this package: it is imported when a
+program first asks for it.
+
+A checkpointed region keeps numbered slots (``autograd/checkpoint_regions.py``), which it knows by weak references:
+what backward computes anew goes to its node tensor by tensor and dies with it. Selective checkpoints see calls of
+ops as profilers do (``dispatch/op_calls.py``), while one of their blocks runs. A structured op whose result was
+kept makes its node around it and launches nothing. Elementwise ops, views and writes in place are computed anew
+whatever the policy says, because reading a result costs as much. Policies get ``jitgrad.ops.aten.NAME.default``,
+named after the op's node; overloads are one object, since an op here is one.
+"""
 
 from jitgrad.utils import _pytree, checkpoint, data, hooks
 

@@ -5,10 +5,10 @@ module owns, and how assignment registers it), ``module_call.py`` (calling ``for
 ``module_traversal.py`` (walks over descendants, modes, conversions), ``module_state_dict.py`` (saving and loading).
 ``backward_hooks.py`` makes the nodes that call backward hooks, ``global_hooks.py`` holds the hooks of all modules.
 
-The hooks of all modules, of every kind, share one dictionary, so a call of a module looks at one more object
-than without them. Pre-hooks and hooks have the dictionaries of PyTorch (``_forward_hooks``, ...), because programs look
-into them. A step of ``BatchNorm`` in training mode counts as a write to its running averages, which PyTorch's doesn't:
-backward of an earlier evaluation, which saved them, is refused.
+The hooks of all modules, of every kind, share one dictionary, so a call of a module looks at one more object than
+without them. Pre-hooks and hooks have the dictionaries of PyTorch (``_forward_hooks``, ...), because programs look
+into them. A step of ``BatchNorm`` in training mode counts as a write to its running averages, which PyTorch's
+doesn't: backward of an earlier evaluation, which saved them, is refused.
 """
 
 from jitgrad.nn.modules.activation import (

@@ -1,4 +1,11 @@
-"""Data sets, and loaders that give them out in batches."""
+"""Data sets, and loaders that give them out in batches, under PyTorch's names.
+
+``dataset.py`` has what holds samples, ``sampler.py`` the orders in which they are visited, ``dataloader.py`` joins
+both and makes batches. Nothing here reads files. Read ``dataloader.py`` first.
+
+All is read in the calling process: ``num_workers`` is accepted and starts none. Random numbers are drawn in the
+same order as by PyTorch, so the same seed gives the same batches.
+"""
 
 from jitgrad.utils.data.dataloader import DataLoader, default_collate
 from jitgrad.utils.data.dataset import ConcatDataset, Dataset, IterableDataset, random_split, Subset, TensorDataset
