@@ -21,7 +21,7 @@ from jitgrad.core.node import FREED, AccumulateGrad, Node, edge_to, next_sequenc
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.ops.shape.slicing import zeros_of
-from jitgrad.transforms.function_transforms import inner_class, transformed
+from jitgrad.transforms.function_transforms import generated_node_class, transformed
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
@@ -109,7 +109,7 @@ class BackwardCFunction(Node, FunctionCtx):
     _outputs: tuple[Any, ...] = ()  # (layout, differentiable) of outputs; None for what is no tensor
     # Per saved: None for None, an output's number, a weak edge for a view that was written to, -1 for others.
     _origins: tuple[Any, ...] = ()
-    _fixed: tuple[int, ...] = ()  # outputs that are not differentiable
+    _non_differentiable_outputs: tuple[int, ...] = ()  # outputs that are not differentiable
     _accessed = False
     _aside: dict[str, Any] | None = None  # attributes of the user's with names that the engine needs
 
@@ -284,7 +284,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     """
 
     _backward_cls: ClassVar[type[BackwardCFunction]]
-    _inner_cls: ClassVar[type[BackwardCFunction]]
+    _generated_node_cls: ClassVar[type[BackwardCFunction]]
     generate_vmap_rule = False
     clear_saved_tensors_on_access = False
     boxed_grads_call = False
@@ -332,7 +332,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         raise NotImplementedError(_VMAP)
 
     @classmethod
-    def _separate(cls) -> bool:
+    def _has_setup_context(cls) -> bool:
         """Whether forward does without a ctx."""
         return cls.setup_context is not Function.setup_context
 
@@ -347,7 +347,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         Keyword arguments count as inputs after the positional ones. Outputs that are no tensors are
         passed on as they are.
         """
-        if cls._separate():
+        if cls._has_setup_context():
             args, kwargs = _bound(cls.forward, args, kwargs)
         if grad_state.levels or grad_state.scope is not None:
             found = _transformed(cls, args, kwargs)
@@ -373,20 +373,20 @@ def _bound(forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[tuple[A
 def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunction, Any]:
     """Run forward unrecorded; return its ctx, and its outputs as part of the graph."""
     inputs = (*args, *kwargs.values()) if kwargs else args
-    ctx = (cls._backward_cls if grad_state.scope is None else inner_class(cls))()
+    ctx = (cls._backward_cls if grad_state.scope is None else generated_node_class(cls))()
     ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
-    separate = cls._separate()
+    has_setup_context = cls._has_setup_context()
     before, pushing = grad_state.enabled, grad_state.pushing
     grad_state.enabled = grad_state.pushing = False
     try:
-        output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
-        if separate:
+        output = cls.forward(*args, **kwargs) if has_setup_context else cls.forward(ctx, *args, **kwargs)
+        if has_setup_context:
             cls.setup_context(ctx, inputs, output)
     finally:
         grad_state.enabled, grad_state.pushing = before, pushing
     _set_aside(ctx)
-    return ctx, connect(ctx, inputs, output, before and True in needs, separate)
+    return ctx, connect(ctx, inputs, output, before and True in needs, has_setup_context)
 
 
 # -- differentiable once -------------------------------------------------------------------------------

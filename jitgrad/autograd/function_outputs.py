@@ -55,10 +55,10 @@ _NOT_RETURNED = (
 )
 
 
-def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separate: bool) -> Any:
+def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, has_setup_context: bool) -> Any:
     """Return forward's output with ``ctx`` as the history of what is differentiable in it, if ``recorded``.
 
-    ``separate``: ctx was filled by setup_context, which can't tell an input from an output that is the same.
+    ``has_setup_context``: ctx was filled by setup_context, which can't tell an input from an output that is the same.
     """
     tensors = [a for a in inputs if isinstance(a, Tensor)]
     if recorded:
@@ -73,7 +73,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, separa
     dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
     for tensor in dirty.values():
         count_write(tensor)
-    call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), separate)
+    call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), has_setup_context)
     results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
     if not dirty.keys() <= {id(out) for out in outs}:
         raise RuntimeError(_NOT_RETURNED)
@@ -111,10 +111,11 @@ class _Call:
     """One call of a Function, whose outputs are taken into the graph one after another."""
 
     def __init__(self, ctx: Any, tensors: list[Tensor], dirty: dict[int, Tensor], fixed: dict[int, Tensor],
-                 recorded: bool, count: int, separate: bool):  # fmt: skip
+                 recorded: bool, count: int, has_setup_context: bool):  # fmt: skip
         self.ctx, self.dirty, self.fixed, self.recorded, self.count = ctx, dirty, fixed, recorded, count
         self.inputs = {id(t): k for k, t in enumerate(tensors)}
-        self.saved = {id(t) for t in ctx.to_save or ()} if separate and isinstance(ctx.to_save, tuple) else set()
+        to_save = ctx.to_save if has_setup_context and isinstance(ctx.to_save, tuple) else ()
+        self.saved = {id(t) for t in to_save}
         self.known: list[Any] = [None] * count
         self.differentiable = 0
         if recorded and count != 1:
@@ -124,7 +125,7 @@ class _Call:
         """An output with its history."""
         fixed = id(out) in self.fixed or out._layout.dtype.category < 2
         if fixed:
-            self.ctx._fixed += (number,)
+            self.ctx._non_differentiable_outputs += (number,)
         differentiable = self.recorded and not fixed
         self.known[number] = (out._layout, differentiable)
         self.differentiable += differentiable

@@ -1,4 +1,7 @@
-"""What a tensor of one sample answers otherwise than a plain tensor: its memory is that of all samples."""
+"""Methods of batched tensors about memory, which mean something else than those of Tensor or are refused.
+
+A batched tensor looks like one sample; its memory is that of all samples, which the vmapped function must not see.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ _FORMATS = {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d
 
 
 class BatchedMethods(Wrapped):
-    """Base of the tensors that vmap hands out: methods that read or set memory."""
+    """Base of ``Batched``: the methods of Tensor that read or set memory."""
 
     _value: Tensor
     _layout: Layout
 
     @property
     def data(self) -> Tensor:
-        """The samples outside the graph, where ``func.grad`` differentiates; else not to be had, as in PyTorch."""
+        """The samples outside the graph, of a variable of ``func.grad``; else a RuntimeError, as in PyTorch."""
         if self._requires_grad:
             return self.detach()
         raise RuntimeError("accessing `data` under vmap transform is not allowed")
@@ -38,7 +41,7 @@ class BatchedMethods(Wrapped):
     numpy = tolist = data_ptr = _no_storage
 
     def storage_offset(self) -> int:
-        """Where the samples begin in their memory."""
+        """The offset of the first sample in the memory of all."""
         return self._value.storage_offset()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -60,14 +63,14 @@ class BatchedMethods(Wrapped):
         return Clone.apply(self, memory_format=memory_format)
 
     def new_empty_strided(self, size: Any, stride: Any, **options: Any) -> Any:
-        """A tensor as ``empty_strided`` makes for each sample, one after another in memory."""
+        """For each sample what ``empty_strided`` makes, one after another in memory."""
         size, stride = tuple(size), tuple(stride)
         room = extent(size, stride)
         below = self._value.new_empty_strided((self._level.size, *size), (room, *stride), **options)
         return self._level.batched(below)
 
     def is_nonzero(self) -> bool:
-        """Not to be known for all samples at once."""
+        """RuntimeError: it may differ between samples."""
         return bool(self)
 
     def __contains__(self, element: Any) -> bool:

@@ -1,4 +1,8 @@
-"""Gradients of tensors that transforms may have wrapped: each level is taken off, the engine runs below."""
+"""Gradients of wrapped tensors, and what reverse mode needs of them: new variables, aliases, the plain tensors inside.
+
+The graph is recorded on plain tensors. ``gradients`` therefore takes wrappers off, outermost first: the wrapper's
+class says what a gradient means at its level in terms of gradients of what it wraps, down to a run of the engine.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,9 @@ def gradients(
 ) -> list[Tensor | None]:
     """The gradients of ``outs``, weighted by ``grads``, with respect to ``ins``; None where none arrives.
 
-    What is wrapped in ``grads`` alone goes through the nodes' rules, which are ops. The graph of what is wrapped in
-    ``outs`` or ``ins`` is kept in any case: more than one run may need it.
+    ``ins`` may be leaves or not. Where only ``grads`` are wrapped, nodes run their rules, which are ops and take
+    wrapped tensors, in place of their kernels. Where ``outs`` or ``ins`` are wrapped, the graph is kept whatever
+    ``keep_graph`` says, since a level may need several runs.
     """
     wrapped = outermost((*outs, *ins))
     if wrapped is not None:
@@ -41,7 +46,7 @@ def gradients(
 
 
 def new_variable(x: Any) -> Any:
-    """``x`` as a new variable: gradients arrive at it, and go on into the history of ``x`` if that is recorded."""
+    """A tensor of the same values to differentiate by: a leaf, or an alias of ``x`` if the history of ``x`` goes on."""
     if isinstance(x, Wrapped) and x._level.open:
         return x.map_graph(new_variable)
     if x._requires_grad and state.enabled:
@@ -52,7 +57,7 @@ def new_variable(x: Any) -> Any:
 
 
 def alias(x: Any) -> Any:
-    """``x`` as another tensor of the same memory and history: a write to it gives ``x`` no new history."""
+    """Another tensor with the memory and history of ``x``: an inplace op on it gives ``x`` no new history."""
     if isinstance(x, Wrapped) and x._level.open:
         return x.map_graph(alias)
     result = x.detach()
@@ -70,7 +75,7 @@ def without_history(x: Any) -> Any:
 
 
 def plain_tensors(x: Any) -> list[Tensor]:
-    """The plain tensors that a wrapped one is made of."""
+    """The plain tensors inside a wrapped one: one, or for each dual wrapper primal and tangent; ``[x]`` if plain."""
     if not (isinstance(x, Wrapped) and x._level.open):
         return [x]
     found: list[Tensor] = []
@@ -79,5 +84,5 @@ def plain_tensors(x: Any) -> list[Tensor]:
 
 
 def requires_grad(x: Any) -> bool:
-    """Whether any of the plain tensors that ``x`` is made of requires grad."""
+    """Whether any plain tensor inside ``x`` requires grad, tangents included."""
     return any(t._requires_grad for t in plain_tensors(x))

@@ -1,7 +1,8 @@
-"""Tensors inside transforms, printed as PyTorch prints its wrappers of them.
+"""The text of tensors inside transforms, with the wrappers that PyTorch would show.
 
-There each transform wraps tensors once more; here levels of forward mode and vmap do, and what
-reverse mode would have wrapped is known by the scopes that a tensor was made in.
+In PyTorch every transform wraps tensors, reverse mode too, and prints GradTrackingTensor(lvl=1, ...) or
+BatchedTensor(lvl=2, bdim=0, ...). Here only vmap and forward mode wrap; where reverse mode would have, is known from
+the scopes in which a tensor was made (scope.py). This file gives Tensor its ``__repr__``.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from jitgrad.core.wrapped import Wrapped
 from jitgrad.ops.creation.conversion import on_host
 from jitgrad.transforms.scope import open_scopes_of
 
-__all__ = ["shown", "tensor_text"]
+__all__ = ["tensor_repr", "wrapped_text"]
 
 Write = Callable[[Any, bool, str | None], str]
 
 
-def shown(x: Any, write: Write) -> str | None:
-    """The text of a tensor that transforms have wrapped, or None if none has.
+def wrapped_text(x: Any, write: Write) -> str | None:
+    """The text of a tensor with PyTorch's wrappers round it; None if PyTorch would show none.
 
     ``write(tensor, requires_grad, grad_fn_name)``: the text of a plain tensor.
     """
-    wrappers: dict[int, int | None] = {}  # numbers of levels and scopes: a batch's dim, None where one differentiates
+    wrappers: dict[int, int | None] = {}  # {number of a level or scope: dim of the batch; None for differentiation}
     value = bottom = x
     with no_grad():
         while isinstance(bottom, Wrapped) and bottom._level.open:
@@ -53,7 +54,7 @@ def shown(x: Any, write: Write) -> str | None:
 
 
 def _open_numbers() -> list[int]:
-    """The numbers of all transforms at work in this thread, outermost first."""
+    """The numbers of all open levels and scopes of this thread, in rising order: their places are PyTorch's lvl."""
     found = {level.number for level in state.levels if level is not state.forward}
     scope = state.scope
     while scope is not None:
@@ -63,7 +64,10 @@ def _open_numbers() -> list[int]:
 
 
 def _history(x: Any) -> tuple[bool, str | None]:
-    """(whether a leaf requires grad, the name of what made it) outside of the functions being differentiated."""
+    """(whether it is a leaf that requires grad, the name of its grad_fn), as seen from outside of all open scopes.
+
+    The history that counts begins at the arguments of the differentiated functions; variables made for them don't.
+    """
     edge = edge_of(x) if x._requires_grad else None
     inner: set[int] = set()
     outer: dict[Any, Any] = {}
@@ -80,9 +84,9 @@ def _history(x: Any) -> tuple[bool, str | None]:
     return (True, None) if isinstance(node, AccumulateGrad) else (False, type(node).__name__)
 
 
-def tensor_text(self: Tensor) -> str:
+def tensor_repr(self: Tensor) -> str:
     """What ``repr`` shows of a tensor, inside transforms and outside."""
-    found = shown(self, _text) if transforming() else None
+    found = wrapped_text(self, _plain_text) if transforming() else None
     if found is not None:
         return found
     try:
@@ -90,14 +94,14 @@ def tensor_text(self: Tensor) -> str:
         name = type(node).__name__ if node is not None else None
     except RuntimeError:  # a view made under no_grad, and written to since
         name = "Invalid"
-    return _text(self, self._requires_grad, name)
+    return _plain_text(self, self._requires_grad, name)
 
 
-def _text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
+def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
     return formatting.tensor_repr(
         on_host(x), requires_grad=requires_grad, grad_fn_name=grad_fn_name,
         device=str(x._layout.device), default_dtype=dtypes.get_default_dtype().name,
     )  # fmt: skip
 
 
-setattr(Tensor, "__repr__", tensor_text)  # noqa: B010  (mypy: it takes a Tensor, not an object)
+setattr(Tensor, "__repr__", tensor_repr)  # noqa: B010  (mypy: it takes a Tensor, not an object)

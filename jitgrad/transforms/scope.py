@@ -1,9 +1,9 @@
-"""What a function that is being differentiated may do: nothing to tensors that it captures.
+"""Scopes: a function that is being differentiated must not write to tensors that it captures.
 
-``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` round the call of their function. New tensors are
-stamped with it meanwhile, so what was made inside is told from what is captured: that is not to be
-written to, for the gradient of the write would be lost. PyTorch wraps tensors instead; the stamps also
-know how its wrappers would print. While no scope is open, an empty list says so.
+``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` round the call of their function. Tensors made meanwhile get it as
+``_scope``, so they can be told from captured ones; a write to these is an error, since its gradient would be lost.
+PyTorch knows by its wrappers. Printing asks scopes, too, which wrappers PyTorch would show. While no scope is
+open, a list is empty (``scopes`` in core/transform_guards.py), and inplace ops test no more than that.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _HOOKS = (
 
 
 class Scope:
-    """The call of a function that is being differentiated, from ``with`` to the end of the block.
+    """One call of a function that is being differentiated, as a context manager round it.
 
-    ``level``: the level of a function differentiated in forward mode; its inputs are that level's duals.
+    ``level``: in forward mode the level that makes the inputs dual; None in reverse mode.
     """
 
     __slots__ = ("before", "level", "number", "open", "own", "parent", "sources", "unchecked")
@@ -35,10 +35,12 @@ class Scope:
     def __init__(self, level: Level | None = None):
         self.level, self.open, self.parent = level, False, None
         self.number = next(Level._numbers) if level is None else level.number
-        self.own: Any = ()  # ids of the variables that are differentiated
-        self.sources: Any = {}  # nodes of variables that have a history, and what made the arguments they stand for
-        self.before: Any = None  # this thread's setting that the block changes
-        self.unchecked = False  # whether writes go unchecked just now, being parts of one that was checked
+        self.own: Any = ()  # ids of the leaves that the function is differentiated by
+        self.sources: Any = {}  # {node of a variable with a history: the node of the argument that it aliases}
+        self.before: Any = None  # the thread's setting that __enter__ changes and __exit__ restores
+        # Set while an inplace op that has passed the check is carried out by writes to the tensors that its target
+        # wraps: these may belong to the caller.
+        self.unchecked = False
 
     def __enter__(self) -> Scope:
         if self.level is None:
@@ -54,7 +56,7 @@ class Scope:
 
     def __exit__(self, *error: Any) -> None:
         self.open, state.scope = False, self.parent
-        self.sources = {}  # what was made inside may live on, and this with it
+        self.sources = {}  # tensors made inside may live on and hold the scope; it must not hold the graph
         scopes.remove(self)
         tensor_observers.remove(stamping)
         if self.level is None:
@@ -72,7 +74,7 @@ class Scope:
 
 
 def open_scopes_of(x: Any) -> list[Scope]:
-    """The open scopes that a plain tensor, or what it is a view of, was made in."""
+    """The open scopes in which a plain tensor, or the base of a view, was made; innermost first."""
     scope = x._scope
     if scope is None and x._base is not None:
         scope = x._base._scope
