@@ -73,6 +73,7 @@ class acos:
     def real(x):
         size = np.abs(x)
         big = size > 0.5
+        # acos(x) = 2 asin(sqrt((1 - x) / 2)) for x > 1/2, and pi less that for x < -1/2.
         z = 0.5 - 0.5 * size if big else x * x
         s = np.sqrt(z) if big else x
         tail = s * _asin_tail(z)
@@ -91,6 +92,7 @@ class _atan_fraction:
 
     def float32(small, large):
         s = small / large
+        # One polynomial serves 0 to 1 in float32.
         z = s * s
         p = 0.002919422695413232
         p = p * z - 0.016363192349672318
@@ -147,6 +149,7 @@ class atan2:
         up, right = np.abs(y), np.abs(x)
         steep = up > right
         small, large = (right, up) if steep else (up, right)
+        # 0 / 0 and inf / inf, which IEEE 754 gives an angle nevertheless: that of (0, 1) and (1, 1).
         corner = (small == large) & ((small == 0.0) | (small == T(np.inf)))
         unit = 0.0 if small == 0.0 else 1.0
         angle = _atan_fraction(unit if corner else small, 1.0 if corner else large)
@@ -170,6 +173,7 @@ class hypot:
     def float64(a, b):
         a, b = np.abs(a), np.abs(b)
         large = a if a > b else b
+        # 2**-512 and 2**700: the squares then neither overflow nor vanish.
         scale = 1.0 if large < 1e150 else 7.458340731200207e-155
         scale = 5.260135901548374e210 if large < 1e-140 else scale
         a, b = a * scale, b * scale

@@ -136,6 +136,7 @@ class round:
         return np.rint(x)
 
     def cuda(x):
+        # Ties to even, by comparisons alone.
         below = math.floor(x)
         odd = math.floor(below * 0.5) != below * 0.5
         up = (x - below > 0.5) | ((x - below == 0.5) & odd)
@@ -218,12 +219,14 @@ class floor_divide:
         rest = np.fmod(a, b)
         quotient = (a - rest) / b
         quotient = quotient - 1.0 if (rest != 0.0) & ((rest < 0.0) != (b < 0.0)) else quotient
+        # As CPython and PyTorch do: (a - rest) / b is whole but for its own rounding, which this takes off.
         whole = np.floor(quotient)
         whole = whole + 1.0 if quotient - whole > 0.5 else whole
         whole = np.copysign(0.0, a / b) if quotient == 0.0 else whole
         return a / b if b == 0.0 else whole
 
     def int(a, b):
+        # -1 is kept from the division because the smallest integer by it traps: what is asked for is -a.
         minus = (b < T(0)) & (T(b + T(1)) == T(0))
         harmless = T(1) if (b == T(0)) | minus else b
         whole = T(a // harmless)
@@ -291,9 +294,11 @@ class nextafter:
     """The number next to a on the way to b."""
 
     def float32(a, b):
+        # Bits of floats of one sign are ordered as integers: one more or less is the neighbour.
         bits = np.float32(a).view(np.int32)
         up = (b > a) == (a > 0.0)
         step = np.int32(bits + (np.int32(1) if up else np.int32(-1)))
+        # From 0 the way leads to the smallest denormal number.
         least = np.copysign(np.int32(1).view(np.float32), b)
         moved = least if a == 0.0 else step.view(np.float32)
         moved = b if a == b else moved

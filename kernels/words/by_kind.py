@@ -34,10 +34,12 @@ class power_of:
         base = T(a)
         left = T(b) if b > T(0) else T(0)
         whole = T(1)
+        # By squaring, wrapping round as machine integers do; T(...) undoes Numba's widening to int64.
         while left > T(0):
             whole = T(whole * base) if (left & T(1)) != T(0) else whole
             base = T(base * base)
             left = T(left >> T(1))
+        # 1 / a for a = 1 and -1, the only integers whose inverse is one.
         unit = T(a) if odd else T(1)
         inverse = unit if (a == T(1)) | (T(a + T(1)) == T(0)) else T(0)
         return inverse if b < T(0) else whole

@@ -9,7 +9,7 @@ import numpy as np
 from jitgrad.kernels.words.exponential import _exp_reduced, _exp_tail, _nearest, _scaled, _two_to
 from jitgrad.kernels.words.logarithm import log
 from jitgrad.kernels.words.power import _high, _wide_exp2
-from jitgrad.kernels.words.vocabulary import D, T, lifted, word
+from jitgrad.kernels.words.vocabulary import D, T, vectorized, word
 
 __all__ = ["erf", "erfc", "erfinv"]
 
@@ -18,6 +18,7 @@ __all__ = ["erf", "erfc", "erfinv"]
 class _erf_small:
     """erf(x) for abs(x) <= 0.94 (float32) or 0.75 (float64)."""
 
+    # 2 / sqrt(pi) = 1.128379...: one x is added last, exactly.
     def float32(x):
         z = x * x
         p = 8.002774848137051e-05
@@ -50,6 +51,7 @@ class _erfc_large:
     """erfc(a) for a >= 0.75: exp(-a * a) / (1 + 2 a) times a polynomial in (a - 3) / (a + 3)."""
 
     def float64(a):
+        # erfc(27.3) is below the smallest denormal number.
         a = 28.0 if a > 28.0 else a
         u = (a - 3.0) / (a + 3.0)
         p = -4.788389996358801e-10
@@ -82,12 +84,13 @@ class _erfc_large:
         return _scaled((1.0 + _exp_tail(r)) * (p / (1.0 + 2.0 * a)), n)
 
 
-@word(lifted(math.erf), cuda="math.erf", ulp={"float32": 2, "float64": 2})
+@word(vectorized(math.erf), cuda="math.erf", ulp={"float32": 2, "float64": 2})
 class erf:
     """The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x."""
 
     def float32(x):
         a = np.abs(x)
+        # erf(3.92) rounds to 1.
         a = 4.05 if a > 4.05 else a
         # The logarithm to base 2 of erfc(a)
         p = -3.078088411712088e-05
@@ -99,6 +102,7 @@ class erf:
         p = p * a - 1.6295818090438843
         p = p * a + 0.0002595798869151622
         whole, n = _nearest(p)
+        # 1 - 2**p, the power as in `exp2`.
         large = 1.0 - _two_to(n) * (1.0 + _exp_tail((p - whole) * 0.6931471805599453))
         return np.copysign(_erf_small(x) if np.abs(x) < 0.94 else large, x)
 
@@ -107,12 +111,13 @@ class erf:
         return np.copysign(_erf_small(x) if a < 0.75 else 1.0 - _erfc_large(a), x)
 
 
-@word(lifted(math.erfc), cuda="math.erfc", ulp={"float32": 1, "float64": 4})
+@word(vectorized(math.erfc), cuda="math.erfc", ulp={"float32": 1, "float64": 4})
 class erfc:
     """1 - erf(x), without cancellation for large x."""
 
     def float32(x):
         a = np.float64(np.abs(x))
+        # erfc(10.06) rounds to 0 in float32.
         a = D(11.0) if a > D(11.0) else a
         # exp(-a * a) / (a + 2) times a polynomial in (a - 2) / (a + 2)
         share = D(1.0) / (a + D(2.0))
@@ -148,6 +153,7 @@ class erfinv:
 
     def float32(x):
         w = -log((1.0 - x) * (1.0 + x))
+        # w < 6.25 is |x| < 0.999036...
         v = w - 3.125
         p = 6.368608882595494e-10
         p = p * v - 4.638529515753876e-09
@@ -160,6 +166,7 @@ class erfinv:
         p = p * v - 0.006033730059784033
         p = p * v + 0.24015817420411995
         p = p * v + 1.6536545713107977
+        # Up to w = 16, the largest that a float32 x below 1 has.
         v = np.sqrt(w) - 3.35
         q = -3.99866911643044e-06
         q = q * v - 0.00025153842343043984

@@ -19,6 +19,7 @@ __all__ = ["cosh", "exp", "exp2", "expm1", "sigmoid", "sinh", "tanh"]
 class _two_to:
     """2**n for a whole n that makes a normal number."""
 
+    # IEEE 754: the exponent n is stored plus 127 (float64: 1023), above 23 (52) bits of significand.
     def float32(n):
         return np.int32((n + np.int32(127)) << np.int32(23)).view(np.float32)
 
@@ -30,6 +31,7 @@ class _two_to:
 class _scaled:
     """y * 2**n in two steps, so that results overflow and underflow gradually."""
 
+    # n goes from -152 to 129, further than the -126 to 127 that one factor can be; half of it does not.
     def float32(y, n):
         half = np.int32(n >> np.int32(1))
         return y * _two_to(half) * _two_to(np.int32(n - half))
@@ -49,6 +51,7 @@ class _nearest:
 
     def float32(x):
         shifted = x + 12582912.0
+        # 0x4B400000 are the bits of 1.5 * 2**23 itself, so what is left is the whole part with its sign.
         whole = np.int32(np.float32(shifted).view(np.int32) - np.int32(0x4B400000))
         return shifted - 12582912.0, whole
 
@@ -64,6 +67,7 @@ class _exp_reduced:
 
     def float32(x):
         whole, n = _nearest(x * 1.4426950408889634)
+        # 0.693359375 has 9 bits, so its product with n (8 bits) is exact; what ln 2 is short of it follows.
         return n, (x - whole * 0.693359375) + whole * 0.00021219444005469057
 
     def float64(x):
@@ -102,12 +106,14 @@ class exp:
     """e to the power x."""
 
     def float32(x):
+        # exp overflows above 88.73 and is 0 below -103.98; beyond the bounds n would not fit `_scaled`.
         x = 89.5 if x > 89.5 else x
         x = -105.0 if x < -105.0 else x
         n, r = _exp_reduced(x)
         return _scaled(1.0 + _exp_tail(r), n)
 
     def float64(x):
+        # The same for float64: 709.79 and -745.14.
         x = 710.5 if x > 710.5 else x
         x = -746.0 if x < -746.0 else x
         n, r = _exp_reduced(x)
@@ -125,6 +131,7 @@ class exp2:
     """2 to the power x."""
 
     def float32(x):
+        # 2**x overflows at 128 and is 0 from -150 on.
         x = 129.0 if x > 129.0 else x
         x = -151.0 if x < -151.0 else x
         whole, n = _nearest(x)
@@ -139,6 +146,7 @@ class exp2:
         return _scaled(1.0 + p * r, n)
 
     def float64(x):
+        # 2**x overflows at 1024 and is 0 from -1075 on.
         x = 1025.0 if x > 1025.0 else x
         x = -1076.0 if x < -1076.0 else x
         whole, n = _nearest(x)
@@ -189,11 +197,14 @@ class expm1:
     """exp(x) - 1, without cancellation near 0."""
 
     def float32(x):
+        # Below -20 (-40) exp(x) is less than half a unit of -1, to which the result then rounds.
         safe = 88.75 if x > 88.75 else x
         safe = -20.0 if safe < -20.0 else safe
         n, r = _exp_reduced(safe)
+        # 2**n would overflow at n = 128 (1024) although the result need not: all is computed at half the size.
         half = _two_to(np.int32(n - np.int32(1)))
         y = 2.0 * (half * _expm1_reduced(r) + (half - 0.5))
+        # Keeps -0, and denormals, which the products above would round.
         return x if np.abs(x) < 1e-9 else y
 
     def float64(x):
@@ -231,11 +242,13 @@ class cosh:
     """The hyperbolic cosine."""
 
     def real(x):
+        # exp(-a) / 2 is 1 / (4 h) for h = exp(a) / 2.
         half = _half_exp(np.abs(x))
         return half + 0.25 / half
 
     def complex(x):
         real = np.cosh(x.real) * np.cos(x.imag)
+        # On an axis the imaginary part is a zero whose sign the product of the parts has; inf * 0 would make NaN of it.
         axis = (x.real == 0) | (x.imag == 0)
         return T(complex(real, x.real * x.imag if axis else np.sinh(x.real) * np.sin(x.imag)))
 
@@ -271,6 +284,7 @@ class sinh:
     def real(x):
         size = np.abs(x)
         half = _half_exp(size)
+        # Below 1 the difference of the exponentials would cancel.
         big = half - 0.25 / half
         return np.copysign(big if size > 1.0 else _sinh_small(size), x)
 
@@ -291,6 +305,7 @@ class tanh:
         p = p * z - 0.3333294689655304
         small = x + x * z * p
         size = np.abs(x)
+        # Beyond 9.02 (19.07) tanh is 1 in float32 (float64).
         size = 10.0 if size > 10.0 else size
         # One part of ln 2 is enough here: the result is 1 - 2 / (exp(2 |x|) + 1).
         whole, n = _nearest(size * 2.8853900817779268)
@@ -302,6 +317,7 @@ class tanh:
     def float64(x):
         size = np.abs(x)
         size = 22.0 if size > 22.0 else size
+        # tanh(x) = t / (t + 2) for t = exp(2 x) - 1, which does not cancel near 0.
         t = _expm1_small(2.0 * size)
         return np.copysign(t / (2.0 + t), x)
 
@@ -332,6 +348,7 @@ class sigmoid:
         return T(2.0**-24) / ((scale + first) + (scale * _exp_tail(r) + second))
 
     def float64(x):
+        # exp(-|x|) / (1 + exp(-|x|)) on the left, 1 / (1 + exp(-|x|)) on the right: nothing overflows.
         small = exp(-np.abs(x))
         return (small if x < 0.0 else 1.0) / (1.0 + small)
 

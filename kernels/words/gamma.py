@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.kernels.words.logarithm import log
 from jitgrad.kernels.words.power import _wide_log2
 from jitgrad.kernels.words.trig import _sin_reduced
-from jitgrad.kernels.words.vocabulary import D, T, lifted, word
+from jitgrad.kernels.words.vocabulary import D, T, vectorized, word
 
 __all__ = ["digamma", "lgamma"]
 
@@ -42,6 +42,7 @@ class _lgamma_start:
     """
 
     def real(a):
+        # Literals would be read in the kernel's dtype, which may be float32: these are float64 in both.
         one, half = np.float64(1), np.float64(0.5)
         quarter = half * half
         v, product = a - (one + one), one
@@ -100,7 +101,7 @@ class _lgamma_middle:
         return v * (v + 1.0) * p
 
 
-@word(lifted(math.lgamma), cuda="math.lgamma", ulp={"float32": 1, "float64": 4})
+@word(vectorized(math.lgamma), cuda="math.lgamma", ulp={"float32": 1, "float64": 4})
 class lgamma:
     """The logarithm of the absolute value of the gamma function."""
 
@@ -112,12 +113,15 @@ class lgamma:
         z = D(1.0) / (a * a)
         p = D(-0.002760393164147964)
         p = p * z + D(0.0833332565202409)
+        # Stirling's series: (a - 1/2) log(a) - a + log(2 pi) / 2 + 1 / (12 a) - ...; 0.4189 = log(2 pi) / 2 - 1/2.
         series = (a - D(0.5)) * (logarithm - D(1.0)) + (D(0.4189385332046727) + p / a)
         middle = _lgamma_middle(v) + (logarithm if a >= D(1.25) else -logarithm)
         y = series if large else middle
+        # Reflection: lgamma(-a) = log(pi / (a |sin(pi a)|)) - lgamma(a).
         part = a - np.floor(a)
         sine = _wide_sin(D(3.141592653589793) * (part if part < D(0.5) else D(1.0) - part))
         mirrored = _wide_log2(D(3.141592653589793) / (a * sine)) * D(0.6931471805599453) - y
+        # Below 1e-20 lgamma(-a) is -log(a), as lgamma(a) is; a * sine would vanish.
         y = mirrored if (x < 0.0) & (a > D(1e-20)) else y
         pole = (a == T(np.inf)) | ((x <= 0.0) & (part == D(0.0)))
         return T(np.inf) if pole else np.float32(y)
@@ -156,6 +160,7 @@ class _digamma_start:
     def real(a):
         one, zero = np.float64(1), np.float64(0)
         y, above, below = a, zero, one
+        # digamma(y + 1) = digamma(y) + 1 / y; eight steps lead from below 10 to below 2.
         for _ in range(8):
             far = y >= one + one
             y = y - one if far else y
@@ -236,9 +241,11 @@ class digamma:
         p = D(0.003847923736324775)
         p = p * z - D(0.008332258282222121)
         p = p * z + D(0.083333330587243)
+        # log(a) - 1 / (2 a) - 1 / (12 a**2) + 1 / (120 a**4) - ...
         series = _wide_log2(a) * D(0.6931471805599453) - D(0.5) / a - z * p
         middle = _digamma_middle(start)
         y = series if a >= D(10.0) else middle + total
+        # Reflection: digamma(-a) = digamma(a) + 1 / a + pi / tan(pi a).
         part = a - np.rint(a)
         sine = _wide_sin(D(3.141592653589793) * part)
         cosine = _wide_sin(D(3.141592653589793) * (D(0.5) - np.abs(part)))

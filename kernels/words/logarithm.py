@@ -15,8 +15,10 @@ class _split:
     """(e, f) with x = 2**e * (1 + f), 1 + f from sqrt(1/2) to sqrt(2), e a float; 0 < x < inf."""
 
     def float32(x):
+        # A denormal number has no exponent of its own: times 2**23 (2**52) it is normal.
         tiny = x < 1.1754943508222875e-38
         scaled = x * 8388608.0 if tiny else x
+        # 0x3F3504F3 are the bits of sqrt(1/2). Taken away first, they make the exponent step there and not at 1.
         bits = np.int32(np.float32(scaled).view(np.int32) - np.int32(0x3F3504F3))
         rest = np.int32(np.int32(bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))
         e = np.float32(np.int32(bits >> np.int32(23)))
@@ -48,6 +50,7 @@ class _log1p_tail:
         return f * f * (p * f - 0.5)
 
     def float64(f):
+        # log(1 + f) = log((1 + s) / (1 - s)) = 2 s + 2 s**3 / 3 + ...: odd in s, and |s| is at most 0.172.
         s = f / (2.0 + f)
         z = s * s
         p = 0.14802164090445555
@@ -57,6 +60,7 @@ class _log1p_tail:
         p = p * z + 0.28571428745787947
         p = p * z + 0.39999999999400904
         p = p * z + 0.6666666666666736
+        # f - s f = 2 s: so the sum is f - f**2 / 2 and a correction that is small against it.
         half = 0.5 * f * f
         return s * (half + z * p) - half
 
@@ -66,6 +70,7 @@ class _log_limits:
     """The logarithm y of x, put right where x is 0, negative, infinite or NaN."""
 
     def real(x, y):
+        # Infinity and NaN fail the comparison, and are their own results.
         y = y if x < T(np.inf) else x
         y = y if x >= 0.0 else T(np.nan)
         return -T(np.inf) if x == 0.0 else y
@@ -78,6 +83,7 @@ class log:
     def float32(x):
         e, f = _split(x)
         y = f + _log1p_tail(f)
+        # ln 2 = 0.693359375 - 0.000212...; the first has 9 bits, so e times it is exact.
         return _log_limits(x, e * 0.693359375 + (y - e * 0.00021219444005469057))
 
     def float64(x):
@@ -109,6 +115,7 @@ class log10:
 
     def float32(x):
         e, f = _split(x)
+        # f / ln 10 = f / 2 - f * 0.0657...: half of f is exact. 0.30078125, close to log10(2), has 7 bits.
         low = _log1p_tail(f) * 0.4342944819032518 - f * 0.06570551809674817
         low = low + e * 0.000248745663981
         return _log_limits(x, e * 0.30078125 + (0.5 * f + low))
@@ -128,8 +135,10 @@ class log1p:
     """log(1 + x), without cancellation near 0."""
 
     def float32(x):
+        # 1 + x loses x's last bits. The exponent e is right all the same, and 2**-e (1 + x) - 1 is computed from x.
         e, f = _split(1.0 + x)
         scale = _two_to(np.int32(-e))
+        # There 1 + x is x to the last place, and 2**-e may be a denormal number.
         f = f if x > 1e9 else scale * x + (scale - 1.0)
         low = _log1p_tail(f) - e * 0.00021219444005469057
         y = _log_limits(1.0 + x, e * 0.693359375 + (f + low))
@@ -144,6 +153,7 @@ class log1p:
         return x if x == 0.0 else y
 
     def complex(x):
+        # |1 + z|**2 - 1, which keeps its digits where z is small.
         square = x.real * (x.real + 2) + x.imag * x.imag
         far = np.log(np.hypot(x.real + 1, x.imag))
         size = far if (square > 1) | (2 * square < -1) else np.divide(np.log1p(square), 2)

@@ -165,6 +165,7 @@ class bitwise_left_shift:
     """a times 2 to the power b; 0 where b is negative or no less than the number of bits."""
 
     def int(a, b):
+        # A shift by the number of bits or more is undefined in machine code.
         inside = (b >= T(0)) & (b < T(64))
         return T(np.int64(a) << np.int64(b)) if inside else T(0)
 

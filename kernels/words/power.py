@@ -17,10 +17,12 @@ class _wide_log2:
     """log2 of a positive float64 that is a normal number, to 37 bits, in float64 everywhere."""
 
     def real(x):
+        # As `_split` does for float64; 0x4338... are the bits of 1.5 * 2**52, D(6755399441055744).
         bits = np.int64(np.float64(x).view(np.int64) - np.int64(0x3FE6A09E667F3BCD))
         rest = np.int64((bits & np.int64(0xFFFFFFFFFFFFF)) + np.int64(0x3FE6A09E667F3BCD))
         e = np.int64((bits >> np.int64(52)) + np.int64(0x4338000000000000)).view(np.float64)
         m = rest.view(np.float64)
+        # log2(m) = 2 / ln 2 * (s + s**3 / 3 + ...), odd in s; |s| is at most 0.172.
         s = (m - D(1.0)) / (m + D(1.0))
         z = s * s
         p = D(0.3408120601853278)
@@ -36,6 +38,7 @@ class _wide_exp2:
     """2 to the power x to 29 bits, in float64 everywhere; |x| at most 1000."""
 
     def real(x):
+        # Rounds x to a whole n, as `_nearest` does.
         shifted = x + D(6755399441055744.0)
         r = x - (shifted - D(6755399441055744.0))
         p = D(0.0001534581853117861)
@@ -109,18 +112,22 @@ class _positive_pow:
     """x to the power y for 0 < x < inf and a finite y."""
 
     def float32(x, y):
+        # 37 bits of log2(x) leave 29 after the whole part of y log2(x), at most 8 bits, is taken off.
         power = np.float64(y) * _wide_log2(np.float64(x))
+        # 2**128 overflows and 2**-150 vanishes; beyond 2**1000 `_wide_exp2` would fail.
         power = D(200.0) if power > D(200.0) else power
         power = D(-200.0) if power < D(-200.0) else power
         return np.float32(_wide_exp2(power))
 
     def float64(x, y):
         high, low = _pair_log2(x)
+        # Even of the float next to 1, whose log2 is 2e-16, such a power overflows or vanishes, and no product does.
         y = 1e30 if y > 1e30 else y
         y = -1e30 if y < -1e30 else y
         y_high = _high(y)
         power = y_high * high
         rest = (y - y_high) * high + y * low
+        # Where the result overflows or vanishes anyway, the rest may be NaN, of inf - inf.
         rest = 0.0 if np.abs(power) > 1100.0 else rest
         power = 1100.0 if power > 1100.0 else power
         power = -1100.0 if power < -1100.0 else power
@@ -135,6 +142,7 @@ class pow:
     def real(a, b):
         size = np.abs(a)
         zero, endless = size == 0.0, size == T(np.inf)
+        # What has no logarithm is kept from `_positive_pow`, and put right below.
         base = 1.0 if zero | endless | (a != a) else size
         last = np.abs(b) == T(np.inf)
         power = 0.0 if last | (b != b) else b
@@ -142,6 +150,7 @@ class pow:
         grows = T(np.inf) if b > 0.0 else 0.0
         shrinks = 0.0 if b > 0.0 else T(np.inf)
         y = shrinks if zero else (grows if endless else y)
+        # Infinite powers: by whether |a| is above or below 1.
         y = (1.0 if size == 1.0 else (grows if size > 1.0 else shrinks)) if last else y
         return _signed_pow(a, b, y)
 
@@ -156,11 +165,13 @@ class _signed_pow:
 
     def real(a, b, y):
         whole = np.floor(b) == b
+        # A large b is even: half of it is whole, too.
         odd = whole & (np.floor(b * 0.5) != b * 0.5)
         negative = np.copysign(1.0, a) < 0.0
         y = -y if negative & odd else y
         y = T(np.nan) if (a < 0.0) & (a != -T(np.inf)) & (not whole) else y
         y = a + b if (a != a) | (b != b) else y
+        # IEEE 754: 1 to any power and anything to the power 0 are 1, NaN included.
         return 1.0 if (a == 1.0) | (b == 0.0) else y
 
 
@@ -177,15 +188,18 @@ class asinh:
     """The inverse hyperbolic sine."""
 
     def float32(x):
+        # In float64 log(x + sqrt(x**2 + 1)) has digits enough for float32, but for the smallest x.
         size = np.float64(np.abs(x))
         y = _ln(size + np.sqrt(size * size + D(1.0)))
         y = np.copysign(y, x) if np.abs(x) < T(np.inf) else x
+        # 2**-12: x**3 / 6 is less than half a unit of x.
         return x if np.abs(x) < 0.000244140625 else y
 
     def float64(x):
         size = np.abs(x)
         huge = size > 1e17
         square = 0.0 if huge else size * size
+        # asinh(x) = log1p(x + x**2 / (1 + sqrt(1 + x**2))); for huge x it is log(2 x).
         y = log1p(size if huge else size + square / (1.0 + sqrt(1.0 + square)))
         return np.copysign(y + (0.6931471805599453 if huge else 0.0), x)
 
@@ -205,12 +219,14 @@ class acosh:
 
     def float64(x):
         huge = x > 1e17
+        # acosh(1 + t) = log1p(t + sqrt(t (2 + t))), exact near 1 because x - 1 is.
         over = x - 1.0
         y = log1p(over if huge else over + sqrt(over * (2.0 + over)))
         y = y + (0.6931471805599453 if huge else 0.0)
         return y if x >= 1.0 else T(np.nan)
 
     def complex(x):
+        # W. Kahan's formula: two roots in place of one, so that the branch cut lies on (-inf, 1).
         below = np.sqrt(complex(x.real - 1, x.imag))
         above = np.sqrt(complex(x.real + 1, x.imag))
         size = np.arcsinh(below.real * above.real + below.imag * above.imag)

@@ -30,6 +30,7 @@ class draw:
                 begin, end, ahead = np.uint64(0), np.uint64(227), np.uint64(397)
                 for _ in range(2):
                     for i in range(begin, end):
+                        # The recurrence of Matsumoto and Nishimura: the top bit of one word, the lower 31 of the next.
                         y = (state[i] & 0x80000000) | (state[i + np.uint64(1)] & 0x7FFFFFFF)
                         state[i] = state[i + ahead] ^ (y >> 1) ^ ((y & 1) * 0x9908B0DF)
                     state[624] = state[0]  # the last word's neighbour is the first, already new
@@ -37,6 +38,7 @@ class draw:
                 used = np.uint64(0)
             take = min(count - done, np.uint64(624) - used)
             for i in range(take):
+                # Tempering, which equidistributes the bits of what is handed out.
                 y = state[used + i]
                 y ^= y >> 11
                 y ^= (y << 7) & 0x9D2C5680
@@ -145,6 +147,7 @@ class next_normals:
         units = np.empty(missing + np.uint64(1), np.float64)
         used = uniforms64(state, units, missing + (missing & np.uint64(1)))
         for i in range(np.uint64(0), missing, np.uint64(2)):
+            # The second uniform is the radius's, as in PyTorch's normal_distribution.
             radius = np.sqrt(-2 * np.log1p(-units[i + np.uint64(1)]))
             angle = units[i] * (2 * np.pi)
             values[first + i] = radius * np.cos(angle)

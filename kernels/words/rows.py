@@ -20,6 +20,7 @@ class _rank:
 
     def float32(x):
         bits = np.float32(x).view(np.int32)
+        # Floats below 0 are ordered the other way round as integers: all their bits but the sign are turned.
         ordered = np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
         return np.int32(0x7FFFFFFF) if x != x else ordered
 
@@ -62,6 +63,7 @@ class _exp_falling:
     """exp(x) for x <= 0: 0 below the smallest normal number, which saves exp's second scaling."""
 
     def float32(x):
+        # exp(-87.33654) is the smallest normal number of float32, exp(-708.3964) that of float64.
         n, r = _exp_reduced(-87.33654 if x < -87.33654 else x)
         return 0.0 if x < -87.33654 else (1.0 + _exp_tail(r)) * _two_to(n)
 

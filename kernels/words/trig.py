@@ -22,6 +22,7 @@ class _sin_reduced:
         p = p * z + 0.008333069272339344
         p = p * z - 0.16666659712791443
         y = r + r * z * p
+        # The polynomial may exceed 1 by a unit near pi / 2.
         y = 1.0 if y > 1.0 else y
         return -1.0 if y < -1.0 else y
 
@@ -53,9 +54,11 @@ class _folded:
 
     def float64(turns, below):
         negative = turns < np.int64(0)
+        # The size in 128 bits, by ~ of both halves: 2**-128 turns short, but without a carry.
         size = np.int64(~turns) if negative else turns
         rest = ~below if negative else below
         first = np.int64(np.int64(0x4000000000000000) - size)
+        # 2**-63 for the second half, which is shifted by one bit to be an int64.
         v = np.float64(first) - np.float64(np.int64(rest >> np.uint64(1))) * 1.0842021724855044e-19
         return v * 3.4061215800865545e-19
 
@@ -78,6 +81,7 @@ class _less_pi:
     """x - n pi for a moderate n that is a multiple of 1 / 2; the first products are exact."""
 
     def float32(x, n):
+        # pi in parts of 8, 9 and 9 bits and a rest (Cody and Waite): n times each of the first is exact.
         r = (x - n * 3.140625) - n * 0.0009670257568359375
         return (r - n * 6.277114152908325e-07) - n * 1.215420125655342e-10
 
@@ -106,6 +110,7 @@ class sin_near:
 
     def real(x):
         size = np.abs(x)
+        # x / pi rounded; the sine changes its sign where n is odd.
         whole, n = _nearest(size * 0.3183098861837907)
         y = _sin_reduced(_less_pi(size, whole))
         return _flipped(_flipped(y, x), _sign_of_parity(n))
@@ -117,6 +122,7 @@ class cos_near:
 
     def real(x):
         size = np.abs(x)
+        # cos(x) = -sin(x - (n + 1/2) pi) times (-1)**n.
         whole, n = _nearest(size * 0.3183098861837907 - 0.5)
         y = _sin_reduced(_less_pi(size, whole + 0.5))
         return -_flipped(y, _sign_of_parity(n))
@@ -128,6 +134,8 @@ class sin:
 
     def float32(x):
         size = np.abs(x)
+        # sin(x) = cos(x - pi / 2): less a quarter turn. x - x makes NaN of infinities, for which `_turns` has any
+        # number.
         r = _folded(np.int64(_turns(x) - np.int64(0x4000000000000000))) + (x - x)
         return _flipped(_sin_reduced(size if size < 1.0 else r), x)
 
@@ -149,6 +157,7 @@ class cos:
     def float32(x):
         size = np.abs(x)
         r = _folded(_turns(x)) + (x - x)
+        # cos(x) = sin(pi / 2 - x), pi / 2 in two parts; `_turns` is for |x| >= 1.
         small = (1.5707963705062866 - size) - 4.371138828673793e-08
         return _sin_reduced(small if size < 1.0 else r)
 
@@ -231,6 +240,8 @@ class tan:
     def float32(x):
         size = np.abs(x)
         turns = _turns(x)
+        # The angle in units of a quarter turn: rest is its distance to the nearest multiple, turned whether that is
+        # odd.
         rest = np.int64(turns << np.int64(2))
         turned = ((turns << np.int64(1)) ^ rest) < np.int64(0)
         r = np.float32(np.float64(rest) * D(8.515303950216386e-20)) + (x - x)  # pi * 2**-65

@@ -33,14 +33,17 @@ class _turns:
 
     def float32(x):
         bits = np.float32(x).view(np.int32)
+        # The exponent, shifted so that the digits of 1 / (2 pi) that matter begin at bit ``place`` of the constants.
         place = np.int32(np.int32(np.int32(bits >> np.int32(23)) + np.int32(1)) & np.int32(127))
         m = np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x800000))
         place, m = np.uint64(place), np.uint64(m)
+        # Constants of 64 binary digits each; ``far`` picks the later three.
         far = place >= np.uint64(64)
         high = np.uint64(0x220A94FE13ABE8FA) if far else np.uint64(0x517CC1B727)
         middle = np.uint64(0x9A6EE06DB14ACC9E) if far else np.uint64(0x220A94FE13ABE8FA)
         low = np.uint64(0x21C820FF28B1D5EF) if far else np.uint64(0x9A6EE06DB14ACC9E)
         shift = place & np.uint64(63)
+        # The last 32 digits with their carry: 24 bits of m by 32 of the window fit in 64.
         rest = m * (_window(middle, low, shift) >> np.uint64(32))
         return np.int64(m * _window(high, middle, shift) + (rest >> np.uint64(32)))
 
@@ -48,6 +51,7 @@ class _turns:
         bits = np.float64(x).view(np.uint64)
         place = ((bits >> np.uint64(52)) + np.uint64(1)) & np.uint64(1023)
         far = (place & np.uint64(512)) != np.uint64(0)
+        # 1216 binary digits in 19 constants, of which selects by the bits of ``place`` leave the right four.
         w0 = np.uint64(0x08D7D4BAED1213A6) if far else np.uint64(0x000000000000028B)
         w1 = np.uint64(0x71C09AD17DF904E6) if far else np.uint64(0xE60DB9391054A7F0)
         w2 = np.uint64(0x4758E60D4CE7D272) if far else np.uint64(0x9D5F47D4D377036D)

@@ -11,8 +11,10 @@ once, as a class block that holds one body per kind of number:
         def complex(x): return np.exp(x)
 
 A body is found under the exact name of the dtype, else under the names of its kinds (`KINDS`). It
-is never called as it stands: its text goes into a kernel, so it may name only ``np``, ``math``,
-``T`` (the kernel's compute dtype) and other words, and it must follow four rules.
+is never called as it stands: its text goes into a kernel. There, ``T`` is the type of the kernel's
+compute dtype (``np.float32`` in a float32 kernel), which converts a number as ``T(0.5)``, and ``D``
+(double) is float64 whatever the kernel's dtype. A body may name ``np``, ``math``, these two and other
+words, and it must follow four rules.
 
 * No branches that LLVM could not turn into selects, no calls, no tables: then loops vectorise.
 * Float literals are written plainly; the emitter retypes them as ``T(...)``, but not those inside
@@ -39,12 +41,15 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "lifted", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "vectorized", "word"]
 
-# What bodies name; only their text is ever used, in which these two have the meanings above.
+# Bodies import these two names so that linters know them. Only the bodies' text is used, in which the
+# emitter gives T its type and replaces D(0.1) by the number's bits.
 T = D = np.float64
 
 _INT = ("int", "any")
+# Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in
+# float32: they are conversions in the emitter's loads and stores.
 KINDS: dict[str, tuple[str, ...]] = {
     "float16": ("float32", "real", "any"),
     "bfloat16": ("float32", "real", "any"),
@@ -144,6 +149,7 @@ class Word:
     def __call__(self, *args: Any) -> Any:
         """Apply the word to the first argument that has ``_word``, else to NumPy values."""
         for arg in args:
+            # A Tensor: its method finds the op of the word's name, so a rule runs as a differentiable backward, too.
             if hasattr(arg, "_word"):
                 return arg._word(self.name, args)
         with np.errstate(all="ignore"):
@@ -196,10 +202,10 @@ def word(
     return declare
 
 
-def lifted(function: Callable[[float], float]) -> Callable[..., Any]:
-    """Return a function of one Python float as one of arrays that keeps their dtype.
+def vectorized(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """Return ``function``, such as `math.erf`, element by element over an array of floats, in the array's dtype.
 
-    Where it raises (a pole, an overflow) the result is infinite.
+    A reference for words that NumPy lacks. Where the function raises (a pole, an overflow) the result is infinite.
     """
 
     def at(x: float) -> float:
