@@ -1,4 +1,7 @@
-"""Functions of layers and losses, under the names and arguments of ``torch.nn.functional``."""
+"""Functions of layers and losses, under the names and arguments of ``torch.nn.functional``.
+
+Many are the ops themselves. Others check what PyTorch checks in Python, or choose an op, and then call it.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,7 @@ def batch_norm(
 
     Training: by the batch's mean and variance, towards which the running ones move. Else by the running ones.
     """
-    if training:
+    if training:  # the variance of one value says nothing: its output would be the bias alone
         _check_several(input.shape)
     if training and eps <= 0.0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
@@ -158,6 +161,7 @@ def batch_norm(
 
 
 def _check_several(shape: Any) -> None:
+    """ValueError unless each channel, dim 1, has more than one value."""
     if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
 
@@ -167,6 +171,7 @@ def group_norm(
 ) -> Tensor:
     """(input - mean) / sqrt(variance + eps) over each group of channels, dim 1, * weight + bias of each channel."""
     if input.ndim > 1 and num_groups > 0:
+        # The groups as channels, and the channels of a group beside the samples: PyTorch's message shows that shape.
         _check_several([input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]])
     return _group_norm(input, num_groups, weight, bias, eps)
 
@@ -183,6 +188,7 @@ def instance_norm(
 
 
 def _implicit_dim(name: str, input: Tensor, stacklevel: int) -> int:
+    """The dim that softmax and its kin took before they had the argument: that of classes, after one of samples."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         stacklevel=stacklevel,
@@ -212,7 +218,7 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of ``weight`` (n, d) that ``input`` (*) names, as (*, d); none flows to ``padding_idx``."""
+    """The rows of ``weight`` (n, d) that ``input`` (*) names, as (*, d); row ``padding_idx`` gets no gradient."""
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")
     if max_norm is not None:

@@ -25,11 +25,16 @@ __all__ = [
 ]
 
 _NO_OP = "Initializing zero-element tensors is a no-op"
+# Functions whose gain is 1.
 _LINEAR = ("linear", "sigmoid", *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)))
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps a layer's variance through ``nonlinearity``; ``param`` is its slope."""
+    """The factor on a layer's standard deviation that makes up for what ``nonlinearity`` takes off it.
+
+    1 for linear functions and sigmoid, 5/3 for tanh, sqrt(2) for relu, 3/4 for selu; for leaky_relu, of negative slope
+    ``param``, sqrt(2 / (1 + param^2)). ValueError for other names.
+    """
     if nonlinearity in _LINEAR:
         return 1
     if nonlinearity == "leaky_relu":
@@ -51,6 +56,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that ``mode``, "fan_in" or "fan_out", names."""
     modes = ["fan_in", "fan_out"]
     if mode.lower() not in modes:
         raise ValueError(f"Mode {mode.lower()} not supported, please use one of {modes}")
@@ -95,6 +101,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform with variance gain^2 * 2 / (fan_in + fan_out): Glorot and Bengio, 2010."""
+    # Uniform numbers between -a and a have variance a^2 / 3.
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -130,5 +137,6 @@ def kaiming_normal_(
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """gain / sqrt(fan): then a unit's output has the variance of its input, forward or backward as ``mode`` says."""
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)

@@ -13,7 +13,7 @@ __all__ = ["Buffer", "Parameter"]
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
     result = (jitgrad.empty(0) if data is None else data).detach()
-    result.__class__ = kind
+    result.__class__ = kind  # tensors have no slots, so one of the base class can become one of a subclass
     return result
 
 
@@ -31,7 +31,7 @@ class Parameter(Tensor):
         return self
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
-        """All is done in ``__new__``, as for every tensor."""
+        """Nothing is left to do: ``__new__`` makes every tensor."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
@@ -55,4 +55,4 @@ class Buffer(Tensor):
         return self
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True):
-        """All is done in ``__new__``, as for every tensor."""
+        """Nothing is left to do: ``__new__`` makes every tensor."""

@@ -38,7 +38,7 @@ class LRScheduler:
     groups. ``last_epoch`` other than -1 resumes, and wants "initial_lr" there.
     """
 
-    _is_initial = False
+    _is_initial = False  # while __init__ sets the first rates, which for most schedules are the optimiser's
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not isinstance(optimizer, Optimizer):
@@ -79,6 +79,8 @@ class LRScheduler:
     def _advance(self, epoch: int | None) -> None:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        # Rates follow from the ones before, so that changes that others made to them last; a schedule that is sent to an
+        # epoch computes them from the initial rates instead, where it has a formula.
         closed = getattr(self, "_get_closed_form_lr", self.get_lr)
         rates = self.get_lr() if epoch is None else closed()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -89,7 +91,7 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser."""
+        """All attributes but the optimiser."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -170,7 +172,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The rates before, but at the two ends of the stretch."""
+        """The rates before, times ``factor`` at epoch 0 and divided by it at ``total_iters``."""
         change = {0: self.factor, self.total_iters: 1.0 / self.factor}.get(self.last_epoch)
         return [rate if change is None else rate * change for rate in self._rates()]
 
@@ -199,6 +201,7 @@ class LinearLR(LRScheduler):
             return [rate * self.start_factor for rate in self._rates()]
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
+        # The factor at epoch t is start + (end - start) t / total; both factors of the ratio are multiplied by total.
         width = self.end_factor - self.start_factor
         before = self.total_iters * self.start_factor + (self.last_epoch - 1) * width
         return [rate * (1.0 + width / before) for rate in self._rates()]
@@ -231,17 +234,19 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The rates before, moved on along the curve, so that other changes to them last."""
+        """The rates before, their distance from ``eta_min`` scaled by the ratio of the curve's heights."""
         epoch, low = self.last_epoch, self.eta_min
         if self._is_initial:
             return self._rates()
-        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up from the bottom: no ratio to 0
+        # At the bottom of the curve, epoch T_max, the height is 0, and no ratio leads from there to the next one.
+        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [rate + (base - low) * rise for rate, base in zip(self._rates(), self.base_lrs, strict=True)]
         ratio = self._height(epoch) / self._height(epoch - 1)
         return [ratio * (rate - low) + low for rate in self._rates()]
 
     def _height(self, epoch: int) -> float:
+        """How far an epoch's rate is above ``eta_min``, in halves of the initial distance."""
         return 1 + math.cos(math.pi * epoch / self.T_max)
 
     def _get_closed_form_lr(self) -> list[float]:

@@ -20,7 +20,7 @@ __all__ = ["Optimizer", "required"]
 
 
 class _Required:
-    """Stands for an option without default, which each parameter group has to give."""
+    """The default of an option that has none: each parameter group has to give a value."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -31,7 +31,7 @@ Group = dict[str, Any]
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A class's ``step`` with the hooks that users registered around it."""
+    """A class's ``step`` that also calls the hooks that users registered with the optimiser."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -44,7 +44,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = result
         out = step(self, *args, **kwargs)
-        self._opt_called = True
+        self._opt_called = True  # PyTorch's name, which programs set, too
         for hook in self._post_hooks.values() if self._post_hooks else ():
             hook(self, args, kwargs)
         return out
@@ -97,6 +97,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Wrap the methods that a subclass defines, a user's too, as those of this class are by decorators."""
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = _recorded("step", _with_hooks(cls.__dict__["step"]))  # type: ignore[method-assign]
@@ -125,6 +126,7 @@ class Optimizer:
         return loss
 
     def _update(self, group: Group) -> None:
+        """Change the parameters of a group that have a gradient, and their state, in place."""
         raise NotImplementedError
 
     @functools.partial(_recorded, "zero_grad")
@@ -135,6 +137,7 @@ class Optimizer:
                 if set_to_none:
                     param._grad = None
                 elif param._grad is not None:
+                    # A gradient with a history (create_graph=True) is taken out of its graph before it is written to.
                     if param._grad.grad_fn is not None:
                         param._grad.detach_()
                     else:
@@ -207,7 +210,10 @@ class Optimizer:
     # -- state --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return {"state", "param_groups"}, in which numbers stand for parameters, in their order."""
+        """Return {"state", "param_groups"}, in which numbers stand for parameters.
+
+        They count parameters in the order of the groups, so they fit another optimiser on parameters in that order.
+        """
         numbers: dict[int, int] = {}
         for group in self.param_groups:
             for param in group["params"]:
@@ -220,11 +226,12 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` of an optimiser with parameters alike returned.
+        """Take over what ``state_dict`` of an optimiser on as many parameters returned.
 
         ValueError if groups or their sizes differ; nothing is changed then. Tensors are copied and
         cast to their parameter's dtype, step counters apart.
         """
+        # Checked and built aside: an error leaves this optimiser as it was.
         saved, groups = deepcopy(state_dict["param_groups"]), self.param_groups
         if len(groups) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -247,6 +254,7 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": saved})
 
     def __getstate__(self) -> dict[str, Any]:
+        # Without hooks: they may be closures, which cannot be pickled.
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -270,6 +278,7 @@ class Optimizer:
 
 
 def _listed(params: Any) -> list[Any]:
+    """The parameters of a group as a list; a single tensor counts as one. TypeError for sets, whose order is random."""
     if isinstance(params, Tensor):
         return [params]
     if isinstance(params, set):
@@ -283,7 +292,7 @@ def _listed(params: Any) -> list[Any]:
 def _cast_state(param: Tensor, value: Any, key: str) -> Any:
     """A copy of a piece of state, its tensors with the dtype and device of the parameter."""
     if isinstance(value, Tensor):
-        if key == "step":
+        if key == "step":  # in float16 a counter would stop at 2048
             return value.detach().clone()
         if param.is_floating_point():
             return value.detach().to(dtype=param.dtype, device=param.device, copy=True)
@@ -301,11 +310,12 @@ def new_counter() -> Tensor:
 
 
 def as_number(value: Any) -> float:
-    """A hyper-parameter, which may be a tensor of one element, as the kernels want it."""
+    """A hyper-parameter, which may be a tensor of one element, as the Python number that kernels take."""
     return value.item() if isinstance(value, Tensor) else float(value)
 
 
 def check_at_least_zero(value: Any, what: str) -> None:
     """ValueError for a negative hyper-parameter, and for NaN."""
+    # Not ``value < 0``, which is false for NaN.
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}")

@@ -56,7 +56,7 @@ class RMSprop(Optimizer):
         squares = [s["square_avg"] for s in states]
         lr, alpha, eps = as_number(group["lr"]), as_number(group["alpha"]), as_number(group["eps"])
         decay, momentum, maximize = as_number(group["weight_decay"]), as_number(group["momentum"]), group["maximize"]
-        # What an option does not keep, the kernel does not touch: any array stands in.
+        # The kernel takes arrays for all kinds of state, and leaves those alone whose option is off: any array will do.
         means = [s.get("grad_avg", s["square_avg"]) for s in states]
         buffers = [s.get("momentum_buffer", s["square_avg"]) for s in states]
         update(
@@ -89,9 +89,10 @@ class Adagrad(Optimizer):
             "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
-        for group in self.param_groups:  # not lazily: the state is there before the first step
+        for group in self.param_groups:  # as in PyTorch, state_dict has the state before the first step
             for param in group["params"]:
                 self.state[param]["step"] = new_counter()
+                # The rule treats a complex number as two real ones: both sums start from the value.
                 start = complex(1, 1) * initial_accumulator_value if param.is_complex() else initial_accumulator_value
                 self.state[param]["sum"] = jitgrad.full_like(param, start, requires_grad=False)
 

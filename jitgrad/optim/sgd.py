@@ -49,6 +49,7 @@ class SGD(Optimizer):
         if group["momentum"] == 0:
             update(loops.sgd, [params, [p._grad for p in params]], lr, decay, maximize)
             return
+        # A parameter's first gradient becomes its buffer: those that have no buffer yet take a launch of their own.
         for first in (False, True):
             chosen = [p for p in params if (self.state[p].get("momentum_buffer") is None) is first]
             if chosen:

@@ -18,8 +18,8 @@ from jitgrad.dispatch.batch_randomness import check_parameters, drawn
 from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.constants import arange
-from jitgrad.transforms.batched_methods import BatchedMethods
 from jitgrad.ops.shape.join import stack
+from jitgrad.transforms.batched_methods import BatchedMethods
 
 __all__ = ["Batch", "Batched", "batch_first", "batched", "batches_of", "is_batched", "with_batches"]
 

@@ -1,4 +1,4 @@
-"""Nests of containers under the names that PyTorch's users know: ``tree_map`` and its kin."""
+"""PyTorch's names for functions on nests of containers, ``tree_map`` and its kin; they live in ``func/tree.py``."""
 
 from __future__ import annotations
 

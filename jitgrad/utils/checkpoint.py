@@ -1,4 +1,9 @@
-"""Checkpointing: intermediate results of a region are not kept for backward, which computes them anew."""
+"""Checkpointing: intermediate results of a region are not kept for backward, which computes them anew.
+
+``use_reentrant=False`` records the region with hooks on saved tensors that keep a slot's number in place of the tensor
+(``autograd/checkpoint_regions.py``). ``use_reentrant=True`` is PyTorch's older way: one node for the whole region, whose
+backward records the region and runs backward inside backward.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,7 @@ _debug: bool | None = None
 
 
 def noop_context_fn() -> Contexts:
-    """The default ``context_fn``: nothing round forward, nothing round the recomputation."""
+    """The default ``context_fn``: two context managers that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -133,10 +138,11 @@ def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return apply
 
 
-# -- without a backward within backward ---------------------------------------------------------------
+# -- use_reentrant=False --------------------------------------------------------------------------------
 
 
 def _facts(tensor: Tensor) -> Any:
+    """What has to agree between a tensor that forward saved and the one that the second run puts in its place."""
     return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
 
 
@@ -144,7 +150,7 @@ _CHECKS: dict[str, Callable[[Tensor], Any]] = {"default": _facts, "none": lambda
 
 
 class _Call:
-    """One call of ``checkpoint``: what it takes to run the function again."""
+    """One call of ``checkpoint(use_reentrant=False)``: what it takes to run the function again."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], preserve: bool,
                  early_stop: bool):  # fmt: skip
@@ -165,11 +171,11 @@ class _Call:
             return self.function(*self.args, **self.kwargs)
         explain = logs.explain if logs else None
         region = Region(self.args, self.rerun, self.early_stop, _CHECKS[determinism_check], explain)
-        args, self.args = self.args, ()  # the region keeps them
+        args, self.args = self.args, ()  # the region keeps them, as long as its graph lives
         with region.recorded(), forward_context:
             result = self.function(*args, **self.kwargs)
             region.complete = True
-        if not region.complete:
+        if not region.complete:  # the context manager of forward swallowed an exception
             raise RuntimeError(_SUPPRESSED)
         return result
 
@@ -183,7 +189,7 @@ class _Call:
 
 
 class _Logs:
-    """The ops of both runs, for ``debug=True``."""
+    """Profiles of both runs of a region, for ``debug=True``."""
 
     def __init__(self) -> None:
         self.runs = profile(record_shapes=True, with_stack=True), profile(record_shapes=True, with_stack=True)
@@ -210,7 +216,7 @@ def _listed(run: profile) -> str:
     return "\n".join(f"{e.name} {e.input_shapes}  {e.stack[0] if e.stack else ''}" for e in ops) or "(none)"
 
 
-# -- with a backward within backward ------------------------------------------------------------------
+# -- use_reentrant=True -------------------------------------------------------------------------------
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
@@ -227,7 +233,7 @@ def detach_variable(inputs: Any) -> tuple[Any, ...]:
 
 
 class CheckpointFunction(Function):
-    """Runs a function unrecorded, and in backward runs it again, recorded, and backward through that."""
+    """Runs a function without recording it; backward runs it again, recorded, and then backward through that graph."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -235,6 +241,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = get_rng_state() if preserve_rng_state else None
+        # Tensors are saved as every op saves its own, so that writes to them are noticed; the rest is kept as it is.
         ctx.places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.save_for_backward(*[args[k] for k in ctx.places])

@@ -1,4 +1,4 @@
-"""PyTorch's place for the handles that registering a hook returns."""
+"""PyTorch's path for the handles that registering a hook returns; they live in ``core/handles.py``."""
 
 from jitgrad.core.handles import RemovableHandle
 

@@ -38,10 +38,9 @@ __all__ = [
 
 
 class _Activation(Module):
-    """A function of ``nn.functional`` with some of its arguments fixed.
+    """A ``function`` of ``nn.functional`` with some of its arguments fixed.
 
-    ``options`` names the attributes that hold them, in the function's order; ``shown`` says how
-    repr shows them.
+    ``options`` names the attributes that hold those arguments, in the function's order, behind the input.
     """
 
     function: Callable[..., Tensor]
@@ -58,6 +57,8 @@ class _Activation(Module):
 
 
 class _InPlace(_Activation):
+    """An activation whose one option is whether it writes its result into its input."""
+
     options = ("inplace",)
 
     def __init__(self, inplace: bool = False):
@@ -78,7 +79,7 @@ class ReLU6(_InPlace):
 
     def __init__(self, inplace: bool = False):
         super().__init__(inplace)
-        self.min_val, self.max_val = 0.0, 6.0
+        self.min_val, self.max_val = 0.0, 6.0  # PyTorch's is a Hardtanh, and programs read these
 
 
 class SELU(_InPlace):
@@ -192,6 +193,8 @@ class Softplus(_Activation):
 
 
 class _Shrink(_Activation):
+    """An activation that is 0 within a distance ``lambd`` of 0."""
+
     options = ("lambd",)
 
     def __init__(self, lambd: float = 0.5):
@@ -246,6 +249,8 @@ class Tanhshrink(_Activation):
 
 
 class _AlongDim(_Activation):
+    """An activation along a dim; without one ``nn.functional`` chooses it and warns."""
+
     options = ("dim",)
 
     def __init__(self, dim: int | None = None):

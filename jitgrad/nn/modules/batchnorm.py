@@ -13,9 +13,9 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
 
 class _NormBase(_Affine):
-    """What may keep running averages of each channel's mean and variance."""
+    """A layer that may keep running averages of each channel's mean and variance."""
 
-    _version = 2
+    _version = 2  # of the state_dict: since 2 it has num_batches_tracked
     _dims: tuple[int, ...] = ()  # the numbers of dims that an input may have
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -64,22 +64,24 @@ class _NormBase(_Affine):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any) -> None:
         key = prefix + "num_batches_tracked"
         if self.track_running_stats and (local_metadata.get("version") or 0) < 2 and key not in state_dict:
-            state_dict[key] = self.num_batches_tracked  # the first version did not count
+            state_dict[key] = self.num_batches_tracked  # what version 1 saved has no count: keep the present one
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
 class _BatchNorm(_NormBase):
-    """Batch norm of inputs of certain numbers of dims."""
+    """Batch norm of inputs of as many dims as ``_dims`` says. PyTorch's users test layers for this class by its name."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise channels by the batch in training mode, else by the running averages if they are tracked."""
         self._check_input_dim(input)
+        # Running averages move by ``momentum`` of the way to the batch's: by 1 / t, and they are plain ones of t batches.
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain average of all batches
+            if self.momentum is None:
                 momentum = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        # A layer made with running averages whose tracking was switched off later must not change them in training.
         kept = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if kept else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)

@@ -18,7 +18,7 @@ S = TypeVar("S", bound="_Numbered")
 
 
 class _Numbered(Module):
-    """Children under consecutive numbers."""
+    """Children whose names are consecutive numbers, from "0" on, unless they were named otherwise."""
 
     def _name_at(self, idx: Any) -> str:
         """The name of child number ``idx``, counted from the end where negative."""
@@ -39,6 +39,7 @@ class _Numbered(Module):
     def __delitem__(self, idx: int | slice) -> None:
         for name in list(self._modules)[idx] if isinstance(idx, slice) else [self._name_at(idx)]:
             delattr(self, name)
+        # Those behind the gap move up, so that names stay consecutive, as state_dict shows them.
         self._modules = {str(k): module for k, module in enumerate(self._modules.values())}
 
     def append(self: S, module: Any) -> S:
@@ -224,6 +225,7 @@ class ModuleDict(Module):
 
 
 def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
+    """(key, value) pairs of a mapping or of an iterable of pairs; errors speak of the class ``name``."""
     if not isinstance(values, Iterable):
         raise TypeError(
             f"{name}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}"
@@ -240,6 +242,7 @@ def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _described(value: Any, names_type: bool = False) -> str:
+    """A value's line in a repr; with ``names_type`` tensors show their type, as ParameterDict does, not their dtype."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -252,7 +255,7 @@ class ParameterList(Module):
 
     def __init__(self, values: Iterable[Any] | None = None):
         super().__init__()
-        self._size = 0
+        self._size = 0  # values that are no tensors are plain attributes, so no store's length is the list's
         if values is not None:
             self.extend(values)
 

@@ -13,7 +13,7 @@ __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
 
 class _InstanceNorm(_NormBase):
-    """Instance norm of inputs of certain numbers of dims, the first of which has no batch."""
+    """Instance norm; an input may have either number of dims in ``_dims``, the first without a batch dim."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
@@ -28,7 +28,7 @@ class _InstanceNorm(_NormBase):
         dim = 0 if alone else 1
         if input.shape[dim] != self.num_features:
             text = f"input's size at {dim=} to match num_features ({self.num_features}), but got: {input.shape[dim]}."
-            if self.affine:
+            if self.affine:  # without weight and bias any number of channels can be normalised
                 raise ValueError(f"expected {text}")
             warnings.warn(
                 f"input's size at {dim=} does not match num_features. You can silence this warning by not passing in "

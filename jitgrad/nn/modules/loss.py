@@ -23,7 +23,10 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss of ``input`` and ``target``; ``reduction`` is "mean", "sum" or "none"."""
+    """A loss of ``input`` and ``target``; ``reduction`` is "mean", "sum" or "none".
+
+    ``size_average`` and ``reduce`` are how PyTorch said so before it had ``reduction``; they warn.
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
@@ -42,7 +45,7 @@ class _WeightedLoss(_Loss):
         reduction: str = "mean",
     ):  # fmt: skip
         super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+        self.register_buffer("weight", weight)  # not trained, but moved and saved with the module
 
 
 class MSELoss(_Loss):

@@ -15,7 +15,11 @@ _STORES = ("_parameters", "_buffers", "_modules")
 
 
 class ModuleAttributes:
-    """The part of Module that keeps what is assigned to its attributes."""
+    """The part of Module that keeps parameters, buffers and children apart from plain attributes.
+
+    Each kind has a dictionary of its own (``_parameters``, ``_buffers``, ``_modules``) from name to value or None.
+    Reading an attribute finds plain ones as in any object, and these by ``__getattr__``.
+    """
 
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -31,7 +35,7 @@ class ModuleAttributes:
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )
-        values = self.__dict__
+        values = self.__dict__  # set directly: __setattr__ looks into the dictionaries that are made here
         values["training"] = True
         for store in _STORES:
             values[store] = {}
@@ -108,6 +112,7 @@ class ModuleAttributes:
     # -- attributes ---------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
+        """Python calls it for names that are no plain attributes, so a call of a method never comes here."""
         values = self.__dict__
         for store in _STORES:
             found = values.get(store)
@@ -117,11 +122,12 @@ class ModuleAttributes:
 
     def __setattr__(self, name: str, value: Any) -> None:
         values = self.__dict__
-        params, children, buffers = (values.get(store) for store in _STORES[::2] + _STORES[1:2])
+        # None before Module.__init__ has run, which a subclass may have forgotten.
+        params, buffers, children = (values.get(store) for store in _STORES)
         if isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, values, self._buffers, self._modules)
+            self._forget(name, values, self._buffers, self._modules)  # a name is of one kind
             self.register_parameter(name, value)
         elif params is not None and name in params:
             _check_none(value, "parameter", name, "torch.nn.Parameter or None expected")
@@ -140,12 +146,14 @@ class ModuleAttributes:
             super().__setattr__(name, value)
 
     def _set_buffer(self, name: str, value: Any) -> None:
+        """Register a buffer; a plain tensor that replaces one stays as persistent as that was."""
         if not isinstance(value, Tensor):
             _check_none(value, "buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
-        known = name not in self.__dict__.get("_non_persistent_buffers_set", ())
-        self.register_buffer(name, value, value.persistent if isinstance(value, Buffer) else known)
+        persistent = name not in self.__dict__.get("_non_persistent_buffers_set", ())
+        self.register_buffer(name, value, value.persistent if isinstance(value, Buffer) else persistent)
 
     def _forget(self, name: str, *stores: dict[str, Any]) -> None:
+        """Remove a name from the stores that a new value does not go to."""
         for store in stores:
             store.pop(name, None)
         self._non_persistent_buffers_set.discard(name)

@@ -1,4 +1,4 @@
-"""Calling a module: ``forward``, with the hooks that users put round it."""
+"""Calling a module: ``forward``, with the hooks that users registered around it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _MIXED = (
 
 
 class ModuleCall(ModuleAttributes):
-    """The part of Module that runs."""
+    """The part of Module that runs ``forward`` and calls hooks.
+
+    The order is PyTorch's: pre-hooks, forward, hooks, those of all modules before the module's own. With backward hooks
+    the inputs pass one node before ``forward`` and the outputs another one after it.
+    """
 
     _is_full_backward_hook: bool | None = None  # which kind of backward hooks this module has, once there are any
 
@@ -37,6 +41,7 @@ class ModuleCall(ModuleAttributes):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``forward`` and all hooks; where one of them raises, also the hooks with ``always_call`` still due."""
         hooks = [*of_all("forward"), *self._own_forward_hooks()]
         pending = [hook for hook in hooks if hook.always]
         result = None
@@ -54,7 +59,7 @@ class ModuleCall(ModuleAttributes):
                 watch_one_node(self, legacy, args, result)
             return result
         except Exception:
-            for hook in pending:
+            for hook in pending:  # the first error is the one that users see: later ones become warnings
                 try:
                     result = self._after(hook, args, kwargs, result)
                 except Exception as error:
@@ -75,7 +80,7 @@ class ModuleCall(ModuleAttributes):
         return [Hook(call, key in kwargs, key in always) for key, call in self._forward_hooks.items()]
 
     def _watched(self) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
-        """What calls the full backward hooks, if there are any, and the hooks of the older kind."""
+        """(what calls the full backward hooks, None without any; the hooks of the older kind)."""
         own = list(self._backward_hooks.values())
         full, legacy = backward_hooks()
         if self._is_full_backward_hook is False:

@@ -37,7 +37,7 @@ class _StateDict(OrderedDict[str, Any]):
 
 
 class ModuleStateDict(ModuleTraversal):
-    """The part of Module that gives out and takes in values."""
+    """The part of Module that saves and loads values."""
 
     _version = 1
 
@@ -59,12 +59,13 @@ class ModuleStateDict(ModuleTraversal):
 
         The tensors share memory with the module and are detached unless ``keep_vars``.
         """
+        # PyTorch still takes the three by position, in this order.
         destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
         if destination is None:
             destination = _StateDict()
             destination._metadata = OrderedDict()
         metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
+        if hasattr(destination, "_metadata"):  # a user's own dictionary has none
             destination._metadata[prefix[:-1]] = metadata
         for hook in self._state_dict_pre_hooks.values():
             hook(self, prefix, keep_vars)
@@ -96,7 +97,8 @@ class ModuleStateDict(ModuleTraversal):
         self._load(_StateDict(state_dict), "", metadata, assign, report)
         keys = report.keys
         if strict:
-            for label, names in (("Missing", keys.missing_keys), ("Unexpected", keys.unexpected_keys))[::-1]:
+            # Each goes to the front: missing keys are named first, then unexpected ones, then what did not fit.
+            for label, names in (("Unexpected", keys.unexpected_keys), ("Missing", keys.missing_keys)):
                 if names:
                     listed = ", ".join(f'"{name}"' for name in names)
                     report.errors.insert(0, f"{label} key(s) in state_dict: {listed}. ")
@@ -126,7 +128,7 @@ class ModuleStateDict(ModuleTraversal):
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Load this module alone; modules that changed their layout override it."""
+        """Load this module's own values; modules whose saved form has changed override it to convert older ones."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own, assign = self._own_state(), local_metadata.get("assign_to_params_buffers", False)

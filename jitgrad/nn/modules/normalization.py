@@ -16,7 +16,7 @@ __all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
 
 
 class _Affine(Module):
-    """What may have a weight, which starts as ones, and a bias, which starts as zeros."""
+    """A layer that may have a weight, which starts as ones, and a bias, which starts as zeros."""
 
     weight: Parameter | None
     bias: Parameter | None

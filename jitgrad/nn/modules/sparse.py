@@ -1,4 +1,4 @@
-"""Embeddings: learned rows for whole numbers."""
+"""Embeddings: learned vectors, looked up by index. The file is named as in PyTorch; gradients here are dense."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Embedding(Module):
         if data is None:
             data = jitgrad.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
         self.weight = Parameter(data, requires_grad=not _freeze)
-        if _weight is None:
+        if _weight is None:  # rows that were given, by ``from_pretrained``, stay
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -58,7 +58,7 @@ class Embedding(Module):
         return cls(rows, columns, _weight=embeddings, _freeze=freeze, **options)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Look up."""
+        """The rows of ``weight`` that ``input`` names."""
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
