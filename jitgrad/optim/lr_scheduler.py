@@ -79,8 +79,8 @@ class LRScheduler:
     def _advance(self, epoch: int | None) -> None:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        # Rates follow from the ones before, so that changes that others made to them last; a schedule that is sent to an
-        # epoch computes them from the initial rates instead, where it has a formula.
+        # Rates follow from the ones before, so that changes that others made to them last. A schedule that is sent to
+        # an epoch computes them from the initial rates instead, where it has a formula.
         closed = getattr(self, "_get_closed_form_lr", self.get_lr)
         rates = self.get_lr() if epoch is None else closed()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):

@@ -44,7 +44,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = result
         out = step(self, *args, **kwargs)
-        self._opt_called = True  # PyTorch's name, which programs set, too
+        self._opt_called = True
         for hook in self._post_hooks.values() if self._post_hooks else ():
             hook(self, args, kwargs)
         return out

@@ -1,8 +1,8 @@
 """Checkpointing: intermediate results of a region are not kept for backward, which computes them anew.
 
-``use_reentrant=False`` records the region with hooks on saved tensors that keep a slot's number in place of the tensor
-(``autograd/checkpoint_regions.py``). ``use_reentrant=True`` is PyTorch's older way: one node for the whole region, whose
-backward records the region and runs backward inside backward.
+``use_reentrant=False`` records the region with hooks on saved tensors that keep a slot's number in place of the
+tensor (``autograd/checkpoint_regions.py``). ``use_reentrant=True`` is PyTorch's older way: one node for the whole
+region, whose backward records the region and runs backward inside backward.
 """
 
 from __future__ import annotations

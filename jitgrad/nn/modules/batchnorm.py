@@ -69,12 +69,12 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
-    """Batch norm of inputs of as many dims as ``_dims`` says. PyTorch's users test layers for this class by its name."""
+    """Batch norm of inputs of as many dims as ``_dims`` says; PyTorch's users test for this class by its name."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise channels by the batch in training mode, else by the running averages if they are tracked."""
         self._check_input_dim(input)
-        # Running averages move by ``momentum`` of the way to the batch's: by 1 / t, and they are plain ones of t batches.
+        # Running averages move by ``momentum`` of the way to the batch's; 1 / t makes them plain averages of t.
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

@@ -34,7 +34,7 @@ def get_total_norm(
 
 
 def _norm(x: Tensor, order: float) -> Tensor:
-    """(sum |x|^order)^(1/order) over all elements; its limits at plus and minus infinity; the count of non-zeros at 0."""
+    """(sum |x|^order)^(1/order) over all elements; for 0 the count of non-zeros, for infinities the limits."""
     size = x.abs()  # real for complex tensors, whose squares would not be
     if order == float("inf"):
         return size.max()
