@@ -28,6 +28,7 @@ __all__ = [
     "Node",
     "announce_node",
     "edge_of",
+    "edge_pair",
     "edge_to",
     "modified",
     "next_sequence_number",
@@ -38,7 +39,6 @@ __all__ = [
     "renew_leaf",
     "renumbered",
     "short_name",
-    "shown",
 ]  # fmt: skip
 
 # To the first output of a node, which the node itself stands for, or to another, a tuple of both. A tuple for each
@@ -72,7 +72,7 @@ def edge_to(node: Node, number: int) -> Edge:
     return (node, number) if number else node
 
 
-def shown(edge: Edge | None) -> tuple[Node | None, int]:
+def edge_pair(edge: Edge | None) -> tuple[Node | None, int]:
     """An edge as ``next_functions`` has it: (node, number), of None (None, 0)."""
     return (None, 0) if edge is None else (node_of(edge), number_of(edge))
 
@@ -127,7 +127,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """(node, output number) of every input; (None, 0) where no gradient flows."""
-        return tuple(map(shown, self.edges))
+        return tuple(map(edge_pair, self.edges))
 
     @property
     def metadata(self) -> dict[Any, Any]:

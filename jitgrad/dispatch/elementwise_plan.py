@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, layout_of
-from jitgrad.core.node import Node, shown
+from jitgrad.core.node import Node, edge_pair
 from jitgrad.core.saved_tensors import show_saved
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
@@ -133,7 +133,7 @@ class ElementwiseNode(Node):
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """(node, output number) of every input that a gradient could flow to; (None, 0) where none does."""
-        return tuple(map(shown, self._in_order(self.edges)))
+        return tuple(map(edge_pair, self._in_order(self.edges)))
 
     def _in_order(self, values: Any) -> tuple[Any, ...]:
         """What stands at the operands that are tensors, with None at the numbers that count as inputs."""

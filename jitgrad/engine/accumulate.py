@@ -1,4 +1,7 @@
-"""What the engine does with gradients: add two, add into an owned one, copy one."""
+"""Sums and copies of gradients: a new sum, a sum into an owned tensor, what becomes a leaf's ``.grad``.
+
+A gradient is owned if nobody else holds the tensor or its memory, so that it may be written to or become ``.grad``.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from jitgrad.kernels.elementwise.arithmetic import Add
 from jitgrad.ops.creation.constants import empty_like
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["accumulated", "add_into", "add_new", "first_grad", "own_copy"]
+__all__ = ["add_into", "add_new", "add_to_grad", "can_add_into", "first_grad", "own_copy"]
 
 _ADD = OPERATIONS[Add.name]
-_writes: dict[Any, Any] = cache()
-add_new = _ADD.function  # the sum out of place; recorded when the engine builds a graph
+_writes: dict[Any, Any] = cache()  # {layout: launcher of the inplace sum of two tensors of that layout}
+add_new = _ADD.function  # the sum as a new tensor: the op itself, so it is recorded under create_graph
 
 
 def add_into(buffer: Tensor, grad: Tensor) -> None:
-    """Add ``grad`` to a buffer of the same layout, without gaps, that nobody else reads."""
+    """Add ``grad`` to an owned ``buffer`` of the same contiguous layout: one launch, after the first per layout."""
     layout = buffer._layout
     write = _writes.get(layout)
     if write is None:
@@ -31,7 +34,7 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
         _writes[layout] = _ADD.writes[layout, layout].launch.write
         return
     counter = buffer._counter
-    if counter is UNWRITTEN:  # count_write, written out
+    if counter is UNWRITTEN:  # ``count_write``, written out to save a call
         buffer._counter = [1]
     else:
         try:
@@ -41,31 +44,37 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
     write(buffer, grad, buffer._data)
 
 
-def accumulated(there: Tensor, grad: Tensor) -> None:
-    """Add ``grad`` to a leaf's ``.grad`` in place, as the user sees it."""
-    if there._layout is grad._layout and there._layout.contiguous:
-        add_into(there, grad)
+def can_add_into(buffer: Tensor, grad: Tensor) -> bool:
+    """Whether ``add_into`` takes these two: one contiguous layout, and no view's memory is written to."""
+    layout = buffer._layout
+    return layout is grad._layout and layout.contiguous and buffer._base is None
+
+
+def add_to_grad(existing: Tensor, grad: Tensor) -> None:
+    """Add ``grad`` to a leaf's ``.grad`` in place: other names for that tensor show the sum, as in PyTorch."""
+    if existing._layout is grad._layout and existing._layout.contiguous:
+        add_into(existing, grad)
     else:
-        there.add_(grad)
+        existing.add_(grad)
 
 
 def own_copy(grad: Tensor) -> Tensor:
-    """A copy that may be kept; a recorded one bears the name that PyTorch's has."""
+    """A copy that is owned. If it is recorded, its node is CopyBackwards, as in PyTorch, else it is a plain clone."""
     return empty_like(grad).copy_(grad) if grad._requires_grad else Clone.apply(grad)
 
 
 def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
-    """What becomes a leaf's ``.grad``: strides like the leaf's if it has no gaps, row-major otherwise.
+    """The first gradient of a leaf as its ``.grad``: the tensor itself if it is owned and has the right strides.
 
-    ``owned``: nobody else holds the gradient, so that it may be taken as it is.
+    These are the leaf's if the leaf has no gaps, row-major otherwise (PyTorch's "gradient layout contract").
     """
-    own, given = leaf._layout, grad._layout
-    if own.contiguous or not is_dense(own):
-        if given.contiguous:
+    of_leaf, of_grad = leaf._layout, grad._layout
+    if of_leaf.contiguous or not is_dense(of_leaf):
+        if of_grad.contiguous:
             return grad if owned else own_copy(grad)
-        wished = intern(given.numpy_dtype, given.shape, None, given.device)
-    elif given.strides == own.strides:
+        target = intern(of_grad.numpy_dtype, of_grad.shape, None, of_grad.device)
+    elif of_grad.strides == of_leaf.strides:
         return grad if owned else own_copy(grad)
     else:
-        wished = intern(given.numpy_dtype, given.shape, own.strides, given.device)
-    return in_layout(grad, wished) if not grad._requires_grad else empty_like(grad).copy_(grad)
+        target = intern(of_grad.numpy_dtype, of_grad.shape, of_leaf.strides, of_grad.device)
+    return in_layout(grad, target) if not grad._requires_grad else empty_like(grad).copy_(grad)

@@ -1,7 +1,7 @@
-"""Hooks on tensors and nodes: functions that see, and may replace, gradients on their way.
+"""Hooks on tensors and nodes: a user's functions that see gradients during backward, and may replace them.
 
-A tensor's hooks belong to the node that made it, so that what is registered before a write in place
-stays with the value before it. Below, how users register hooks; then how the engine calls them.
+The hooks of a non-leaf are kept by its node and output number: a hook registered before an inplace op so stays with
+the value before it. First in this file is how users register hooks, then how the engine calls them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from jitgrad.core.dtypes import TITLES
 from jitgrad.core.handles import RemovableHandle, add_hook
-from jitgrad.core.node import leaf_hooks, node_of, number_of
+from jitgrad.core.node import Node, edge_pair, leaf_hooks, node_of, number_of
 from jitgrad.core.tensor import Tensor, method
 
 __all__ = ["call_node_hooks", "call_tensor_hooks", "register_hook", "register_post_accumulate_grad_hook"]
@@ -53,14 +53,14 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 
 def _registered(self: Tensor) -> Any:
-    """The hooks of ``register_hook`` by the numbers of their handles; None without any."""
+    """``tensor._backward_hooks``: {number of a handle: hook}; None without any."""
     if self._edge is not None:
         return (node_of(self._edge).tensor_hooks or {}).get(number_of(self._edge))
     return self._leaf_hooks.before if self._leaf_hooks is not None else None
 
 
 def _replace(self: Tensor, hooks: Any) -> None:
-    """Have these hooks instead; on a tensor that requires no grad they wait until it does."""
+    """Set ``tensor._backward_hooks``. On a tensor that requires no grad they are kept until it does."""
     if not self._requires_grad:
         leaf_hooks(self).before = OrderedDict() if hooks is None else hooks
         return
@@ -81,7 +81,7 @@ Tensor._backward_hooks = property(_registered, _replace, _refuse)  # type: ignor
 
 
 def call_tensor_hooks(hooks: Hooks, grad: Tensor | None) -> Tensor | None:
-    """The gradient as the hooks of one tensor leave it; None (no gradient) is shown to them too."""
+    """The gradient after the hooks of one tensor; None, where no gradient has arrived, is passed to them too."""
     for hook in list(hooks.values()):
         result = hook(grad)
         if result is not None:
@@ -90,7 +90,10 @@ def call_tensor_hooks(hooks: Hooks, grad: Tensor | None) -> Tensor | None:
 
 
 def call_node_hooks(hooks: Hooks, grads: Gradients, *others: Any) -> Gradients:
-    """The gradients of all inputs (or outputs) of a node as its hooks leave them."""
+    """The gradients of a node's inputs (post hooks) or outputs (pre hooks) after its hooks.
+
+    ``others``: the further arguments of the hooks; post hooks also get the gradients of the outputs.
+    """
     for hook in list(hooks.values()):
         results = hook(tuple(grads), *others)
         if results is None:
@@ -106,8 +109,26 @@ def call_node_hooks(hooks: Hooks, grads: Gradients, *others: Any) -> Gradients:
     return grads
 
 
+def call_post_hooks(node: Node, hooks: Any, results: Gradients, grads: Gradients) -> Gradients:
+    """The gradients of a node's edges after its post hooks.
+
+    Hooks see a gradient per entry of ``next_functions``, as in PyTorch. There Python numbers count as inputs, too,
+    which have no edge here; their gradients are None.
+    """
+    places: list[int] = []
+    count = 0
+    for pair in node.next_functions:
+        is_edge = count < len(node.edges) and pair == edge_pair(node.edges[count])
+        places.append(count if is_edge else -1)
+        count += is_edge
+    seen = [results[k] if k >= 0 else None for k in places]
+    found = call_node_hooks(hooks, seen, grads)
+    by_edge = {k: g for k, g in zip(places, found, strict=True) if k >= 0}
+    return [by_edge.get(k) for k in range(len(node.edges))]
+
+
 def call_after_hooks(hooks: Hooks, leaf: Tensor) -> None:
-    """Tell that a gradient has been added to ``leaf.grad``."""
+    """Call the hooks that wait until a gradient has been added to ``leaf.grad``."""
     for hook in list(hooks.values()):
         result = hook(leaf)
         if isinstance(result, Tensor):
@@ -117,7 +138,7 @@ def call_after_hooks(hooks: Hooks, leaf: Tensor) -> None:
 
 
 def _checked(hook: Any, result: Any, grad: Tensor | None) -> Tensor:
-    """What a hook returned in place of ``grad``, which it must resemble."""
+    """What a hook returned, which must be a tensor with the dtype, device and shape of ``grad``."""
     if not isinstance(result, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     if grad is None:

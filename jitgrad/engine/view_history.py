@@ -1,10 +1,9 @@
-"""In-place writes to tensors that share memory: whose history changes, and how.
+"""The history of tensors that share memory, after a recorded inplace op on one of them.
 
-A write to ``x`` makes ``x`` the output of the node that wrote. If ``x`` is a view, that node takes
-the place of a part of its base's history: the base becomes the output of a ``CopySlices``, which
-cuts the part out of an incoming gradient, sends it through the node, and puts the result back. After
-either, every living view of the base gets a new history, as a strided view of what the base is now.
-Nothing of this costs anything where nothing is written: a base knows its views by weak references.
+The op makes the tensor that it writes to its output. If that tensor is a view, its base becomes the output of a node
+``CopySlices``: it takes the view's part out of an incoming gradient, sends it through the op's node, and puts the
+result back. Then every living view of the base gets a new history, as an AsStrided view of what the base is now.
+A base holds weak references to its views, so programs without inplace ops pay for no more than these.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["CopySlices", "Place"]
 
 
 class Laid(Structured):
-    """A copy with the strides of ``layout``."""
+    """A copy with the strides of ``layout``, gaps included: views by stride and offset can be taken of it."""
 
     name, function, method = "laid", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
@@ -42,7 +41,7 @@ class Laid(Structured):
 
 
 class Place:
-    """Where a view lies in its base: applied to a tensor like the base, it gives the part like the view."""
+    """The strides and offset of a view in its base; called with a tensor of the base's shape, it takes that view."""
 
     __slots__ = ("base", "offset", "view")
 
@@ -50,7 +49,11 @@ class Place:
         self.base, self.view, self.offset = base._layout, view._layout, offset_in(base, view)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The part, as a view of ``x`` (of a copy, if ``x`` lies otherwise in memory than the base)."""
+        """The view of ``x``, or of a copy of it if its strides are not those of the base.
+
+        The base may be complex and its view real (``view_as_real``, ``.real``), or the other way round: strides and
+        offset count elements of the view, two of which make a complex number.
+        """
         if x._layout.strides != self.base.strides:
             x = Laid.apply(x, self.base)
         view = self.view
@@ -66,7 +69,7 @@ class Place:
 
 
 class CopySlice(Structured):
-    """A copy of ``x`` whose part at ``place`` is ``y``."""
+    """A copy of ``x`` in which the view at ``place`` has the values of ``y``."""
 
     name, function, method = "copy_slice", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), _column(draw(2, 3))))
@@ -93,7 +96,10 @@ def _with_dtype(layout: Layout, like: Layout) -> Layout:
 
 
 class CopySlices(Node):
-    """History of a base, part of which was rewritten by another node."""
+    """The node of a base after an inplace op on a view of it.
+
+    ``writer``: the op's node, whose first input is the view. Edges: the base as it was, the writer's other inputs.
+    """
 
     def __init__(self, base: Tensor, place: Place, writer: Node):
         self.place, self.writer = place, writer
@@ -106,11 +112,11 @@ class CopySlices(Node):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The base as it was, and what was written."""
+        """The base as it was, then the writer's other inputs."""
         return (super().next_functions[0], *self.writer.next_functions[1:])
 
     def vjp(self, g: Any) -> tuple[Any, ...]:
-        """Send the part of the gradient through the writer, the rest past it."""
+        """Send the view's part of the gradient through the writer; the rest reaches the base as it is."""
         return self._split(g, self.writer.vjp)
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
@@ -138,10 +144,10 @@ class CopySlices(Node):
 
 
 def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
-    """Make ``edge`` the history of a tensor that was written to, and of the base it is a view of.
+    """Make ``edge`` the history of a tensor that an inplace op has written to, and through it of its base and views.
 
-    ``before`` is its edge before the write, if that has been replaced already. Without an edge, this is a
-    view of which only the shape has changed: the other views of its base see a new version of it.
+    ``before``: the tensor's edge before the op, if that has been replaced already. ``edge`` is None for an inplace
+    op that changed the shape of a view only (``t_``): the base's other views get a new history, no node is made.
     """
     if edge is None:
         _refresh(self._base, self)
@@ -159,9 +165,10 @@ def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
 
 
 def _count_back(node: Node, counter: list[int]) -> None:
-    """What the node saved of the memory that it then wrote to, it saved one version earlier.
+    """Lower by one the versions of inputs that a node saved and then overwrote.
 
-    Not so its result: that is saved as it is now.
+    The node is made after the write, so it noted a version too many. Its result, the memory as it is now, it noted
+    right. Backward will then say of the inputs that they were modified.
     """
     if any(getattr(s, "_counter", None) is counter for s in vars(node).get("saved") or ()):
         pairs = zip(node.saved or (), node.versions, strict=True)
@@ -169,7 +176,7 @@ def _count_back(node: Node, counter: list[int]) -> None:
 
 
 def _move(tensor: Tensor, edge: Edge, before: Any) -> None:
-    """Change a tensor's history; a retained gradient is that of the tensor as it is now."""
+    """Set a tensor's edge. If its gradient is retained, that moves to the new node, as in PyTorch."""
     old = before if before is not None else tensor._edge
     retained = node_of(old).retained if old is not None else None
     if retained is not None:
@@ -182,7 +189,10 @@ def _move(tensor: Tensor, edge: Edge, before: Any) -> None:
 
 
 def _refresh(base: Tensor, but: Tensor | None = None) -> None:
-    """Give each living view of ``base`` its place in what ``base`` is now."""
+    """Give each living view of ``base``, except ``but``, a history that starts at what ``base`` is now.
+
+    A view that PyTorch forbids to have one (of several outputs, of a Function, made under ``no_grad``) becomes stale.
+    """
     for reference in list(base._views or ()):
         view = reference()
         if view is None or view is but or type(view) is StaleView:
@@ -194,7 +204,7 @@ def _refresh(base: Tensor, but: Tensor | None = None) -> None:
 
 
 class StaleView(Tensor):
-    """A view without a history of its own, whose base was written to: recording it is an error."""
+    """A view whose base was written to, and that may get no new history: to use it in a recorded op is an error."""
 
     _stale: str
 
