@@ -1,6 +1,15 @@
-"""The loop kernels of jitgrad: NumPy and Numba only, nothing of Tensor or graph.
+"""The kernels of jitgrad: compiled loops over arrays, on NumPy and Numba alone; nothing here knows Tensor or graph.
 
-The folder lies at the top of the repository and is installed as ``jitgrad.kernels``.
+Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules and loops to text), this folder's files
+(text to machine code, threads, device arrays, and `launch`, which starts every kernel), ``cuda/``, then ``loops/`` and
+``elementwise/`` (the table of ops) side by side. Installed as ``jitgrad.kernels``. Read `launch` first.
+
+`compiler` keeps compiled kernels on disk, by Numba's protocol for dispatchers: one file per overload, named by the
+hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and many
+processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new one changes it,
+kernels are compiled in each process, which is slower and right. `threads` runs serial kernels on slices of their arrays
+in one pool, without ``prange``, OpenMP or TBB: kernels release the GIL, so no parallel variant need be compiled.
+``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` set its size.
 """
 
 if __name__ != "jitgrad.kernels":

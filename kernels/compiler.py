@@ -29,12 +29,16 @@ from numba.core.compiler import CompileResult
 
 __all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
 
+# Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
 import math
 import numpy as np
 from numba import njit
 """
+# nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
+# lanes starts from +0.
 CONTRACT, REASSOCIATE = frozenset({"contract"}), frozenset({"contract", "reassoc", "nsz"})
 
 
@@ -67,6 +71,7 @@ def _user_cache() -> Path:
 def _stamp() -> str:
     """Names everything outside the kernel's text that its machine code depends on."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k in ("NUMBA_OPT", "NUMBA_BOUNDSCHECK"))
+    # LLVM compiles for the host's features: machine code of another CPU could trap.
     cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(repr((features, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
@@ -92,6 +97,7 @@ class DiskCache:
         self.stem, self.text = stem, text
 
     def _path(self, signature: Any) -> Path:
+        # repr, since the hash of Numba's types differs from process to process.
         types_hash = hashlib.sha256(repr(tuple(getattr(signature, "args", signature))).encode()).hexdigest()[:16]
         return cache_directory() / f"{self.stem}-{types_hash}.kernel"
 
@@ -99,8 +105,10 @@ class DiskCache:
         start = time.perf_counter()
         try:
             blob = self._path(signature).read_bytes()
+            # 32 bytes of SHA-256 come first; a truncated or overwritten file is no kernel.
             if hashlib.sha256(blob[32:]).digest() != blob[:32]:
                 return None
+            # As Numba's own cache does before it rebuilds a result.
             target_context.refresh()
             result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
         except Exception:  # whatever lies in the file, compiling afresh is right
@@ -115,6 +123,7 @@ class DiskCache:
             path = self._path(signature)
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, hashlib.sha256(payload).digest() + payload)
+            # For who wants to read a kernel: `Kernel.origin` names this file.
             source = path.parent / f"{self.stem}.py"
             if not source.exists():
                 _write(source, self.text.encode())
@@ -139,6 +148,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+        # Atomic: another process sees the whole file or none.
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -188,6 +198,7 @@ def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> A
     # Registered first: what is loaded from disk looks its module up by name.
     sys.modules[module.__name__] = module
     filename = f"<jitgrad {stem}.py>"
+    # Tracebacks, and Numba's errors, show the lines of generated text.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), module.__dict__)
     dispatcher = numba.njit(**OPTIONS, fastmath=set(fastmath))(getattr(module, name))

@@ -91,6 +91,7 @@ class Pool:
 
     def take(self, dtype: np.dtype[Any], count: int) -> Allocation:
         """Return uninitialised memory for ``count`` elements."""
+        # Sizes are rounded up, so that arrays of nearly one size share memory.
         key = dtype, -(-count // self.granularity) * self.granularity
         try:
             made = Allocation(self.idle[key].pop(), key, self)
@@ -125,6 +126,7 @@ def contiguous_strides(shape: Shape, item: int) -> Shape:
     strides, step = [], item
     for n in reversed(shape):
         strides.append(step)
+        # max: a dimension of size 0 counts as 1, as in NumPy and PyTorch.
         step *= max(n, 1)
     return tuple(reversed(strides))
 
@@ -141,6 +143,7 @@ def _expanded(index: tuple[Any, ...], ndim: int) -> list[Any]:
 class DeviceArray:
     """Shape, strides (in bytes, as NumPy's) and dtype over device memory."""
 
+    # As NumPy's arrays are to the CPU's ops: the same names, as far as those use them.
     __slots__ = ("_flat", "allocation", "dtype", "offset", "shape", "strides")
 
     def __init__(self, allocation: Allocation, dtype: np.dtype[Any], shape: Shape, strides: Shape, offset: int = 0):
@@ -151,7 +154,7 @@ class DeviceArray:
     def __repr__(self) -> str:
         return f"DeviceArray(shape={self.shape}, strides={self.strides}, dtype={self.dtype.name})"
 
-    # -- what it is ---------------------------------------------------------------------------
+    # -- attributes ----------------------------------------------------------------------------
 
     @property
     def ndim(self) -> int:
@@ -193,6 +196,7 @@ class DeviceArray:
     @property
     def flat(self) -> Any:
         """The memory from the first element on, as a flat array of the provider's: what kernels take."""
+        # Kept: to slice a provider's array takes Python work each time.
         if self._flat is None:
             memory = self.allocation.typed(self.dtype)
             self._flat = memory[self.offset // self.itemsize :] if self.offset else memory
@@ -259,6 +263,7 @@ class DeviceArray:
         return self._part(1)
 
     def _part(self, which: int) -> DeviceArray:
+        # itemsize bytes hold two floats of 4 * itemsize bits each.
         half = np.dtype(f"float{4 * self.itemsize}")
         return DeviceArray(self.allocation, half, self.shape, self.strides, self.offset + which * half.itemsize)
 
@@ -282,7 +287,7 @@ class DeviceArray:
                 offset += step * range(n)[which]
         return self._view(shape, strides, offset)
 
-    # -- what NumPy makes of it -------------------------------------------------------------------
+    # -- NumPy's protocols ------------------------------------------------------------------------
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(

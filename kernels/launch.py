@@ -72,8 +72,10 @@ def library(*writes: str) -> Callable[[Callable[..., None]], Kernel]:
     return wrap
 
 
+# PyTorch sums small integers as int64, and float32 in double precision where this costs nothing.
 _ACCUMULATORS = {"bool": "int64", "uint8": "int64", "int8": "int64", "int16": "int64", "int32": "int64"}
 _WIDE = _ACCUMULATORS | {"float32": "float64", "complex64": "complex128"}
+# Elements from which a region of threads, 50 us, pays for a loop that computes.
 SPLIT_SIZE = 1 << 18
 
 
@@ -92,6 +94,7 @@ class Loop(Kernel):
         self.grain = grain
         self.split = tuple(parameters.index(s) for s in split)
         self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
+        # By the dtype object itself: hashing one costs less than taking its name.
         self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -129,11 +132,13 @@ class Loop(Kernel):
             return self._dispatch_split(run, args)
         try:
             return run(*args)
+        # Numba takes no device array; the error should say so, and checking beforehand would cost every launch.
         except TypeError:
             check_one_device(args)
             raise
 
     def _dispatch_split(self, run: Callable[..., None], args: tuple[Any, ...]) -> None:
+        # Arrays that are split have the same number of rows; the others go to every thread as they are.
         rows = args[self.split[0]].shape[0]
         parts = min(rows, threads.get_num_threads())
         edges = [rows * k // parts for k in range(parts + 1)]

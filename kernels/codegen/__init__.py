@@ -1,1 +1,13 @@
-"""From rules and loops to source text: what a rule may say, how it is emitted, what a kernel module contains."""
+"""Rules and loops to the text of kernels: self-contained source, in which no name is looked up outside.
+
+`rules` checks the scalar rules of elementwise ops, `source` resolves what a hand-written loop names, `emit_cpu`
+writes the text of CPU kernels (`kernels/cuda/emit.py` that of CUDA's). Here is text only: nothing is compiled, nothing
+is run, and no op is named. Floor: above ``kernels/words/``, below the compiler.
+
+Read `rules` first, then ``elementwise_text`` in `emit_cpu`.
+
+Two layouts suffice. Flat kernels loop over contiguous arrays. Strided kernels take first elements: each array comes as
+a contiguous array of one element, its first, with the collapsed shape and the strides of all arrays as ``uint64``
+arrays. So one compiled overload serves every rank, permutation and broadcast, and unsigned indices spare Numba's test
+for negative ones, which would keep LLVM from vectorising. Rules are parsed when they are first used, not at import.
+"""

@@ -29,7 +29,7 @@ Literal = int | float
 
 @dataclass(frozen=True)
 class Argument:
-    """One input of a kernel: an array, a run-time scalar, or a value written into the text."""
+    """One input of a kernel: an array, a run-time scalar, or a number written into the text (a "literal")."""
 
     name: str
     kind: str  # "array", "scalar" or "literal"
@@ -59,6 +59,7 @@ class _Retype(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        # x ** 2 with a bare 2 is multiplied out by Numba; T(2) would call pow.
         exponent = node.right
         if isinstance(node.op, ast.Pow) and isinstance(exponent, ast.Constant) and isinstance(exponent.value, int):
             node.left = self.visit(node.left)
@@ -72,6 +73,7 @@ class _DivideWord(ast.NodeTransformer):
     def __init__(self, in_word: bool):
         self.in_word = in_word
 
+    # Numba's complex division raises at zero and does not vectorise; see the word.
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         node = self.generic_visit(node)  # type: ignore[assignment]
         if not isinstance(node.op, ast.Div) or (self.in_word and not ast.unparse(node.left).startswith("T(")):
@@ -99,6 +101,7 @@ def words_text(names: Iterable[str], dtype: str) -> str:
     def add(name: str) -> None:
         if name in done:
             return
+        # Depth first, for a word must be defined before those that call it. Sorted: the text decides the file's name.
         source = with_divide(WORDS[name].source(dtype), dtype, in_word=True)
         for other in sorted(words_called([source]) - {name}):
             add(other)
@@ -168,6 +171,7 @@ def inline(rule: Rule, target: str, literals: dict[str, ast.expr], conjugate: bo
     ``conjugate`` evaluates a holomorphic derivative's rule as conj(rule(conj(g))): PyTorch's
     convention for complex gradients, without a word of it in the rule.
     """
+    # Rules may use the same names for their own variables; the target's name keeps them apart.
     local = {s.targets[0].id for s in rule.statements if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
     names: dict[str, ast.expr] = {n: ast.Name(f"{target}_{n}", ast.Load()) for n in local}
     names |= literals
@@ -190,6 +194,7 @@ def element(
 ) -> tuple[list[str], list[str], set[str]]:  # fmt: skip
     """Return (statements computing one element, expressions to store, words called)."""
     literals: dict[str, ast.expr] = {a.name: ast.Constant(a.value) for a in arguments if a.kind == "literal"}
+    # Forward rules name no g, and are not conjugated.
     conjugate = conjugate and any(a.name == "g" for a in arguments)
     body = ["g_conj = np.conj(g)"] if conjugate else []
     for rule, target in rules:
@@ -206,6 +211,7 @@ def words_called(lines: Iterable[str]) -> set[str]:
     return {c.func.id for c in calls if isinstance(c.func, ast.Name) and c.func.id in WORDS}
 
 
+# Templates: a line that is one {name} becomes the lines of that piece; others are formatted. See `fill`.
 _FLAT = """\
 def {name}({parameters}):
     {scalars}
@@ -215,6 +221,7 @@ def {name}({parameters}):
         {stores}
 """
 _NEAR_BLOCK = 1024  # elements that fit in the first-level cache several times over
+# Where a word has a faster form for moderate arguments: each block is tested, then runs in one of two loops.
 _BLOCKED = """\
 def {name}({parameters}):
     {scalars}
@@ -234,6 +241,7 @@ def {name}({parameters}):
                 {body}
                 {stores}
 """
+# A row is what the innermost dimension spans; the row's number in mixed radix gives the other indices.
 _STRIDED = """\
 def {name}({parameters}, shape, strides, first_row, last_row):
     {scalars}
@@ -269,6 +277,7 @@ def elementwise_text(
     every = [f"{a}_array" for a in [*arrays, *outputs]]
     once = [a.name for a in arguments if a.once]
     walked = [a for a in arrays if a not in once]
+    # Strided loops have no block to test beforehand.
     near_body, limits = ([], {}) if strided else near(body, walked, dtype)
     index = "{0}_array[{0}_at + i * {0}_step]" if strided else "{0}_block[i]" if limits else "{0}_array[i]"
     pieces = {
@@ -304,6 +313,7 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
         if form is None or dtype not in form[1]:
             continue
         argument = call.args[0]
+        # The limit is one of the word's argument, known only where that is an input as it was loaded.
         if not (isinstance(argument, ast.Name) and argument.id in arrays):
             return [], {}
         limits[argument.id] = min(form[1][dtype], limits.get(argument.id, math.inf))
@@ -311,6 +321,7 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
     return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
 
 
+# NumPy's name for the scalar type where it differs from the dtype's.
 _SCALAR_TYPES = {"bool": "bool_"}
 
 

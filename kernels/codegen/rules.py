@@ -16,12 +16,14 @@ from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["Rule", "RuleError"]
 
+# What has one meaning for a scalar in a kernel, for NumPy's arrays and for Tensors.
 _ALLOWED = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.Expr, ast.Name,
     ast.Load, ast.Store, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare,
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd,
     ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Invert,
 )  # fmt: skip
+# What a rule's author probably wants in place of what is refused.
 _INSTEAD = {
     ast.IfExp: "where(condition, a, b)",
     ast.If: "where(condition, a, b)",
@@ -81,6 +83,7 @@ class Rule:
     def _check_call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in WORDS:
+            # math.fabs, np.exp, math.exp: the word has the function's name, perhaps without C's f.
             near = name.rsplit(".", 1)[-1].removeprefix("f")
             instead = f"the word {near}" if near in WORDS else {"max": "maximum", "min": "minimum"}.get(near, "a word")
             self._fail(node, f"the call of {name!r}", instead)

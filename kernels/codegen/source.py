@@ -19,6 +19,7 @@ from jitgrad.kernels.words.syntax import SourceError, definition, lines_around, 
 
 __all__ = ["LoopSource", "SourceError"]
 
+# Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
 _CONSTANTS = (bool, int, float, complex, str)
 
@@ -55,6 +56,7 @@ class LoopSource:
     @cached_property
     def writes(self) -> tuple[int, ...]:
         """Positions of the parameters that the loop stores into."""
+        # Only the loop's own stores count; what a helper stores into must be stored by the loop as well.
         stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
         return tuple(k for k, p in enumerate(self.parameters) if p in stored)
 
@@ -70,6 +72,7 @@ class LoopSource:
             if name in self._helpers or name == self.name:
                 continue
             value: Any = scope.get(name)
+            # A word's name, unless the file has a function of its own under it.
             if name in WORDS and not inspect.isfunction(value):
                 self._words.add(name)
             elif _is_constant(value):
@@ -82,6 +85,7 @@ class LoopSource:
     def _inline(self, name: str, helper: Callable[..., Any]) -> None:
         tree = _tree(helper)
         tree.name = name
+        # First what the helper names, for it must stand before the helper.
         self._resolve(helper, tree)
         self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
 
@@ -101,7 +105,7 @@ def _is_constant(value: Any) -> bool:
 def _tree(function: Callable[..., Any], lines: list[str] | None = None) -> ast.FunctionDef:
     tree = definition(function, "loop", lines)
     tree.returns = None
-    tree.name = function.__name__  # which whoever makes loops of one text may have set
+    tree.name = function.__name__  # `loops.loss.pointwise` makes loops of one text and names them apart
     for argument in tree.args.args:
         argument.annotation = None
     return tree

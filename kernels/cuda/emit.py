@@ -1,4 +1,4 @@
-"""Scalar rules and loops to the text of CUDA kernels: `emit`'s counterpart for numba.cuda.
+"""Scalar rules and loops to the text of CUDA kernels: the counterpart of `codegen.emit_cpu` for numba.cuda.
 
 The same rules and words, with two differences. One thread computes every so many-th element, over
 a grid of any size ("grid-stride loop"). And no number may be wider than the kernel's dtype: GPUs for
@@ -26,6 +26,7 @@ from jitgrad.kernels.words.syntax import expression, parse
 
 __all__ = ["DEVICE", "device_words", "elementwise_text", "scalar_names", "self_contained"]
 
+# What decorates helpers in device text, as INLINE does in the CPU's.
 DEVICE = "@cuda.jit(device=True)"
 _REAL_OF = {"complex64": "float32", "complex128": "float64"}
 # Where a word's own replacement for device code goes through integers or float64, or uses bits.
@@ -43,6 +44,7 @@ class _Device(ast.NodeTransformer):
     """Rewrites what device code lacks, and notes the functions that must be written before it."""
 
     def __init__(self, dtype: str):
+        # ``needed`` is an ordered set of keys of `_Writer._need`.
         self.dtype, self.needed = dtype, dict[str, None]()
         self.real: set[str] = set()  # variables known to be real in a complex kernel
         self.kind: type = Complex if dtype.startswith("complex") else Real if dtype.startswith("float") else Integer
@@ -85,6 +87,7 @@ class _Device(ast.NodeTransformer):
         found = getattr(kind, name, None)
         if found is None:
             return None
+        # A string names CUDA's own function, a function here is written out before.
         if isinstance(found, str):
             return self.visit(_name(found))
         self.needed[f"{kind.__name__} {name}"] = None
@@ -191,6 +194,7 @@ class _Writer:
             return
         kind, name = key.split()
         text = _power_text(int(name)) if kind == "power" else _numpy_text(kind, name)
+        # `cuda.math` calls its own functions as complex_NAME: those come first.
         for other in [n.id for n in ast.walk(parse(text)) if isinstance(n, ast.Name)]:
             if other.startswith("complex_"):
                 self._need(f"Complex {other.removeprefix('complex_')}")
@@ -273,7 +277,6 @@ def elementwise_text(
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
-    values = [v.removesuffix(".real") if out == "bool" else v for v, out in zip(values, out_dtypes, strict=True)]
     place = (lambda a: f"{a}_array[{a}_at]") if strided else (lambda a: f"{a}_array[i_]")
     every = [*arrays, *outputs]
     pieces = {

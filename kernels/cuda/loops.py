@@ -49,10 +49,12 @@ def _sum_block(x, out, count, length, parts):
     part = cuda.blockIdx.x % parts
     row = cuda.blockIdx.x // parts * count
     total = A(0)
+    # Neighbouring threads read neighbouring elements, which the hardware fetches together.
     for k in range(part * length + lane, min(count, (part + 1) * length), THREADS):
         total += A(x[row + k])
     shared[lane] = total
     cuda.syncthreads()
+    # A tree: half as many threads add in each round, so THREADS must be a power of two.
     half = THREADS // 2
     while half > 0:
         if lane < half:
@@ -114,6 +116,7 @@ def sum_rows(x: DeviceArray, out: DeviceArray) -> None:
     outer, n = x.shape
     if not outer:
         return
+    # Few long rows would leave most of the GPU idle: they are cut, and the parts' sums summed.
     parts = min(ENOUGH, -(-n // LENGTH)) if outer < ENOUGH and n else 1
     target = out if parts == 1 else empty((outer, parts), out.dtype)
     SUM_BLOCK.grid(x.dtype).blocks(outer * parts)(x.flat, target.flat, n, -(-n // parts), parts)
@@ -127,6 +130,7 @@ def sum_columns(x: DeviceArray, out: DeviceArray) -> None:
     results = outer * inner
     if not results:
         return
+    # As many parts as give every thread of ENOUGH blocks a result, of 64 elements or more.
     parts = min(-(-ENOUGH * THREADS // results), -(-n // 64)) if n else 1
     target = out if parts == 1 else empty((outer, parts, inner), out.dtype)
     args = x.flat, target.flat, n, -(-n // parts), parts, inner, results * parts

@@ -1,6 +1,6 @@
 """What word bodies call of NumPy, as device functions: numba.cuda has few of NumPy's functions.
 
-Only the text of these functions is used: ``emit_cuda`` renames a body's ``np.NAME`` to ``real_NAME`` or
+Only the text of these functions is used: `cuda.emit` renames a body's ``np.NAME`` to ``real_NAME`` or
 ``complex_NAME``, by its arguments, and writes that function before it. Float literals are read as ``R``, the
 real dtype of the kernel; ``math`` stands for CUDA's functions, which have the precision of their arguments.
 """

@@ -15,6 +15,7 @@ cuda: Any = None  # a name in the text of kernels; the provider's module there
 
 def _product(x, y, out, x_stack, x_row, x_column, y_stack, y_row, y_column, n, k, m):
     """A TILE x TILE square of one of a stack of products (n, k) times (k, m); ``out`` is row-major."""
+    # Each element of x and y is read from memory once for TILE uses: threads share tiles of both.
     left = cuda.shared.array(THREADS, T)
     right = cuda.shared.array(THREADS, T)
     lane = cuda.threadIdx.x
@@ -25,6 +26,7 @@ def _product(x, y, out, x_stack, x_row, x_column, y_stack, y_row, y_column, n, k
     j = cuda.blockIdx.x % across * TILE + column
     total = T(0)
     for begin in range(0, k, TILE):
+        # Zeros beyond the edges add nothing, and every thread must reach the barriers.
         left[lane] = T(0)
         right[lane] = T(0)
         if i < n and begin + column < k:

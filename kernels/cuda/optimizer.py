@@ -1,6 +1,6 @@
 """Optimisers' steps on CUDA: the CPU's loops over one parameter, spread over a grid.
 
-Each loop of `optimizer` goes through its elements independently. Here every thread takes some of them:
+Each loop of `loops.optimizer` goes through its elements independently. Here every thread takes some of them:
 ``for i in range(param.size)`` becomes a grid-stride loop. The counter ``step`` stays on the CPU, as in
 PyTorch, is advanced there, and its value travels as a number.
 """
@@ -59,6 +59,7 @@ def foreach(kernel: Any, *args: Any) -> None:
             continue
         if kernel.arrays[-1] == "step":
             arrays[-1][...] += 1
+        # exact: loops ask arrays for their size, and memory of the pool may be larger.
         given = [float(a.item()) if isinstance(a, np.ndarray) else a.exact for a in arrays]
         loop.grid(param.dtype).over(param.size)(*given, *scalars)
 

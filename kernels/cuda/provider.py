@@ -102,6 +102,7 @@ def _simulated_math() -> Any:
 
 @functools.cache
 def _names() -> dict[str, Any]:
+    # What every device text may name; libdevice are CUDA's mathematical functions.
     cuda = provider()
     if SIMULATED:
         known = {n + f: getattr(np, n) for n in ("rint", "trunc", "exp2") for f in ("", "f")}
@@ -115,6 +116,7 @@ def _source_file(stem: str, text: str) -> Path | None:
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Written aside and renamed, for other processes may be about the same.
             temporary = path.with_suffix(f".{os.getpid()}")
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(path)
@@ -166,7 +168,7 @@ class Grid:
         """The kernel on a grid of ``count`` blocks."""
         found = self.configured.get(count)
         if found is None:
-            with warnings.catch_warnings():  # small grids are no news
+            with warnings.catch_warnings():  # Numba warns of grids that leave the GPU idle
                 warnings.simplefilter("ignore")
                 found = self.dispatcher[count, THREADS]
             if not SIMULATED:  # there it is the dispatcher itself, configured anew
@@ -193,6 +195,7 @@ class CudaElementwise(Kernel):
 
     def _run(self, *args: Any) -> None:
         n = args[-1]
+        # A grid of no blocks is an error.
         if not n:
             return
         count = self.arrays
@@ -289,6 +292,7 @@ def user_kernel(function: Callable[..., None]) -> Kernel:
 @functools.cache
 def pool() -> Pool:
     """The memory of all arrays on the device."""
+    # 128 elements are at least 128 bytes, CUDA's unit of memory access.
     return Pool(lambda count, dtype: provider().device_array(count, dtype), 1 if SIMULATED else 128)
 
 
@@ -301,6 +305,7 @@ def empty(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = 
 
 
 def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    # Elements from the first to the last that the strides reach.
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 

@@ -72,6 +72,7 @@ class Elu(Elementwise):
     def forward(x, alpha=1.0, scale=1.0, input_scale=1.0):
         return where(x <= 0, expm1(x * input_scale) * (alpha * scale), x * scale)
 
+    # The exponent is bounded, for `where` evaluates both sides and inf * 0 would be NaN.
     def grad_x(g, x, alpha, scale, input_scale):
         slope = input_scale * (alpha * scale) * exp(minimum(x * input_scale, 0))
         return where(x <= 0, g * slope, g * scale)
@@ -90,6 +91,7 @@ class Celu(Elementwise):
     def forward(x, alpha=1.0):
         return where(x <= 0, expm1(x / alpha) * alpha, x)
 
+    # Bounded as in Elu.
     def grad_x(g, x, alpha):
         return where(x <= 0, g * exp(minimum(x / alpha, 0)), g)
 
@@ -106,6 +108,7 @@ class Gelu(Elementwise):
 
         return x * ndtr(x)
 
+    # 0.7071... = 1 / sqrt(2), 0.3989... = 1 / sqrt(2 pi): x Phi(x), and its derivative Phi(x) + x phi(x).
     def forward(x):
         return x * 0.5 * (1 + erf(x * 0.7071067811865476))
 
@@ -125,6 +128,7 @@ class GeluTanh(Elementwise):
     def reference(x):
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
+    # 0.7978... = sqrt(2 / pi); Hendrycks and Gimpel's approximation, arXiv 1606.08415.
     def forward(x):
         return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
 
@@ -146,6 +150,7 @@ class Silu(Elementwise):
     def forward(x):
         return x * sigmoid(x)
 
+    # s + x s (1 - s), as PyTorch groups it.
     def grad_x(g, x):
         s = sigmoid(x)
         return g * (s * (1 + x * (1 - s)))
@@ -177,6 +182,7 @@ class Softplus(Elementwise):
     def reference(x, beta=1.0, threshold=20.0):
         return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta).astype(x.dtype)
 
+    # Above the usual threshold, 20, log(1 + exp(x)) is x to float32's last place, and exp might overflow.
     def forward(x, beta=1.0, threshold=20.0):
         return where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)
 
@@ -194,6 +200,7 @@ class LogSigmoid(Elementwise):
     def reference(x):
         return -np.logaddexp(0, -x).astype(x.dtype)
 
+    # -log(1 + exp(-x)) with an exponent that is never positive.
     def forward(x):
         return minimum(x, 0) - log1p(exp(-abs(x)))
 
@@ -249,6 +256,7 @@ class Hardswish(Elementwise):
     def forward(x):
         return x * minimum(maximum(x + 3, 0), 6) / 6
 
+    # The derivative of x (x + 3) / 6 is x / 3 + 1 / 2.
     def grad_x(g, x):
         return where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
 
@@ -279,6 +287,7 @@ class Softshrink(Elementwise):
     def reference(x, lambd=0.5):
         return np.sign(x) * np.maximum(np.abs(x) - lambd, 0).astype(x.dtype)
 
+    # x * 0 rather than 0: NaN stays NaN.
     def forward(x, lambd=0.5):
         return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))
 

@@ -151,6 +151,7 @@ class Abs(Elementwise):
     def forward(x):
         return abs(x)
 
+    # For complex x, sign(x) is x / |x|: the direction in which |x| grows fastest.
     def grad_x(g, x):
         return g * sign(x)
 
@@ -196,6 +197,7 @@ class SgnComplex(Elementwise):
     def forward(x):
         return sign(x)
 
+    # z / |z| is not holomorphic: only the part of g across z turns it, at the rate 1 / |z|.
     def grad_x(g, x):
         size = abs(x)
         return where(x == 0, 0, g / size - real(g / x) * (x / size))
@@ -265,6 +267,7 @@ class Lerp(Elementwise):
     def reference(x, y, weight):
         return x + weight * (y - x)
 
+    # From the nearer end, so that weight 1 gives y exactly.
     def forward(x, y, weight):
         return where(abs(weight) < abs(0.5), x + weight * (y - x), y - (y - x) * (1 - weight))
 

@@ -99,6 +99,7 @@ class Elementwise:
 
 _ATTRIBUTES = {k: None for k in vars(Elementwise) if not k.startswith("_")}  # a set that keeps their order
 _kernels: dict[Any, Kernel] = {}
+# Elements from which a region of threads, 50 us, pays for elementwise arithmetic.
 PARALLEL_SIZE = 1 << 18
 
 
@@ -117,10 +118,12 @@ def elementwise_kernel(
         _kernels[key] = cuda.elementwise(name, rules, arguments, out_dtypes, dtype, strided, conjugate, wide)
     if key not in _kernels:
         text = elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate)
+        # Arguments are input arrays, then one output per rule: those positions are written.
         arrays = sum(a.kind == "array" for a in arguments)
         writes = tuple(range(arrays, arrays + len(rules)))
         call = compile_text(name, text)
         if parallel:
+            # An array of one element that is read once is not cut into parts.
             whole = {k for k, a in enumerate(a for a in arguments if a.kind == "array") if a.once}
             call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules), whole)
         _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
@@ -153,6 +156,7 @@ def _split_rows(call: Callable[..., None]) -> Callable[..., None]:
     def split(*args: Any) -> None:
         *rest, begin, end = args
         parts = min(threads.get_num_threads(), end - begin) or 1
+        # A strided kernel takes the first and last row of its part, so the arrays stay whole.
         edges = [begin + (end - begin) * k // parts for k in range(parts + 1)]
         threads.run_together([(call, (*rest, b, e)) for b, e in zip(edges, edges[1:], strict=False)])
 

@@ -22,6 +22,7 @@ class Div(Elementwise):
     def grad_x(g, y):
         return g / y
 
+    # x / y / y, not x / (y * y), which overflows and vanishes earlier.
     def grad_y(g, x, y):
         return -g * (x / y / y)
 
@@ -74,6 +75,7 @@ class Remainder(Elementwise):
     def grad_x(g):
         return g
 
+    # x - y floor(x / y): the quotient is a constant almost everywhere.
     def grad_y(g, x, y):
         return -g * floor_divide(x, y)
 

@@ -1,4 +1,4 @@
-"""The table: special functions, and small conversions."""
+"""The table: special functions, angles, and conversions that take a formula."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Erf(Elementwise):
     def forward(x):
         return erf(x)
 
+    # 2 / sqrt(pi) exp(-x**2).
     def grad_x(g, x):
         return g * (1.1283791670955126 * exp(-(x * x)))
 
@@ -94,6 +95,7 @@ class Erfinv(Elementwise):
     def forward(x):
         return erfinv(x)
 
+    # sqrt(pi) / 2 exp(erfinv(x)**2), the inverse of erf's derivative at the result.
     def grad_x(g, out):
         return g * (0.886226925452758 * exp(out * out))
 
@@ -146,6 +148,7 @@ class Angle(Elementwise):
     def forward(x):
         return angle(x)
 
+    # The gradient of the angle is 1 / |z| at a right angle to z: times 1j.
     def grad_x(g, x):
         size = abs(x)
         return where(x == 0, 0, g * (x / size) / size * 1j)
@@ -163,6 +166,7 @@ class Logit(Elementwise):
     def forward(x):
         return log(x / (1 - x))
 
+    # NaN as a rule can say it: rules have no np.nan.
     def grad_x(g, x):
         nan = sqrt(-1.0)
         return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
@@ -196,6 +200,7 @@ class NanToNum(Elementwise):
     def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):
         return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
+    # 1e30 are the rule's own defaults for samples; the op hands in the dtype's largest numbers.
     def forward(x, nan=0.0, posinf=1e30, neginf=-1e30):
         finite = where(isposinf(x), posinf, where(isneginf(x), neginf, x))
         return where(isnan(x), nan, finite)

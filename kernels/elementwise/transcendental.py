@@ -1,4 +1,4 @@
-"""The table: exponentials, logarithms, circular and hyperbolic functions, special functions."""
+"""The table: exponentials, logarithms, circular and hyperbolic functions."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Exp2(Elementwise):
     def forward(x):
         return exp2(x)
 
+    # 0.6931... = log(2); below, 2.3025... = log(10) and 1.4426... = 1 / log(2).
     def grad_x(g, out):
         return g * out * 0.6931471805599453
 
@@ -101,11 +102,13 @@ class Logaddexp(Elementwise):
     def reference(x, y):
         return np.log(np.exp(x) + np.exp(y)) if x.dtype.kind == "c" else np.logaddexp(x, y)
 
+    # max + log(1 + exp(min - max)) does not overflow; of two equal infinities the difference would be NaN.
     def forward(x, y):
         larger = where(real(x) >= real(y), x, y)
         smaller = where(real(x) >= real(y), y, x)
         return where((x == y) & isinf(x), x, larger + log1p(exp(smaller - larger)))
 
+    # exp(x - out) in a form without out: 1 / (1 + exp(y - x)).
     def grad_x(g, x, y):
         return g / (1 + exp(y - x))
 
@@ -147,6 +150,7 @@ class Xlogy(Elementwise):
     def forward(x, y):
         return where(isnan(y), y, where(x == 0, 0, x * log(y)))
 
+    # Where log(y) is infinite or NaN and x or g is 0, PyTorch's gradient is 0.
     def grad_x(g, x, y):
         return where(((x == 0) & (y <= 0)) | ((g == 0) & (y == y)), 0, g * log(y))
 
@@ -186,6 +190,7 @@ class Tan(Elementwise):
     def forward(x):
         return tan(x)
 
+    # tan' = 1 + tan**2, of the result that is there anyway.
     def grad_x(g, out):
         return g * (1 + out * out)
 
@@ -235,6 +240,7 @@ class Atan2(Elementwise):
     def forward(x, y):
         return atan2(x, y)
 
+    # At the origin, where the angle has no derivative, PyTorch's is 0.
     def grad_x(g, x, y):
         square = x * x + y * y
         return g * y * where(square == 0, 0, 1 / square)
@@ -315,6 +321,7 @@ class Acosh(Elementwise):
     def forward(x):
         return acosh(x)
 
+    # Two roots: x * x - 1 would overflow, and for complex x choose another branch.
     def grad_x(g, x):
         return g * (rsqrt(x - 1) * rsqrt(x + 1))
 
@@ -340,6 +347,7 @@ class Sinc(Elementwise):
         angle_of_x = x * 3.141592653589793
         return where(x == 0, 1, sin(angle_of_x) / angle_of_x)
 
+    # d sin(pi x) / (pi x) = (pi x cos(pi x) - sin(pi x)) / (pi x**2).
     def grad_x(g, x):
         turned = x * 3.141592653589793
         return where(x == 0, 0, g * ((turned * cos(turned) - sin(turned)) / (turned * x)))
@@ -355,6 +363,7 @@ class Copysign(Elementwise):
     def forward(x, y):
         return copysign(x, y)
 
+    # out / x is 1 or -1.
     def grad_x(g, out, x):
         return where(x == 0, 0, g * (out / x))
 

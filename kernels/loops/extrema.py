@@ -20,6 +20,7 @@ def better(v, best, largest):
 
 def row_largest(row):
     """The largest element of a row, NaN if there is one."""
+    # As integers (`_rank`), for LLVM vectorises a running maximum of those and not of floats.
     best = _rank(row[0])
     for i in range(row.size):
         best = max(best, _rank(row[i]))
@@ -49,6 +50,8 @@ def extreme_columns(x, out, largest):
             out[o, j] = x[o, 0, j]
         for i in range(1, x.shape[1]):
             for j in range(inner):
+                # Side by side in memory's order; here no value is carried from one iteration to the next, so floats
+                # vectorise.
                 out[o, j] = better(x[o, i, j], out[o, j], largest)
 
 
@@ -58,6 +61,7 @@ def locate_rows(x, value, index):
     last = x.shape[1] - 1
     for r in range(x.shape[0]):
         row, wanted, i = x[r], value[r], 0
+        # Ends at the last element at the latest: the value is known to be there.
         while i < last and not (row[i] == wanted or row[i] != row[i]):
             i += 1
         index[r] = i
@@ -67,6 +71,7 @@ def locate_rows(x, value, index):
 def locate_columns(x, value, index):
     """Where ``value``, or a NaN, first stands along n."""
     for o in range(x.shape[0]):
+        # From the end on, so that the first place is what remains.
         for i in range(x.shape[1] - 1, -1, -1):
             for j in range(x.shape[2]):
                 v = x[o, i, j]
@@ -79,6 +84,7 @@ def any_rows(x, out, every):
     n = x.shape[1]
     for r in range(x.shape[0]):
         begin, found = 0, False
+        # Steps of 256: vectorised within, left early between.
         while begin < n and not found:
             part = x[r, begin : begin + 256]
             for i in range(part.size):
@@ -120,6 +126,7 @@ def share(x, value, g, out):
         for i in range(x.shape[1]):
             for j in range(inner):
                 v, wanted = x[o, i, j], value[o, j]
+                # NaN, the extremum of rows that hold one, is equal to nothing and counted by itself.
                 hits[j] += (v == wanted) | ((v != v) & (wanted != wanted))
         for i in range(x.shape[1]):
             for j in range(inner):

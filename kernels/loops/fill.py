@@ -1,4 +1,4 @@
-"""Loops that write values nobody computed: constants, ranges, identities, triangles."""
+"""Loops that fill arrays: constants, ranges, identity matrices, triangles of matrices."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def fill_strided(out, value, shape, strides):
     for d in range(last):
         rows *= shape[d]
     for row in range(rows):
+        # The row's number in mixed radix: its digits are the indices of the outer dimensions.
         rest, at = row, np.uint64(0)
         for d in range(last - 1, -1, -1):
             at += rest % shape[d] * strides[d]
@@ -37,6 +38,7 @@ def fill_strided(out, value, shape, strides):
 def arange(out, start, step):
     """start + i step, rounded once; ``start`` and ``step`` are float64 or, for integers, int64."""
     for i in range(out.size):
+        # Not added up step by step: the error would grow with i.
         out[i] = start + i * step
 
 
@@ -45,6 +47,7 @@ def linspace(out, start, end, step):
     """Evenly spaced from both ends, in the result's precision: the middle is where rounding meets."""
     n = out.size
     first, last, width = T(start), T(end), T(step)
+    # From the start up to the middle, from the end beyond it, as PyTorch does: both ends are exact.
     for i in range(n // 2):
         out[i] = first + T(i) * width
     for i in range(n // 2, n):

@@ -32,6 +32,7 @@ def pack_state(state: np.ndarray) -> np.ndarray:
     packed = np.zeros(_PACKED_BYTES, np.uint8)
     used = int(state[624])
     packed[0:8] = state[628:630].view(np.uint8)
+    # PyTorch counts down from 624, and seeds with 1 left: the first draw refills.
     packed[8:16].view(np.int32)[:] = 625 - used if used else 1, 1
     packed[16:24].view(np.uint64)[:] = used
     packed[24:5016].view(np.uint64)[:] = state[:624]
@@ -94,6 +95,7 @@ def integer_range(
         return 0, _as_int64(top + 1), dtype in ("float64", "int64", "uint64")
     _require(high is None or low < high, "'from' to be less than 'to'", low, high, "to")
     if floating:
+        # random_(from, to) converts the bounds to the dtype, where they may round out of the range.
         low, high = _inwards(_BITS[dtype], low, high, top)
     _check_bounds(dtype, low, high, top)
     span = (top + 1 if high is None else high) - low
@@ -145,6 +147,7 @@ def _check_bounds(dtype: str, low: int, high: int | None, top: int) -> None:
     name, digits = _CXX_NAMES[dtype], _BITS[dtype]
     floating = "float" in dtype
     least, most = (-top, top) if floating else (_least(dtype), top)
+    # float16 ends at 65504, below 2**16; the other floats hold every int64.
     limit = 65504 if dtype == "float16" else 1 << 63
     for label, value in (("from", low), ("to - 1", low if high is None else high - 1)):
         if not (least <= value <= most) and (not floating or abs(value) > limit):

@@ -40,6 +40,7 @@ def take_rows(x, index, out):
     """out[o, j] = x[o, index[j]]: x (outer, n, inner), out (outer, m, inner)."""
     for o in range(x.shape[0]):
         for j in range(index.size):
+            # Unsigned, as checked before: Numba then leaves out its test for negative indices.
             row = np.uint64(index[j])
             for i in range(x.shape[2]):
                 out[o, j, i] = x[o, row, i]
@@ -138,6 +139,7 @@ def count_true(x, out):
     """The number of elements that are not zero."""
     count = 0
     for k in range(x.size):
+        # Summed without a branch, so that it vectorises.
         count += x[k] != T(0)
     out[0] = count
 
@@ -156,6 +158,7 @@ def true_places(x, out):
 def fill_true(mask, out, value):
     """Set the elements of a flat array where the mask is true."""
     for k in range(out.size):
+        # A select in place of a branch: the store happens anyway, and the loop vectorises.
         out[k] = T(value) if mask[k] else out[k]
 
 
@@ -191,6 +194,7 @@ def read_strided(x, out, shape, strides, start):
         rows *= shape[d]
     k = 0
     for row in range(rows):
+        # The row's number in mixed radix: its digits are the indices of the outer dimensions.
         rest, at = row, start
         for d in range(last - 1, -1, -1):
             at += rest % shape[d] * strides[d]
@@ -212,6 +216,7 @@ def add_strided(x, out, shape, strides):
         rows *= shape[d]
     k = 0
     for row in range(rows):
+        # As in `read_strided`.
         rest, at = row, np.uint64(0)
         for d in range(last - 1, -1, -1):
             at += rest % shape[d] * strides[d]

@@ -36,6 +36,7 @@ def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any]) -
         n = x.shape[1]
         for r in range(x.shape[0]):
             result = W(0)
+            # Blocks of 512 in T, their sums in W, as in `sum_rows`.
             for begin in range(0, n, 512):
                 a, b, block = x[r, begin : begin + 512], target[r, begin : begin + 512], T(0)
                 for i in range(a.size):
@@ -52,6 +53,7 @@ def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any]) -
         for i in range(x.size):
             out[i] = slope(x[i], target[i], T(option)) * factor
 
+    # All losses share these four texts; a kernel is known, and cached, by its name and text.
     for function in (each, total, gradient, total_gradient):
         function.__name__ = f"{name}_{function.__name__}"
     pair = ("x", "target", "out")
@@ -95,10 +97,12 @@ def binary_value(x, target, option):
 
 
 def binary_slope(x, target, option):
+    # PyTorch's epsilon, which keeps the gradient finite where x is 0 or 1.
     return (x - target) / maximum((1.0 - x) * x, 1e-12)
 
 
 def logits_value(x, target, option):
+    # (1 - target) x + log(1 + exp(-x)) without overflow: -min(x, 0) + log1p(exp(-|x|)) is log(1 + exp(-x)).
     return (1.0 - target) * x - minimum(x, 0.0) + log1p(exp(-abs(x)))
 
 
@@ -174,6 +178,7 @@ def nll_gradient(g, target, weight, out, ignored, mean):
                 t = np.int64(target[r, j])
                 if t != ignored:
                     weights += weight[t] if weight.size else T(1)
+    # The gradient of a total is one number for all targets.
     step = 0 if g.size == 1 else 1
     for r in range(out.shape[0]):
         out[r] = 0

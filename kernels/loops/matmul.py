@@ -19,6 +19,7 @@ class _Quiet(threading.local):
     """
 
     def __init__(self) -> None:
+        # np.seterr sets a context variable, in this copy of the context only.
         context = contextvars.copy_context()
         context.run(np.seterr, all="ignore")
         self.run = context.run
@@ -31,6 +32,7 @@ _quiet = _Quiet()
 def matmul(x, y, out):
     """Product of matrices, or of stacks of them."""
     outer = x.ndim > 2 and x.shape[-1] == 1  # BLAS is slow at many small ones: 290 us against 80 for 32 of 64 x 128
+    # A column times a row is an outer product: a multiplication with broadcasting.
     _quiet.run(np.multiply if outer else np.matmul, x, y, out)
 
 

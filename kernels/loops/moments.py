@@ -22,6 +22,7 @@ def squares_rows(x, center, out):
             part, block = x[r, begin : begin + 512], T(0).real
             for i in range(part.size):
                 d = part[i] - middle
+                # |d|**2 without a root; for real numbers d.imag is 0 and LLVM drops the term.
                 block += d.real * d.real + d.imag * d.imag
             total += block
         out[r] = total
@@ -31,6 +32,7 @@ def squares_rows(x, center, out):
 def squares_columns(x, center, out):
     """Sums of |x - center| ** 2."""
     n, inner = x.shape[1], x.shape[2]
+    # ``.real`` of a complex dtype's array is strided; the copy is contiguous and real.
     block = np.empty(512, T).real.copy()
     total = np.empty(512, W).real.copy()
     for o in range(x.shape[0]):
@@ -69,6 +71,7 @@ def norm_rows(x, out):
 def norm_columns(x, out):
     """Square roots of sums of |x| ** 2."""
     n, inner = x.shape[1], x.shape[2]
+    # Real and contiguous, whatever T is.
     total = np.empty(512, W).real.copy()
     for o in range(x.shape[0]):
         for left in range(0, inner, 512):

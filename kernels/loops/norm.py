@@ -26,11 +26,14 @@ def normalize_rows(x, weight, bias, out, mean, rstd, eps):
         for k in range(x.shape[1]):
             row, target, factor, shift = x[o, k], out[o, k], weight[k], bias[k]
             total = W(0)
+            # Blocks of 512 stay in the first-level cache, and their sums in T (vectorised) are short enough to round
+            # little.
             for begin in range(0, n, 512):
                 part, block = row[begin : begin + 512], T(0)
                 for i in range(part.size):
                     block += part[i]
                 total += block
+            # A second pass over the distances: E[x**2] - E[x]**2 would cancel where the mean is large.
             middle, squares = T(total / n), W(0)
             for begin in range(0, n, 512):
                 part, block = row[begin : begin + 512], T(0)
@@ -61,6 +64,7 @@ def row_gradient(g, x, mean, rstd, weight, out):
                     b += d * (xs[i] - middle)
                 total += a
                 product += b
+            # With d = g weight and y = (x - mean) rstd: (d - mean(d) - y mean(d y)) rstd.
             level, tilt = T(total / n), T(product / n) * scale * scale
             for i in range(n):
                 target[i] = (slope[i] * factor[i] - level - (row[i] - middle) * tilt) * scale
@@ -70,6 +74,7 @@ def row_gradient(g, x, mean, rstd, weight, out):
 def row_sums(g, x, mean, rstd, weight, bias):
     """The gradients of ``normalize_rows`` with respect to weight and bias."""
     outer, n = x.shape[0], x.shape[2]
+    # Sums down columns, 2048 at a time so that the four buffers stay in cache; 32 rows to a block in T.
     room = min(2048, n)
     products, sums, for_weight, for_bias = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
     for k in range(x.shape[1]):
@@ -122,6 +127,7 @@ def channel_moments(x, mean, var):
 @loop
 def inverse_root(var, out, eps):
     """1 / sqrt(var + eps)."""
+    # W: eps may be below float32's resolution of var.
     for c in range(var.size):
         out[c] = 1 / np.sqrt(W(var[c]) + eps)
 
@@ -146,6 +152,7 @@ def normalize_channels(x, mean, rstd, weight, bias, out):
 @loop(split=("x", "out"))
 def normalize_columns(x, mean, rstd, weight, bias, out):
     """``normalize_channels`` for (outer, channels)."""
+    # One pass in memory's order: with one place to a channel, rows of channels are what is contiguous.
     for o in range(x.shape[0]):
         row, target = x[o], out[o]
         for c in range(row.size):
@@ -189,6 +196,7 @@ def channel_gradient(g, x, mean, rstd, weight, products, sums, out, count):
     for o in range(x.shape[0]):
         for c in range(x.shape[1]):
             slope, row, target, middle, scale = g[o, c], x[o, c], out[o, c], mean[c], rstd[c] * weight[c]
+            # As `row_gradient`, for a mean and a deviation that a whole channel shares.
             level, tilt = sums[c] / T(count), products[c] * rstd[c] / T(count)
             for i in range(row.size):
                 target[i] = (slope[i] - level - (row[i] - middle) * tilt) * scale

@@ -46,6 +46,7 @@ def sgd(param, grad, lr, weight_decay, maximize):
 def sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize, fresh):
     """buffer = momentum buffer + (1 - dampening) grad, or grad the first time; param -= lr buffer."""
     rate, decay, sign = T(lr), T(weight_decay), T(-1 if maximize else 1)
+    # 0 * buffer would be NaN if the uninitialised buffer held one: it is cleared first.
     keep, damped = T(momentum), T(1 - dampening)
     if fresh:
         keep, damped = T(0), T(1)
@@ -63,6 +64,7 @@ def sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nes
 
 def bias_corrections(step, lr, beta1, beta2):
     """Adam's rate and the root of its second correction, in float64 as PyTorch has them."""
+    # 1 - beta**step cancels: float32 would keep four of seven digits for beta = 0.999 at the first step.
     count = np.float64(step)
     return lr / (1 - beta1**count), np.sqrt(1 - beta2**count)
 
@@ -81,6 +83,7 @@ def adam(
     rate, correction = T(corrected[0]), T(corrected[1])
     new, keep2, new2, tiny = T(1 - beta1), T(beta2), T(1 - beta2), T(eps)
     decay, sign = T(0 if decoupled else weight_decay), T(-1 if maximize else 1)
+    # AdamW's decay is a factor on the parameter, Adam's an addition to the gradient.
     shrink = T(1 - lr * weight_decay if decoupled else 1)
     for i in range(param.size):
         p = param[i] * shrink
@@ -196,6 +199,7 @@ class Foreach(Kernel):
 
     __slots__ = ("arrays", "count", "loop", "scalars")
 
+    # Parameters of every loop are arrays up to ``lr``, numbers from there on.
     def __init__(self, loop: Loop, count: int):
         parameters = list(loop.source.parameters)
         first = parameters.index("lr")
@@ -224,6 +228,7 @@ class Foreach(Kernel):
         jobs: list[Any] = []
         alive: list[Any] = []  # the tables hold addresses only
         for begin, end in threads.spans(total, threads.get_num_threads()):
+            # Elements of all parameters are numbered through; each thread has a range of them, cut anywhere.
             if alive and "step" in self.arrays:  # the first thread alone advances the counters
                 arrays = (*arrays[: -self.count], *[a.copy() for a in arrays[-self.count :]])
             alive.append(arrays)
@@ -231,6 +236,7 @@ class Foreach(Kernel):
         threads.run_together(jobs)
 
     def _run_plain(self, arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
+        # Under NUMBA_DISABLE_JIT there are no addresses to read: a call for each parameter.
         flat = [a.reshape(-1) for a in arrays]
         for k in range(self.count):
             self.loop.call(*flat[k :: self.count], *scalars)

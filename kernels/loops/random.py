@@ -1,6 +1,6 @@
 """PyTorch's CPU generator: MT19937 and the distributions drawn from it, number for number.
 
-Kernels take flat contiguous arrays: inputs, ``out``, ``state`` (see `generator`), scalars. "A
+Kernels take flat contiguous arrays: inputs, ``out``, ``state`` (see `generator_state`), scalars. "A
 uniform" is 24 bits of one word in float32, 53 bits of two words (the high one first) in float64.
 
 The numbers are PyTorch's to the bit where PyTorch runs its AVX2 or AVX-512 code and shares the C
@@ -52,6 +52,7 @@ def seed(state, value):
     state[628] = y
     state[629] = np.uint64(value) >> np.uint64(32)
     state[630:632] = 0
+    # The initialisation of Matsumoto and Nishimura's init_genrand, whose multiplier is Knuth's.
     for i in range(624):
         state[i] = y
         y = (y ^ (y >> np.uint64(30))) * np.uint64(1812433253) + np.uint64(i + 1)
@@ -61,6 +62,7 @@ def seed(state, value):
 @loop
 def uniform32(out, state, low, high):
     """float32 in [low, high): one word an element."""
+    # Blocks of 512 numbers: what `uniforms32` makes is still in cache when it is scaled.
     start = np.float32(low)
     width = np.float32(high) - start
     units = np.empty(512, np.float32)
@@ -101,6 +103,7 @@ def normal32(out, state, mean, std):
     done = np.uint64(0)
     while done < n:
         first, count, skip = done, min(step, whole - done), np.uint64(0)
+        # All whole blocks are done: the words of the incomplete one are skipped, then the last 16 drawn.
         if count == 0:
             first, count, skip = n - np.uint64(16), np.uint64(16), n - whole
         state[624] = uniforms32(state, units, skip + count)
@@ -184,6 +187,7 @@ def integers(out, state, low, span, wide):
             for i in range(count):
                 high, low_word = np.uint64(words[i + i]), np.uint64(words[i + i + np.uint64(1)])
                 y = (high << np.uint64(32)) | low_word
+                # A span of 2**64 is no uint64: every word is a result.
                 y = y if span == 0 else y % modulus
                 out[first + i] = np.int64(y) + low
         else:
@@ -211,6 +215,7 @@ def permutation(out, state):
         state[624] = draw(state, words, count)
         for k in range(count):
             i = first - np.uint64(1) + k
+            # Fisher and Yates: element i changes places with one of those from i on.
             j = i + np.uint64(words[k]) % (n - i)
             out[i], out[j] = out[j], out[i]
 
@@ -224,6 +229,7 @@ def bernoulli(out, state, p):
         count = min(step, n - first)
         state[624] = uniforms64(state, units, count)
         for i in range(count):
+            # The comparison of PyTorch's bernoulli_distribution: u < p.
             out[first + i] = T(1) if units[i] < p else T(0)
 
 
@@ -309,6 +315,7 @@ def multinomial(weights, out, state):
     for row in range(weights.shape[0]):
         total = T(0)
         for k in range(upto.size):
+            # The cumulative distribution, normalised by its last value.
             total += weights[row, k]
             upto[k] = total
         for k in range(upto.size):
@@ -316,6 +323,7 @@ def multinomial(weights, out, state):
         for sample in range(out.shape[1]):
             state[624] = uniforms64(state, unit, np.uint64(1))
             low, high = 0, upto.size - 1
+            # Bisection for the first place whose cumulative weight is no less than the uniform.
             while low < high:
                 middle = (low + high) // 2
                 if upto[middle] < unit[0]:

@@ -25,6 +25,7 @@ def sum_rows(x, out):
     n = x.shape[1]
     for r in range(x.shape[0]):
         total = W(0)
+        # The error grows with the block's length, not the row's: pairwise summation of two levels.
         for begin in range(0, n, 1024):
             part, block = x[r, begin : begin + 1024], A(0)
             for i in range(part.size):
@@ -38,6 +39,7 @@ def sum_columns(x, out):
     n, inner = x.shape[1], x.shape[2]
     block, total = np.empty(1024, A), np.empty(1024, W)
     for o in range(x.shape[0]):
+        # A strip of 1024 columns: its totals stay in the first-level cache while rows are walked in order.
         for left in range(0, inner, 1024):
             width = min(1024, inner - left)
             total[:] = W(0)
@@ -87,6 +89,7 @@ def prod_others(x, g, out):
     n, inner = x.shape[1], x.shape[2]
     running = np.empty(inner, T)
     for o in range(x.shape[0]):
+        # Products of what lies before, then of what lies behind: no division, so zeros do no harm.
         running[:] = T(1)
         for i in range(n):
             for j in range(inner):

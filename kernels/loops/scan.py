@@ -14,6 +14,7 @@ def cumsum_rows(x, out, backwards):
     """Running sums, from the end if ``backwards``; float32 is added up in double precision."""
     n = x.shape[1]
     for r in range(x.shape[0]):
+        # W: a running sum has as many roundings as elements, and no blocks to keep them few.
         row, target, total = x[r], out[r], W(0)
         if backwards:
             for k in range(n):

@@ -29,9 +29,11 @@ def softmax_rows(x, out):
         row, target = x[r], out[r]
         top, total = row_largest(row), T(0)
         for i in range(row.size):
+            # At most 0, so exp cannot overflow, and the largest element gives 1: the total is at least 1.
             e = _exp_falling(row[i] - top)
             target[i] = e
             total += e
+        # One division a row; the elements are multiplied.
         factor = T(1) / total
         for i in range(row.size):
             target[i] *= factor
@@ -46,6 +48,7 @@ def log_softmax_rows(x, out):
             total += _exp_falling(row[i] - top)
         shift = T(math.log(total))
         for i in range(row.size):
+            # In this order, for top + log(total) would round away what sets large elements apart.
             target[i] = (row[i] - top) - shift
 
 
@@ -59,6 +62,7 @@ def logsumexp_rows(x, out):
         top = row_largest(row)
         for i in range(row.size):
             total += _exp_falling(row[i] - top)
+        # inf - inf above made NaN of rows that hold an infinity: then the largest is the result.
         out[r] = top if abs(top) == np.inf else top + T(math.log(total))
 
 

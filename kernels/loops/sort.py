@@ -14,6 +14,7 @@ __all__ = ["select", "sort"]
 def sort(x, values, index, descending):
     """Sorted rows and where their elements came from; equal elements keep their order."""
     if descending:
+        # NumPy sorts upwards only. Reversed before and after, equal elements keep their order all the same.
         order = x.shape[1] - 1 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
     else:
         order = np.argsort(x, axis=1, kind="stable")
@@ -34,10 +35,13 @@ def select(x, values, index, largest):
         row, places, kept = x[r], index[r], 0
         worst = np.int64(0)
         for i in range(n):
+            # ~ turns the order of integers round.
             rank = np.int64(_rank(row[i]))
             rank = rank if largest else ~rank
+            # Equal elements do not displace: the first stays first.
             if kept == k and rank <= worst:
                 continue
+            # Insertion sort among the k kept, which for the usual small k is quicker than a heap.
             at = kept if kept < k else k - 1
             while at > 0 and ranks[at - 1] < rank:
                 ranks[at], places[at] = ranks[at - 1], places[at - 1]

@@ -1,4 +1,16 @@
-"""The vocabulary of scalar rules: every word by name, and ``WORDS``, the dict of them all."""
+"""The vocabulary of scalar rules: every word by name, and ``WORDS``, the dict of them all.
+
+A word is a scalar function such as ``exp``, with a body in plain arithmetic for each kind of number, written so that
+LLVM vectorises a loop that calls it. Words are what rules (``kernels/elementwise/``) and loops (``kernels/loops/``) may
+call; they know nothing of arrays and ops. A word states its largest error in units in the last place, and behaves at
+NaN, infinities, signed zeros and denormal numbers as PyTorch's function does.
+
+Floor: the lowest. Read `vocabulary` first: what a word is, and the four rules that its bodies follow; then
+`exponential`, the model of all others. `syntax` is here because every floor above reads functions' texts.
+
+Words are written rather than called from the C library because a call keeps a loop from being vectorised, and SciPy's
+functions are no machine code that a kernel could hold.
+"""
 
 from jitgrad.kernels.words import (
     arc, basic, error_function, exponential, gamma, logarithm, logic, power, trig,
