@@ -12,6 +12,10 @@ from jitgrad.kernels import compiler
 __all__ = ["main"]
 
 
+# Each command is imported by the function that runs it: what one command needs, such as tqdm, must not keep the others
+# from running, least of all ``info``, which is there to find out what is wrong.
+
+
 def demo(args: argparse.Namespace) -> int:
     """Train a classifier of handwritten digits."""
     from jitgrad.commands.demo import run
@@ -48,6 +52,7 @@ def cache(args: argparse.Namespace) -> int:
 
 def _clear(folder: Path, kernels: int, size: int) -> int:
     """Remove the subfolders that hold compiled kernels, and nothing else."""
+    # One subfolder for each version of Numba. A user may have given any folder, so only those of that name are removed.
     ours = [folder] if folder.name.startswith("numba") else [p for p in folder.iterdir() if p.name.startswith("numba")]
     for path in ours:
         shutil.rmtree(path)
@@ -104,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         return args.run(args)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return 130  # what shells report for a program that Ctrl-C ended: 128 + SIGINT
 
 
 if __name__ == "__main__":

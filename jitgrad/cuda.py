@@ -58,7 +58,7 @@ def current_device() -> int:
 
 def set_device(device: Any) -> None:
     """Choose the device that "cuda" means; only the first can be chosen."""
-    _index(device)
+    _index(device)  # raises for any other
 
 
 def synchronize(device: Any = None) -> None:
@@ -111,7 +111,7 @@ def empty_cache() -> None:
         kernels.pool().clear()
 
 
-# -- what the rest of jitgrad asks for --------------------------------------------------------------
+# -- what core/device.py and core/storage.py call for devices called "cuda" ---------------------------
 
 
 def _index(device: Any) -> int:
@@ -126,7 +126,7 @@ def _index(device: Any) -> int:
 
 
 def _open(device: devices.device) -> devices.device:
-    """The device object that layouts carry."""
+    """The device object that layouts carry, one for each device: layouts are compared by identity."""
     index = _index(device.index)
     if index not in _opened:
         _opened[index] = devices.device("cuda", index)

@@ -1,6 +1,6 @@
-"""Random state: generators, seeds, and the context in which both are put back.
+"""Random state: generators, seeds, and the context manager that restores them.
 
-The numbers are those of PyTorch's CPU generator for the same seed; see ``jitgrad.kernels.random``.
+The numbers are those of PyTorch's CPU generator for the same seed; see ``jitgrad.kernels.loops.random``.
 """
 
 from __future__ import annotations
@@ -67,17 +67,19 @@ class Generator:
         if not -(1 << 63) <= value < 1 << 64:
             raise ValueError("Overflow when unpacking long long")
         with self.lock:
+            # The kernel takes an int64: the upper half of the range goes to the negative number with the same bits.
             launch(kernels.seed, self.state, value - (1 << 64) if value >= 1 << 63 else value)
         return self
 
     def seed(self) -> int:
         """Start afresh from a number that nobody can foresee; return it."""
-        value = secrets.randbits(53)
+        value = secrets.randbits(53)  # a double holds it exactly, as PyTorch has it
         self.manual_seed(value)
         return value
 
     def initial_seed(self) -> int:
         """The seed that the generator last started from."""
+        # Two words of 32 bits, behind those of the Mersenne twister, hold the seed for this.
         return int(self.state[628:630].view(np.uint64)[0])
 
     def get_state(self) -> Tensor:
@@ -139,7 +141,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
-    """Put the default generator back to its present state at the end."""
+    """A block at whose end the default generator gets back the state that it has now; ``devices`` is ignored."""
     state = get_rng_state() if enabled else None
     try:
         yield

@@ -2,6 +2,9 @@
 
 Reading such a file runs no code. Objects of other classes are pickled beside it, and are read only
 with ``weights_only=False``. Any zip tool and NumPy open a file without jitgrad.
+
+``structure.json`` holds the value. Strings, numbers, bools and None stand for themselves; anything else is an object
+whose first key says what it is: {"list": [...]}, {"dict": [[key, value], ...]}, {"tensor": "data/0.npy", ...}.
 """
 
 from __future__ import annotations
@@ -75,11 +78,11 @@ class _Writer:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.arrays: dict[int, str] = {}
-        self.alive: list[Any] = []  # ids are compared: nothing may die meanwhile
+        self.alive: list[Any] = []  # the arrays, held so that no other object gets the id of one
 
     def encode(self, value: Any) -> Any:
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in _PLAIN:  # by exact type: a subclass of int or str is pickled, to come back as what it was
             return value
         for name, container in _CONTAINERS.items():
             if kind is container:
@@ -121,7 +124,7 @@ class _Writer:
 
 
 class _Reader:
-    """The way back."""
+    """Turns what ``_Writer`` wrote into values. A file of tensor data is read once and shared by all that name it."""
 
     def __init__(self, archive: zipfile.ZipFile, map_location: Any, weights_only: bool):
         self.archive, self.map_location, self.weights_only = archive, map_location, weights_only

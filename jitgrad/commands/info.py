@@ -29,13 +29,13 @@ def _blas() -> str:
     try:
         config: Any = np.show_config(mode="dicts")
         found = config["Build Dependencies"]["blas"]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError):  # a build of NumPy that does not tell
         return "unknown"
     return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
 
 
 def _features() -> str:
-    """Vector units, of those that change what kernels compile to."""
+    """Those instruction set extensions of this processor that decide how wide the vectors in kernels are."""
     has = compiler.llvm.get_host_cpu_features()
     telling = ("avx512f", "avx2", "fma", "avx", "sse4.2", "neon", "sve")
     return ", ".join(name for name in telling if has.get(name)) or "none known"

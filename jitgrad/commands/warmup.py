@@ -25,7 +25,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _run_op(name: str, dtype: Any) -> None:
-    """Forward and backward on the op's samples; what a dtype does not have is passed over."""
+    """Run forward and backward on the op's samples; samples that the op refuses for this dtype are skipped."""
     for function, args, kwargs in op_samples(name, dtype):
         try:
             for x in _tensors([*args, *kwargs.values()]):
@@ -57,7 +57,7 @@ def warmup(dtypes: Sequence[Any] | None = None, quiet: bool = False) -> int:
     compiled again.
     """
     compiled = statistics.compiled
-    with jitgrad.random.fork_rng(), jitgrad.enable_grad():
+    with jitgrad.random.fork_rng(), jitgrad.enable_grad():  # a program that warms up draws the same numbers afterwards
         for dtype in dtypes or (jitgrad.float32,):
             _run_training(dtype)
             for name in tqdm(sorted(OPS), desc=f"warming up {dtype}", unit="op", disable=quiet):

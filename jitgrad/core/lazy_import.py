@@ -17,6 +17,8 @@ def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[st
     set in the package, so that Python asks once.
     """
 
+    # Modules are named by strings here: an import statement, wherever it stands, runs when the package is imported or
+    # has to be repeated for each name.
     def getattr_(name: str) -> Any:
         source = sources.get(name)
         if source is None:

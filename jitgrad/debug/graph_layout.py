@@ -1,9 +1,9 @@
-"""Where the boxes and arrows of a directed graph go: pure geometry, no drawing.
+"""Where the boxes and arrows of a directed graph go: geometry alone, no drawing.
 
-Boxes are put into layers so that every arrow leads downwards, ordered within their layers so that
-few arrows cross, and moved sideways towards what they are connected with. An arrow that spans
-several layers passes through a slender stand-in in each of them, so that it has room. Nothing here
-recurses: a chain of any length can be arranged.
+The method is Sugiyama's (Sugiyama, Tagawa and Toda, 1981), as in Graphviz: boxes are put into layers so that every
+arrow leads downwards, ordered within their layers so that few arrows cross, and moved sideways towards what they
+are connected with. An arrow that spans several layers passes a dummy node, narrow and without height, in each of
+them, so that there is room for it. Nothing here recurses: a chain of any length can be arranged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from math import inf
 __all__ = ["Arrangement", "arrange"]
 
 Point = tuple[float, float]
+# Gaps and widths in pixels; PORT_STEP is the distance between arrows that leave one box side by side.
 BETWEEN_BOXES, BETWEEN_LAYERS, MOST_BETWEEN_LAYERS = 22.0, 34.0, 76.0
-STAND_IN_WIDTH, PORT_STEP = 6.0, 18.0
-SWEEPS = 12
+DUMMY_WIDTH, PORT_STEP = 6.0, 18.0
+SWEEPS = 12  # passes over all layers, down and up in turn
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,11 @@ def arrange(sizes: Sequence[Point], arrows: Sequence[tuple[int, int]]) -> Arrang
 
 
 def _depths(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: as low as what it leads to allows; an end right below its makers."""
+    """The layer of each box, 0 at the top.
+
+    A box is right above the highest box that it leads to, as far down as that allows. A box that leads nowhere is right
+    below the lowest one that leads to it. ValueError if the arrows lead in a circle.
+    """
     makers: list[list[int]] = [[] for _ in range(count)]
     unseen, heights, seen = [0] * count, [0] * count, 0
     for a, b in arrows:
@@ -73,7 +78,11 @@ def _depths(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
 
 
 class _Mesh:
-    """Boxes and stand-ins by layer; neighbours are one layer apart."""
+    """Boxes and dummy nodes by layer.
+
+    Nodes are numbers, boxes first. ``above`` and ``below`` list a node's neighbours, which are one layer apart;
+    ``layers`` lists the nodes of each layer from left to right; ``x`` has their centres.
+    """
 
     def __init__(self, sizes: Sequence[Point], arrows: Sequence[tuple[int, int]]):
         self.boxes, self.arrows = len(sizes), arrows
@@ -92,7 +101,7 @@ class _Mesh:
         chain = [a]
         for depth in range(self.depths[a] + 1, self.depths[b]):
             chain.append(len(self.widths))
-            self.widths.append(STAND_IN_WIDTH)
+            self.widths.append(DUMMY_WIDTH)
             self.heights.append(0.0)
             self.depths.append(depth)
             self.layers[depth].append(chain[-1])
@@ -107,10 +116,10 @@ class _Mesh:
     # -- the order within layers --------------------------------------------------------------
 
     def untangle(self) -> None:
-        """Order each layer by the barycentres of its neighbours; keep the best order seen."""
+        """Order each layer by the mean place of its neighbours; keep the order with the fewest crossings seen."""
         best, fewest = [list(layer) for layer in self.layers], self._crossings()
         for sweep in range(SWEEPS):
-            if not fewest:
+            if not fewest:  # no order can be better
                 break
             downwards = sweep % 2 == 0
             for layer in self.layers if downwards else reversed(self.layers):
@@ -124,6 +133,7 @@ class _Mesh:
         return {n: k for layer in self.layers for k, n in enumerate(layer)}
 
     def _sort(self, layer: list[int], neighbours: list[list[int]]) -> None:
+        """Order a layer by the mean place of each node's neighbours; a node without any keeps its place, to scale."""
         others = {m for n in layer for m in neighbours[n]}
         if not others:
             return
@@ -137,6 +147,7 @@ class _Mesh:
         layer.sort(key=keys.__getitem__)
 
     def _crossings(self) -> int:
+        """How many pairs of arrows cross: those that begin further left and end further right than another."""
         place, total = self._positions(), 0
         for layer in self.layers:
             seen: list[int] = []
@@ -150,13 +161,14 @@ class _Mesh:
     # -- horizontal places --------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Move nodes towards their neighbours as far as the order and the gaps allow."""
+        """Set ``x``: nodes as near to their neighbours as the order and the gaps allow."""
         self.x = [0.0] * len(self.widths)
         for layer in self.layers:
             self._place(layer, [0.0] * len(layer), [1.0] * len(layer))
         both = [a + b for a, b in zip(self.above, self.below, strict=True)]
         for sweep in range(SWEEPS):
             self._sweep(sweep, self.below if sweep % 2 else self.above)
+        # More sweeps for small pictures, where they cost little: at most 40,000 moves of nodes.
         for sweep in range(max(SWEEPS, min(5 * SWEEPS, 40_000 // (len(self.widths) + 1)))):
             self._sweep(sweep, both)
         self._straighten()
@@ -168,25 +180,26 @@ class _Mesh:
     def _pull(self, layer: list[int], neighbours: list[list[int]]) -> None:
         wanted, weights = [], []
         for n in layer:
+            # A node without neighbours stays where it is, unless others push it.
             near = [(self.x[m], self._stiffness(n, m)) for m in neighbours[n]] or [(self.x[n], 0.01)]
             weights.append(sum(w for _, w in near))
             wanted.append(sum(x * w for x, w in near) / weights[-1])
         self._place(layer, wanted, weights)
 
     def _stiffness(self, n: int, m: int) -> float:
-        """How much a piece of an arrow wants to be straight: most between stand-ins, where it bends."""
+        """The weight of keeping a piece of an arrow vertical: high between dummy nodes, where bends show most."""
         return (1.0, 3.0, 12.0)[(n >= self.boxes) + (m >= self.boxes)]
 
     def _place(self, layer: list[int], wanted: list[float], weights: list[float]) -> None:
-        """The places nearest to the wanted ones, in weighted least squares, that keep order and gaps.
+        """Set the places nearest to the wanted ones, in weighted least squares, that keep order and gaps.
 
-        Measured from where a packed layer has them, places must not fall from left to right; such a
-        fit is found by merging neighbours that would.
+        Taken relative to a layer without spare room, places must not decrease from left to right: that is isotonic
+        regression, solved by merging neighbours that are out of order (pool adjacent violators).
         """
         packed = [0.0]
         for a, b in pairwise(layer):
             packed.append(packed[-1] + (self.widths[a] + self.widths[b]) / 2 + BETWEEN_BOXES)
-        blocks: list[list[float]] = []  # weighted sum, weight, how many nodes
+        blocks: list[list[float]] = []  # of nodes that move together: weighted sum of shifts, weight, number of nodes
         for want, weight, base in zip(wanted, weights, packed, strict=True):
             blocks.append([(want - base) * weight, weight, 1])
             while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] > blocks[-1][0] * blocks[-2][1]:
@@ -197,7 +210,7 @@ class _Mesh:
             self.x[n] = base + shift
 
     def _straighten(self) -> None:
-        """Line up the stand-ins of each long arrow, in as few vertical runs as the rooms allow."""
+        """Put the dummy nodes of each long arrow above each other, in as few vertical runs as there is room for."""
         beside: dict[int, tuple[int | None, int | None]] = {}
         for layer in self.layers:
             for left, n, right in zip([None, *layer], layer, [*layer[1:], None], strict=False):
@@ -215,7 +228,7 @@ class _Mesh:
             self._line_up(run, low, high)
 
     def _room(self, n: int, left: int | None, right: int | None) -> Point:
-        """How far a node may move between those beside it."""
+        """The least and the greatest x of a node between those beside it; its own place always counts as possible."""
         least = -inf if left is None else self.x[left] + (self.widths[left] + self.widths[n]) / 2 + BETWEEN_BOXES
         most = inf if right is None else self.x[right] - (self.widths[right] + self.widths[n]) / 2 - BETWEEN_BOXES
         return min(least, self.x[n]), max(most, self.x[n])
@@ -229,7 +242,7 @@ class _Mesh:
     # -- the result ---------------------------------------------------------------------------
 
     def arrangement(self) -> Arrangement:
-        """Turn layers into heights, chains into paths."""
+        """The result: layers become heights, chains of nodes become paths."""
         left = min((self.x[n] - w / 2 for n, w in enumerate(self.widths)), default=0.0)
         self.x = [x - left for x in self.x]
         width = max((self.x[n] + w / 2 for n, w in enumerate(self.widths)), default=0.0)

@@ -1,4 +1,4 @@
-"""Looking inside: what ran, how long it took, what depended on what.
+"""The tape: which kernels a block of code launched, on what, for how long, and what depended on what.
 
 ``tape()`` lists every launch of a block of code. The environment variable ``JITGRAD_DEBUG`` (or
 ``debug.dial(level)``) prints launches as they happen: 1 kernel and time, 2 also shapes and dtypes,
@@ -41,7 +41,8 @@ class Entry:
         """The source that was compiled for this launch; empty for a routine of a library."""
         kernel = self.kernel
         run = kernel.variant(self.args[kernel.dtype_from].dtype) if isinstance(kernel, Loop) else kernel.call
-        parts = [run, *(cell.cell_contents for cell in getattr(run, "__closure__", None) or ())]  # of a parallel one
+        # A kernel that threads share is a closure over the compiled function.
+        parts = [run, *(cell.cell_contents for cell in getattr(run, "__closure__", None) or ())]
         names = [part.py_func.__code__.co_filename for part in parts if hasattr(part, "py_func")]
         return "".join(linecache.getlines(names[0])) if names else ""
 
@@ -66,11 +67,12 @@ class Tape:
         return iter(self.entries)
 
     def _observe(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
+        # Observers see the launches of all threads.
         if threading.get_ident() == self._thread:
             self.entries.append(Entry(kernel, args, seconds))
 
     def replay(self) -> None:
-        """Run the same launches again on the same memory: new values in, new values out."""
+        """Run the same launches again on the same memory: with new values in the inputs, results are computed anew."""
         for entry in self.entries:
             entry.kernel.call(*entry.args)
 
@@ -102,7 +104,7 @@ class Tape:
 
     def edges(self) -> list[tuple[int, int]]:
         """(writer, reader) pairs of launches: the reader reads memory that the writer wrote last."""
-        last_writer: dict[int, int] = {}
+        last_writer: dict[int, int] = {}  # by memory, of which views share one entry
         found = []
         for number, entry in enumerate(self.entries):
             sources = {last_writer.get(_memory(a)) for k, a in entry.arrays}
@@ -138,7 +140,7 @@ class Tape:
 
 
 def _memory(array: Any) -> int:
-    """Identifies the allocation behind an array: views of one buffer give the same number."""
+    """A number for the memory that an array shows: views of one array have it in common with that."""
     while getattr(array, "base", None) is not None:
         array = array.base
     return id(array)
@@ -167,6 +169,7 @@ _LEVELS = {"0": 0, "1": 1, "2": 2, "3": 3}
 
 
 def _printer(level: int) -> Any:
+    """An observer that prints each launch, as much of it as ``level`` says."""
     def show(kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
         entry = Entry(kernel, args, seconds)
         parts = [f"{kernel.name:28s} {seconds * 1e6:9.1f} us"]
@@ -181,7 +184,7 @@ def _printer(level: int) -> Any:
 
 @contextmanager
 def dial(level: int) -> Iterator[None]:
-    """Print launches to stderr inside the block; see the levels at the top of this module."""
+    """Print launches to stderr inside the block; levels are those at the top of this file. ValueError for others."""
     if str(level) not in _LEVELS:
         raise ValueError(f"debug level {level!r} is unknown; use one of {', '.join(_LEVELS)}")
     show = _printer(level)
@@ -195,6 +198,7 @@ def dial(level: int) -> Iterator[None]:
 
 
 def _start_from_environment() -> None:
+    """Print launches until the program ends if ``JITGRAD_DEBUG`` says so. ValueError for a value that is no level."""
     value = os.environ.get("JITGRAD_DEBUG", "0")
     if value not in _LEVELS:
         raise ValueError(f"JITGRAD_DEBUG={value!r} is unknown; use one of {', '.join(_LEVELS)}")

@@ -16,7 +16,7 @@ from jitgrad.debug.graph_layout import Arrangement, Point, arrange
 
 __all__ = ["Arrow", "Box", "Picture", "graphviz_svg"]
 
-# kind: (fill, border, corner radius)
+# What a box stands for, and its (fill, border, corner radius).
 KINDS = {
     "leaf": ("#add8e6", "#5b97ad", 2),
     "saved": ("#ffb347", "#c07c15", 2),
@@ -25,9 +25,10 @@ KINDS = {
     "tensor": ("#f6f8ee", "#7ba82e", 2),
 }
 FONT = "DejaVu Sans Mono,Menlo,Consolas,ui-monospace,monospace"
-FONT_SIZE, CHARACTER, LINE = 11, 6.65, 15.0  # a character's width is 0.602 em in all of these fonts
+# Pixels. Widths of boxes are computed without a browser: a character is 0.602 em wide in all of these fonts.
+FONT_SIZE, CHARACTER, LINE = 11, 6.65, 15.0
 MARGIN, PADDING, ARROW_HEAD = 8.0, 9.0, 7.0
-MOST_SHOWN = 300  # boxes; a notebook shows no bigger picture unasked
+MOST_SHOWN = 300  # boxes; a notebook shows a bigger picture only when ``svg()`` is called
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,11 @@ def _svg_box(box: Box, centre: Point) -> str:
         f'<g class="{box.kind}"><rect x="{_short(x - width / 2)}" y="{_short(y - height / 2)}" width="{_short(width)}" '
         f'height="{_short(height)}" rx="{radius}" fill="{fill}" stroke="{border}"/>'
     ]
+    # Letters of these fonts stand 0.76 of a line below its top.
     baseline = y - height / 2 + PADDING / 2 + LINE * 0.76
     for k, line in enumerate(box.lines):
-        # Spaces at the ends keep columns of numbers in line; renderers disagree on what they are wide.
+        # Spaces at the ends keep columns of numbers in line. Renderers disagree on whether such spaces have a width, so
+        # they are cut off and the centred text is moved by half of what they would have taken.
         shift = (len(line) - len(line.lstrip())) - (len(line) - len(line.rstrip()))
         weight = ' font-weight="bold"' if k == 0 else ""
         text = html.escape(line.strip()).replace(" ", "\N{NO-BREAK SPACE}")
@@ -201,7 +204,7 @@ def _svg_box(box: Box, centre: Point) -> str:
 def _svg_arrow(arrow: Arrow, path: list[Point]) -> str:
     x, y = path[-1]
     style = ' stroke-dasharray="4 3"' if arrow.dashed else ""
-    tip = y if arrow.dashed else y - ARROW_HEAD + 1
+    tip = y if arrow.dashed else y - ARROW_HEAD + 1  # the line ends inside the head, a pixel under its base
     parts = [f'<path d="{_curve([*path[:-1], (x, tip)])}" fill="none" stroke="#666"{style}/>']
     if not arrow.dashed:
         left, right, top = _short(x - 3.5), _short(x + 3.5), _short(y - ARROW_HEAD)
@@ -218,7 +221,7 @@ def _curve(path: list[Point]) -> str:
     data = [f"M{_short(path[0][0])} {_short(path[0][1])}"]
     for k in range(1, len(path)):
         (x0, y0), (x1, y1) = path[k - 1], path[k]
-        if k % 2 == 0 or abs(x0 - x1) < 0.05:
+        if k % 2 == 0 or abs(x0 - x1) < 0.05:  # a curve between points above each other is a line
             data.append(f"V{_short(y1)}")
         else:
             middle = _short((y0 + y1) / 2)

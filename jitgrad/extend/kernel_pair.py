@@ -60,7 +60,7 @@ def kernel_pair(
 
 
 class _Undifferentiable(Node):
-    """Stands behind gradients that were computed by a loop without a rule."""
+    """The node of gradients that a loop computed without a rule: it raises when one differentiates through them."""
 
     origin = ""
 
@@ -72,7 +72,7 @@ class _Undifferentiable(Node):
 
 
 def _checked(function: Callable[..., None]) -> Loop:
-    """The loop as a kernel, parsed at once: what is wrong with a user's loop shows where it is declared."""
+    """The loop as a kernel, parsed now and not at the first launch: errors in it are raised where it is declared."""
     kernel: Loop = make_loop(function)
     kernel.source.tree  # noqa: B018
     return kernel
@@ -117,6 +117,11 @@ class KernelPair:
     # -- the declaration ----------------------------------------------------------------------
 
     def _declare(self) -> type[Structured]:
+        """The op as a structured one, whose forward and backward launch the loops.
+
+        What nodes of a structured op save is read from the signatures of ``grad_INPUT``. Here all of these ask for what
+        the one backward loop names, and for the layouts of the gradients that it fills; ``kernels`` computes them all.
+        """
         body: dict[str, Any] = {"__doc__": self.__doc__, "name": self.name, "function": False, "method": False}
         title = "".join(part.capitalize() for part in self.name.split("_"))
         body |= {"grad_name": f"{title}Backward", "multiple_results": len(self.outputs) > 1}
@@ -127,15 +132,18 @@ class KernelPair:
             for name in self._wanted():
                 body[f"grad_{name}"] = _with_parameters(self._missing, ["g", *needed, *layouts])
             body["kernels"] = _with_parameters(self._backward, ["g", *needed, *layouts])
-        op: type[Structured] = type(title, (Structured,), body, listed=False)  # a user's: it may bear any name
+        # Not listed among jitgrad's ops: a user's may have the name of one of them.
+        op: type[Structured] = type(title, (Structured,), body, listed=False)
         op.node_type = type(op.grad_name, (_PairNode,), {"op": op, "pair": self})
         return op
 
     def _wanted(self) -> list[str]:
+        """The inputs that the backward loop computes gradients of, in the order of its parameters."""
         assert self.backward_kernel is not None
         return [p.removeprefix("grad_") for p in self.backward_kernel.source.parameters if p.startswith("grad_")]
 
     def _backward_inputs(self) -> list[str]:
+        """What the backward loop reads; "out" for any output, because a node saves its outputs together."""
         assert self.backward_kernel is not None
         names = [p for p in self.backward_kernel.source.parameters if not p.startswith("grad_")]
         return ["out" if p in self.outputs else p for p in names]
@@ -160,6 +168,7 @@ class KernelPair:
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not tensors:
             raise TypeError(f"{self.name}(): expected at least one Tensor argument, but got {len(args)} without any")
+        # Tensors with dims decide on the dtype before those without, as for any op.
         common = self.dtype or dtypes.promote(
             [t.dtype for t in tensors if t.ndim], [t.dtype for t in tensors if not t.ndim], []
         )
@@ -218,10 +227,12 @@ class KernelPair:
         return {n: cast(t, values[f"{n}_layout"].dtype) for n, t in grads.items()}
 
     def _missing(self, *saved: Any) -> Any:
+        """Stands for the rules that a structured op has; only its signature is read."""
         raise AssertionError("a kernel_pair's node differentiates through its rule or not at all")
 
 
 def _loop_argument(value: Any, dtype: dtypes.dtype) -> Any:
+    """A loop's argument: the contiguous array of a tensor, cast if floating-point or complex, or a Python number."""
     if isinstance(value, Tensor):
         floats = value.dtype.category >= 2 and dtype.category >= 2
         return contiguous(cast(value.detach(), dtype) if floats else value.detach())._data
@@ -231,6 +242,7 @@ def _loop_argument(value: Any, dtype: dtypes.dtype) -> Any:
 
 
 def _with_parameters(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """The function with a signature of its own: a declaration's names of parameters are what its op goes by."""
     def call(*args: Any) -> Any:
         return function(*args)
 
@@ -259,6 +271,7 @@ class _PairNode(StructuredNode):
         return tuple(by_name[n] if n in self.recorder.wants else None for n in pair.op.grads)
 
     def _ended(self, grads: Any) -> tuple[Any, ...]:
+        """The gradients, computed by the loop and without history, behind a node that raises when it is run."""
         before = grad_state.enabled
         grad_state.enabled = False
         try:

@@ -15,7 +15,7 @@ from jitgrad.dispatch.structured_recorder import StructuredNode
 
 __all__ = ["draw"]
 
-_SHOWN = PrintOptions(threshold=24, edgeitems=2, linewidth=44)
+_SHOWN = PrintOptions(threshold=24, edgeitems=2, linewidth=44)  # of values in boxes: small, so that boxes are
 Place = tuple[int, int]  # the id of a node, and which of its outputs
 
 
@@ -65,7 +65,12 @@ def _named(names: Any) -> dict[str, Tensor]:
 
 
 class _Drawing:
-    """Boxes and arrows in the making."""
+    """Collects the boxes and arrows of one picture.
+
+    names: by the id of a tensor, what it is called. layouts: of what functions made, where that is known. made: results
+    that get a box of their own, by the function output that they are. ids stay valid because ``nodes`` and ``roots``
+    hold what they belong to.
+    """
 
     def __init__(self, roots: list[Tensor], named: dict[str, Tensor], saved: bool, values: bool, grads: bool):
         self.saved, self.values, self.grads = saved, values, grads
@@ -78,7 +83,7 @@ class _Drawing:
         self.made = self._made(named.values())
 
     def _made(self, named: Iterable[Tensor]) -> dict[Place, Tensor]:
-        """Results that get a box of their own, by the function output that they are."""
+        """Results with a box of their own: outputs, what was named, and with ``grads`` what retains its gradient."""
         known = [*(t for n in self.nodes for t in _retained(n) if self.grads), *named, *self.roots]
         here = {id(n) for n in self.nodes}
         return {_place(t._edge): t for t in known if t._edge is not None and id(node_of(t._edge)) in here}
@@ -90,7 +95,8 @@ class _Drawing:
             box = self._tensor(tensor, "output" if any(tensor is r for r in self.roots) else "tensor")
             self._arrow(self.boxes[maker].key, box.key, tensor._edge)
         for root in self.roots:
-            if id(root) not in self.boxes:  # a leaf, or a second output at the same place
+            # Without a box yet: a leaf, or another tensor at an output that already has one.
+            if id(root) not in self.boxes:
                 self._tensor(root, "leaf" if root._requires_grad else "output")
         for node in self.nodes:
             for edge in node.edges:
@@ -119,7 +125,7 @@ class _Drawing:
 
     def _leaf(self, node: AccumulateGrad) -> Box:
         leaf = node.variable
-        if leaf is None:
+        if leaf is None:  # a node knows its leaf weakly; the negative id can be that of no object
             return self._box(-id(node), ["leaf", "no longer held"], "leaf")
         return self._tensor(leaf, "leaf")
 
@@ -159,7 +165,7 @@ def _place(edge: Any) -> Place:
 
 
 def _reachable(roots: list[Node]) -> list[Node]:
-    """All nodes that gradients from ``roots`` reach, each before those that only it leads to."""
+    """All nodes that gradients from ``roots`` reach, depth first, without recursion: graphs may be deep."""
     found: dict[int, Node] = {}
     pending = list(reversed(roots))
     while pending:
@@ -181,7 +187,7 @@ def _retained(node: Node) -> Iterator[Tensor]:
 
 
 def _saved_tensors(node: Node) -> list[tuple[str, Tensor]]:
-    """(argument name, tensor) of what a node saved; which of several names a list has is not known."""
+    """(argument name, tensor) of what a node saved; "tensor" where one name stands for a list of unknown length."""
     names, saved = _names_of_saved(node), node.saved or ()
     if len(names) < len(saved):
         names = (names if len(names) == 1 else ["tensor"]) * len(saved)
@@ -189,14 +195,17 @@ def _saved_tensors(node: Node) -> list[tuple[str, Tensor]]:
 
 
 def _names_of_saved(node: Node) -> list[str]:
-    """The argument names of a node's saved tensors; ops keep them with their plans."""
+    """The argument names of a node's saved tensors, from the plan or recorder of its op; none for a user's Function."""
     if isinstance(node, ElementwiseNode):
         return list(node.backward_plan.saves)
     return list(node.recorder.saved) if isinstance(node, StructuredNode) else []
 
 
 def _layouts(nodes: list[Node], roots: list[Tensor]) -> dict[Place, Layout | tuple[int, ...]]:
-    """The layouts of what functions made, as far as roots, makers and readers tell."""
+    """The layout of each function output, where a root, its maker or a node that reads it knows it.
+
+    Nodes do not keep the shapes of their outputs, so many can only be learnt from what other nodes saved.
+    """
     found: dict[Place, Any] = {_place(t._edge): t._layout for t in roots if t._edge is not None}
     for node in nodes:
         if isinstance(node, ElementwiseNode):
@@ -213,14 +222,14 @@ def _layouts(nodes: list[Node], roots: list[Tensor]) -> dict[Place, Layout | tup
 
 
 def _inputs(node: Node) -> list[tuple[Any, Any]]:
-    """(edge, layout) of a node's inputs, where it remembers them."""
+    """(edge, layout) of a node's inputs, None for layouts that it did not save."""
     if isinstance(node, ElementwiseNode):
         return list(zip(node.edges, node.backward_plan.forward.inputs, strict=False))
     edges = [edge for edge in node.edges if edge is not None]
     if not isinstance(node, StructuredNode):
         return []
     recorder = node.recorder
-    if len(edges) != len(recorder.wants):
+    if len(edges) != len(recorder.wants):  # an input is a list of tensors: which edge is whose is not known
         return []
     notes = zip(recorder.saved_nontensors, node.saved_nontensors, strict=True)
     known = {n.removesuffix("_layout"): v for n, v in notes if n.endswith("_layout")}
@@ -250,6 +259,6 @@ def _grad(tensor: Tensor) -> list[str]:
 
 
 def _even(lines: list[str]) -> list[str]:
-    """Lines of one length: centred, their columns then stay in line."""
+    """Lines padded to one length, so that columns of numbers stay in line when each line is centred."""
     width = max(map(len, lines))
     return [line.ljust(width) for line in lines]

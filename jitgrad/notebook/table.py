@@ -22,7 +22,10 @@ class Row(NamedTuple):
 
 
 class Summary:
-    """The table that ``summary`` makes: text when printed, HTML in a notebook."""
+    """The table that ``summary`` makes: text when printed, HTML in a notebook.
+
+    total and trainable: numbers of parameters, shared ones counted once; size: their bytes.
+    """
 
     def __init__(self, rows: list[Row], total: int, trainable: int, size: int):
         self.rows, self.total, self.trainable, self.size = rows, total, trainable, size
@@ -82,18 +85,19 @@ def _row(path: str, layer: Any, output: str) -> Row:
     own = list(layer.named_parameters(recurse=False))
     shapes = ", ".join(f"{name} {tuple(p.shape)}" for name, p in own)
     title = type(layer).__name__
-    if not any(True for _ in layer.children()):
+    if not any(True for _ in layer.children()):  # options of a container are its children, which have rows of their own
         title = f"{title}({layer.extra_repr()})"
     return Row(path, title, shapes, output, sum(p.numel() for _, p in own))
 
 
 def _output_shapes(module: Any, inputs: tuple[Any, ...]) -> dict[int, str]:
+    """The shape of what each layer returns, by the layer's id, from one run with hooks; of its last call."""
     found: dict[int, str] = {}
 
-    def note(layer: Any, args: Any, output: Any) -> None:
+    def keep_shape(layer: Any, args: Any, output: Any) -> None:
         found[id(layer)] = _described(output)
 
-    handles = [layer.register_forward_hook(note) for layer in module.modules()]
+    handles = [layer.register_forward_hook(keep_shape) for layer in module.modules()]
     try:
         with no_grad():
             module(*inputs)
@@ -119,7 +123,7 @@ def _bytes(size: int) -> str:
 
 
 def _html_row(tag: str, cells: list[str]) -> str:
-    """Texts to the left, the number at the end to the right."""
+    """A row of cells: texts aligned left, the last cell, a number, aligned right."""
     sides = ["left"] * (len(cells) - 1) + ["right"]
     parts = [f"<{tag} style='text-align:{s}'>{html.escape(c)}</{tag}>" for s, c in zip(sides, cells, strict=True)]
     return f"<tr>{''.join(parts)}</tr>"

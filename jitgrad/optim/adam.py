@@ -64,8 +64,8 @@ class Adam(Optimizer):
         for param, state in zip(params, states, strict=True):
             if not state:
                 self._new_state(param, state, amsgrad)
-        # The kernel reads and writes the third kind of state for AMSGrad only, but takes an array there in any case: the
-        # second kind once more.
+        # The kernel reads and writes the third kind of state for AMSGrad only, but takes an array there in any case:
+        # the second kind once more.
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if amsgrad else "exp_avg_sq", "step")
         beta1, beta2 = group["betas"]
         update(

@@ -1,7 +1,8 @@
 """assert_close: whether two tensors, numbers, or nests of them, agree; and if not, where and by how much.
 
-Both are first taken apart into pairs of things that can be compared, which finds what differs in
-structure and type. Then the pairs are compared, and the first that differs is reported.
+Both are first taken apart into pairs of tensors or numbers, which raises for differences in structure and type.
+Then the pairs are compared, and the first that differs is reported. That is PyTorch's order, so errors come in the
+same order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from jitgrad.ops.reduction.any_all import isclose
 
 __all__ = ["assert_allclose", "assert_close"]
 
-# rtol, atol by dtype; others must be equal. Of Python's numbers: those of the dtype they are.
+# (rtol, atol) by dtype, PyTorch's; other dtypes must be equal. A Python number counts as the dtype it would become.
 _TOLERANCES = {
     "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
@@ -113,7 +114,7 @@ Pair = tuple[Path, Callable[[], str]]
 
 
 def _pairs(a: Any, e: Any, options: _Options, path: Path) -> Iterator[Pair]:
-    """(path, comparison) of every pair inside; a comparison returns what is wrong, or nothing."""
+    """(path, comparison) of every pair inside; a comparison returns what is wrong as text, empty if nothing is."""
     if all(isinstance(x, Sequence) and not isinstance(x, str) for x in (a, e)):
         if len(a) != len(e):
             raise _failure(AssertionError, f"The length of the sequences mismatch: {len(a)} != {len(e)}", path)
@@ -138,7 +139,7 @@ def _common_keys(a: Mapping[Any, Any], e: Mapping[Any, Any], path: Path) -> Coll
         )
     try:
         return sorted(mine)
-    except TypeError:
+    except TypeError:  # keys of several types have no order
         return list(a)
 
 
@@ -179,7 +180,7 @@ def _as_tensor(x: Any) -> Any:
         return x
     try:
         return jitgrad.as_tensor(x)
-    except Exception:  # whatever as_tensor makes of it: no tensor
+    except Exception:  # as_tensor may run a user's code (__array__, __getitem__), which may raise anything
         return None
 
 
@@ -239,7 +240,7 @@ def _compare_tensors(a: Tensor, e: Tensor, options: _Options, rtol: float, atol:
 
 def _tensor_report(a: Tensor, e: Tensor, close: Tensor, rtol: float, atol: float) -> str:
     count, wrong = close.numel(), close.numel() - int(close.sum())
-    if a.dtype.category < 2:  # differences of small integers must not wrap
+    if a.dtype.category < 2:  # int64, in which differences of small integers do not wrap; bool has none
         a, e = a.long(), e.long()
     absolute = _where_wrong((a - e).abs().flatten(), close)
     relative = _where_wrong(absolute / e.abs().flatten(), close)

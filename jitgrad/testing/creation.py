@@ -40,7 +40,7 @@ def make_tensor(
         )
     gaps = noncontiguous and math.prod(size) > 1
     result = _drawn((*size[:-1], 2 * size[-1]) if gaps else size, dtype, device, low, high)
-    if gaps:  # from 1 on, so that offsets matter as well
+    if gaps:  # every other element, from 1 on: an op that forgets strides or the offset reads other values
         result = result[..., 1::2]
     elif memory_format is not None:
         result = result.clone(memory_format=memory_format)
@@ -55,7 +55,7 @@ def _drawn(size: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any) 
         return jitgrad.randint(first, last, size, device=device, dtype=dtype)
     if dtype.category == 1:
         info = iinfo(dtype)
-        # One more than the largest is no int64.
+        # randint excludes its upper bound, which for int64 could only be one more than the largest int64.
         most = info.max + (0 if dtype is dtypes.int64 else 1)
         first, last = _bounds(low, high, dtype, (info.min, most), (-9, 10))
         return jitgrad.randint(first, last, size, device=device, dtype=dtype)
@@ -63,7 +63,7 @@ def _drawn(size: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any) 
     first, last = _bounds(low, high, dtype, (limits.min, limits.max), (-9, 9))
     result = jitgrad.empty(size, device=device, dtype=dtype)
     parts = ViewAsReal.apply(result) if dtype.is_complex else result
-    if last - first >= limits.max:  # wider than uniform_ takes
+    if last - first >= limits.max:  # the width overflows, and uniform_ refuses it: draw from half of it
         parts.uniform_(first / 2, last / 2).mul_(2)
     else:
         parts.uniform_(first, last)

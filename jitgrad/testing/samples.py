@@ -22,8 +22,9 @@ Sample = tuple[Callable[..., Any], list[Any], dict[str, Any]]
 def op_samples(name: str, dtype: Any = dtypes.float64) -> Iterator[Sample]:
     """Yield (function, arguments, keywords) for the declared op ``name``; tensors do not require grad."""
     op = OPS[name]
-    seed = zlib.crc32(name.encode())
+    seed = zlib.crc32(name.encode())  # the same in each process, unlike hash()
     if isinstance(op, ElementwiseOp):
+        # An op that does not take the wanted dtype is sampled in one that it takes.
         kinds = op.op.accepts.split()
         usable = dtype if "float" in kinds else dtypes.complex128 if "complex" in kinds else dtypes.int64
         yield op, elementwise_sample(op, usable, (2, 3), seed), {}

@@ -1,6 +1,6 @@
 """Checkpointing: intermediate results of a region are not kept for backward, which computes them anew.
 
-``use_reentrant=False`` records the region with hooks on saved tensors that keep a slot's number in place of the
+``use_reentrant=False`` records the region with hooks on saved tensors that keep a numbered slot in place of the
 tensor (``autograd/checkpoint_regions.py``). ``use_reentrant=True`` is PyTorch's older way: one node for the whole
 region, whose backward records the region and runs backward inside backward.
 """

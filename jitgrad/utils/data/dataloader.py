@@ -16,16 +16,19 @@ __all__ = ["DataLoader", "default_collate"]
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples to a batch: tensors, arrays and numbers are stacked along a new first dimension,
-    tuples, lists and dicts are entered, strings are kept as they are."""
-    first = batch[0]
+    """Make a batch of samples: tensors, arrays and numbers are stacked along a new first dim.
+
+    Tuples, lists and dicts of these become one container of batches; strings stay a list. TypeError for other types,
+    RuntimeError for lists of different lengths.
+    """
+    first = batch[0]  # all samples are taken to be like the first
     if isinstance(first, Tensor):
         return jitgrad.stack(list(batch), 0)
     if isinstance(first, np.ndarray):
         return jitgrad.stack([jitgrad.as_tensor(b) for b in batch], 0)
     if isinstance(first, np.generic):
         return jitgrad.as_tensor(np.array(batch))
-    if isinstance(first, float):
+    if isinstance(first, float):  # Python's numbers keep their precision, whatever the default dtype
         return jitgrad.tensor(batch, dtype=jitgrad.float64)
     if isinstance(first, int):
         return jitgrad.tensor(batch)
@@ -66,8 +69,8 @@ class DataLoader:
         multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
     ):  # fmt: skip
-        iterable = isinstance(dataset, IterableDataset)
-        _check(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last, num_workers)
+        iterable = isinstance(dataset, IterableDataset)  # it decides on the order of its samples itself
+        _check_options(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last, num_workers)
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.drop_last = drop_last
         if sampler is None and not iterable:
@@ -103,7 +106,8 @@ class DataLoader:
 
     def _batch(self, indices: Sequence[int]) -> Any:
         if self.collate_fn is default_collate and _is_tensors(self.dataset):
-            return list(self.dataset[list(indices)])  # one gather for each tensor, not one view a sample
+            # One gather for each tensor takes the place of a view for each sample, and of stacking these.
+            return list(self.dataset[list(indices)])
         if hasattr(self.dataset, "__getitems__"):
             return self.collate_fn(self.dataset.__getitems__(indices))
         return self.collate_fn([self.dataset[k] for k in indices])
@@ -114,10 +118,11 @@ class DataLoader:
         size = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return size
-        return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
+        return size // self.batch_size if self.drop_last else -(-size // self.batch_size)  # rounded up
 
 
 def _as_is(sample: Any) -> Any:
+    """The ``collate_fn`` for single samples: arrays become tensors, everything else stays."""
     return jitgrad.as_tensor(sample) if isinstance(sample, np.ndarray) else sample
 
 
@@ -128,7 +133,7 @@ def _is_tensors(dataset: Any) -> bool:
     return type(dataset) is TensorDataset
 
 
-def _check(
+def _check_options(
     iterable: bool, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, workers: int
 ) -> None:
     if workers < 0:

@@ -57,7 +57,7 @@ class Subset(Dataset):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, idx: Any) -> Any:
-        if isinstance(idx, list):
+        if isinstance(idx, list):  # several at once, for a data set that can gather
             return self.dataset[[self.indices[k] for k in idx]]
         return self.dataset[self.indices[idx]]
 

@@ -34,7 +34,7 @@ class SequentialSampler(Sampler):
 
 
 def fresh_seed(generator: Any = None) -> int:
-    """An int64 drawn from ``generator``, by default the global one."""
+    """A seed, an int64, drawn from ``generator``, by default the global one."""
     return jitgrad.empty((), dtype=jitgrad.int64).random_(generator=generator).item()
 
 
@@ -60,9 +60,12 @@ class RandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         n, generator = len(self.data_source), self.generator
+        # One number is taken from the global generator, however many indices are drawn: what a program draws afterwards
+        # does not depend on the data set's size.
         if generator is None:
             generator = jitgrad.Generator()
             generator.manual_seed(fresh_seed())
+        # PyTorch draws indices with replacement 32 at a time; without it, each round is a permutation of all.
         rounds, rest = divmod(self.num_samples, 32 if self.replacement else n)
         for _ in range(rounds):
             yield from self._draw(n, 32, generator)
