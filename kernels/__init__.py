@@ -6,10 +6,10 @@ Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules a
 
 `compiler` keeps compiled kernels on disk, by Numba's protocol for dispatchers: one file per overload, named by the
 hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and many
-processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new one changes it,
-kernels are compiled in each process, which is slower and right. `threads` runs serial kernels on slices of their arrays
-in one pool, without ``prange``, OpenMP or TBB: kernels release the GIL, so no parallel variant need be compiled.
-``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` set its size.
+processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new one
+changes it, kernels are compiled in each process, which is slower and right. `threads` runs serial kernels on slices of
+their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release the GIL, so no parallel variant need be
+compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size.
 """
 
 if __name__ != "jitgrad.kernels":
