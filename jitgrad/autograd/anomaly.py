@@ -1,7 +1,7 @@
-"""Anomaly mode: which op of forward is behind an error, or the first NaN, of backward.
+"""Anomaly mode: errors in backward, and the first NaN, name the line of forward that made the failing node.
 
-While it is on, every new node keeps the stack of the call that made it, and the engine is observed.
-While it is off, nothing of it is left in the recorder or the engine.
+While it is on, it observes new nodes, which get the stack of the call that made them as metadata, and the engine.
+While it is off, nothing is observed, so neither recording nor backward pays for it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _lock = threading.Lock()
 
 
 class _Mode:
-    """The mode of the process, and the nodes that are at work in each thread."""
+    """Whether the mode is on in this process, and the nodes that are running, by thread."""
 
     def __init__(self) -> None:
         self.enabled, self.check_nan = False, True
         self.running = threading.local()
 
     def nodes(self) -> list[Node]:
-        """The nodes at work in this thread, the innermost last."""
+        """The nodes that run in this thread, the innermost last: a node may call backward."""
         found: list[Node] = self.running.__dict__.setdefault("nodes", [])
         return found
 
@@ -117,7 +117,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _note(made: Node) -> None:
-    """Keep the stack of calls that made a node, and in backward the node that was at work."""
+    """Keep the stack of the call that made a node and, if it was made in backward, the node that was running."""
     frames = [pair for pair in traceback.walk_stack(sys._getframe(1)) if not _is_ours(pair[0])]
     made.metadata[_TRACE] = traceback.StackSummary.extract(reversed(frames)).format()
     if _mode.nodes():
@@ -125,7 +125,7 @@ def _note(made: Node) -> None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame is the library's: of no use to who looks for a mistake in a model."""
+    """Whether a frame is jitgrad's own; the user looks for a line of the model."""
     name = frame.f_globals.get("__name__") or ""
     return frame.f_code.co_filename.startswith(_HERE) or name == "jitgrad" or name.startswith("jitgrad.")
 
@@ -134,7 +134,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _observe(at: Node, phase: str, grads: Sequence[Tensor | None]) -> None:
-    """What the engine tells of a node: it starts, it has returned gradients, or it failed."""
+    """An observer of the engine: ``phase`` is "before", "after" or "error"."""
     running = _mode.nodes()
     if phase == "before":
         running.append(at)
@@ -155,7 +155,7 @@ def _refuse_nan(at: Node, grads: Sequence[Tensor | None]) -> None:
 
 
 def _print_stack(at: Node) -> None:
-    """Warn with the stack of forward, and of the calls of backward that led to it."""
+    """Warn with the stack of forward of the node, and of the nodes in whose backward it was made."""
     stack = at.metadata.get(_TRACE)
     if stack is None:
         text = "No forward pass information available. Enable detect anomaly during forward pass for more information."
@@ -179,7 +179,7 @@ def _print_stack(at: Node) -> None:
 
 
 def _warn(text: str) -> None:
-    """Warn of an error that is on its way to the user, and must not be replaced by a warning made an error."""
+    """Warn while an error is being raised: where filters turn warnings into errors, print, to keep the first error."""
     try:
         warnings.warn(text, UserWarning, stacklevel=2)
     except UserWarning:

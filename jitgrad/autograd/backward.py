@@ -1,4 +1,7 @@
-"""backward and grad: what the user calls to run the engine."""
+"""backward and grad, by which users run the engine: their arguments, checked, as edges and gradients to start from.
+
+Gradients of wrapped tensors (inside transforms, or of a batch of gradients) go by way of transforms/gradients.py.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,19 @@ __all__ = ["backward", "first_gradient", "grad"]
 Tensors = Tensor | Sequence[Tensor]
 
 
-def _listed(value: Any) -> list[Any]:
-    """Tensors and edges as a list, of whatever kind of collection they come in."""
+def _as_list(value: Any) -> list[Any]:
+    """A tensor, an edge or any iterable of these as a list."""
     return [value] if isinstance(value, (Tensor, GradientEdge)) else list(value)
 
 
 def _inputs(value: Any, name: str) -> list[Any]:
-    """What gradients are asked for, of a dictionary its values."""
+    """The tensors or edges of the argument ``inputs``, as a list; of a dictionary its values."""
     if isinstance(value, Mapping) and type(value) is not dict:
         raise TypeError(
             f"`inputs` argument to `{name}()` must be a dict, not {type(value).__name__}. Other Mapping types are not "
             "supported."
         )
-    found = _listed(value.values() if type(value) is dict else value)
+    found = _as_list(value.values() if type(value) is dict else value)
     if not found:
         raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
     return found
@@ -46,7 +49,11 @@ def _check_count(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
 
 
 def _stand_in(out: Any, gradient: Any = None) -> Any:
-    """A tensor without values at an edge; what is no edge stays as it is."""
+    """In place of a GradientEdge an uninitialised tensor with that edge as its history; anything else as it is.
+
+    An edge made by hand does not know the layout of its tensor; then the incoming gradient tells it, else it is a
+    scalar.
+    """
     if not isinstance(out, GradientEdge):
         return out
     layout = out.layout or (gradient._layout if isinstance(gradient, Tensor) else empty(())._layout)
@@ -55,7 +62,7 @@ def _stand_in(out: Any, gradient: Any = None) -> Any:
 
 
 def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[list[Edge], list[Tensor]]:
-    """Edges and gradients to start from, checked."""
+    """The edges of outputs, and the gradients to start from; RuntimeError for an output without history."""
     edges, gradients = [], []
     for k, (out, gradient) in enumerate(zip(outputs, grads, strict=True)):
         if not isinstance(out, Tensor):
@@ -69,7 +76,7 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
 
 
 def first_gradient(out: Tensor, gradient: Any, index: int, edge: Edge | None) -> Tensor:
-    """The gradient to start from at output ``index``, checked; ones where a number has none."""
+    """The gradient to start from at output ``index``, in its dtype; None means 1 if the output is a real scalar."""
     if gradient is None:
         if edge is not None and out._layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -115,8 +122,8 @@ def backward(
                 "use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    outputs = _listed(tensors)
-    grads = _listed(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
+    outputs = _as_list(tensors)
+    grads = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     targets = None if inputs is None else _inputs(inputs, "backward")
     _check_count(outputs, grads)
     edges, gradients = _roots([*map(_stand_in, outputs, grads)], grads)
@@ -172,10 +179,10 @@ def grad(
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).",
                       FutureWarning, stacklevel=2)  # fmt: skip
-    outs, ins = _listed(outputs), _inputs(inputs, "grad")
+    outs, ins = _as_list(outputs), _inputs(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
-    find = _batched if is_grads_batched else _found
-    grads = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)
+    find = _run_batched if is_grads_batched else _run_once
+    grads = [None] * len(outs) if grad_outputs is None else _as_list(grad_outputs)
     _check_count(outs, grads)
     found = find(outs, ins, grads, keep, create_graph, bool(allow_unused or materialize_grads))
     if materialize_grads:
@@ -183,10 +190,10 @@ def grad(
     return dict(zip(inputs, found, strict=True)) if isinstance(inputs, dict) else found
 
 
-def _found(
+def _run_once(
     outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
 ) -> tuple[Tensor | None, ...]:
-    """The gradients that one run finds; None for what was not used is an error unless ``unused``."""
+    """The gradients that one run of the engine finds. ``unused``: None for an input not used, rather than an error."""
     wanted = [_input_edge(t) for t in ins]
     outs = [*map(_stand_in, outs, grads)]
     edges, gradients = _roots(outs, grads)
@@ -204,24 +211,24 @@ def _found(
 
 
 def _materialized(found: Sequence[Tensor | None], ins: Sequence[Any], create_graph: bool) -> tuple[Tensor, ...]:
-    """Gradients with zeros where there is none; under ``create_graph`` they may be differentiated in turn."""
+    """Gradients with zeros in place of None, which require grad under ``create_graph``."""
     if any(f is None and isinstance(t, GradientEdge) for f, t in zip(found, ins, strict=True)):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     pairs = zip(found, ins, strict=True)
     return tuple([zeros_like(t, requires_grad=create_graph) if f is None else f for f, t in pairs])
 
 
-def _batched(
+def _run_batched(
     outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
 ) -> tuple[Any, ...]:
-    """One run for all rows of the gradients, batched as vmap does."""
-    with Batch(_rows(outs, grads), "gradients") as level:
-        found = _found(outs, ins, [batched(level, g) for g in grads], keep, create_graph, unused)
+    """``is_grads_batched``: one run with batched tensors as gradients; dim 0 of each gradient is the batch."""
+    with Batch(_batch_size(outs, grads), "gradients") as level:
+        found = _run_once(outs, ins, [batched(level, g) for g in grads], keep, create_graph, unused)
         return tuple(f if f is None else batch_first(f, level) for f in found)
 
 
-def _rows(outs: Sequence[Any], grads: Sequence[Any]) -> int:
-    """How many gradients there are in each of ``grads``, checked."""
+def _batch_size(outs: Sequence[Any], grads: Sequence[Any]) -> int:
+    """The size of dim 0 of all ``grads``, whose other dims must be those of the outputs."""
     for k, (out, g) in enumerate(zip(outs, grads, strict=True)):
         if not isinstance(g, Tensor):
             first_gradient(stand_in := _stand_in(out), g, k, edge_of(stand_in))

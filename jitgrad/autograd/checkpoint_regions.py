@@ -1,11 +1,12 @@
-"""Regions whose saved tensors are not kept but computed anew in backward: what checkpointing is made of.
+"""Checkpointed regions: functions whose saved tensors are dropped in forward and computed again in backward.
 
-While a region runs, each tensor that a node saves is dropped, and the node keeps a numbered ``_Slot``
-in its place. The first slot that backward opens runs the region again, up to the last tensor that is
-missed, and catches what its nodes save, in the same order. Each tensor goes out once, to the node that
-asks, so that backward holds no more than one region's tensors at a time, and these ever fewer.
+While a region runs, saved-tensor hooks replace each tensor that a node saves by a numbered ``_Slot``. The first slot
+that backward unpacks calls the function again; hooks catch what the nodes of this second call save, which comes in
+the same order, so that numbers identify it. With early stop the call ends at the last tensor needed. Each caught
+tensor is handed out once, to the node that asks, and freed with it: backward holds the tensors of one region at a time.
 
-What was caught belongs to one run of the engine: another one (``retain_graph=True``) computes anew.
+Slots are known to the region weakly: of a node that is gone nothing is kept. What was caught belongs to one run of the
+engine; a second run (``retain_graph=True``) calls the function again.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class CheckpointError(RuntimeError):
 
 
 class _Stop(Exception):
-    """All that was missed has been caught: the region need not run to its end."""
+    """Ends the second call of a region early: all that backward needs has been caught."""
 
 
 class _Slot:
-    """Stands for a saved tensor: the ``index``-th of its region."""
+    """What a node keeps in place of the ``index``-th tensor that its region has saved."""
 
     __slots__ = ("__weakref__", "index")
 
@@ -49,7 +50,7 @@ class _Slot:
 
 
 class _Run:
-    """What one run of the engine has computed anew: tensors by their numbers, until they are handed out."""
+    """What has been computed again for one run of the engine: tensors until they are handed out, and their metadata."""
 
     def __init__(self) -> None:
         self.tensors: weakref.WeakKeyDictionary[_Slot, Tensor] = weakref.WeakKeyDictionary()
@@ -59,7 +60,7 @@ class _Run:
 
 
 class _Inputs(Node):
-    """Saves a region's inputs as nodes save tensors: watched for writes, shown to hooks on saved tensors."""
+    """Saves a region's inputs like any node: their versions are checked, and outer saved-tensor hooks see them."""
 
     def __init__(self, tensors: tuple[Tensor, ...]):
         self.saved = tensors
@@ -70,10 +71,11 @@ class _Inputs(Node):
 
 
 class Region:
-    """One call of a function whose saved tensors are computed anew.
+    """One call of a function whose saved tensors are computed again in backward.
 
-    rerun: called with the inputs. early_stop: stop once nothing is missed. facts: what must be the same of a tensor
-    saved in forward and computed anew.
+    rerun: called with ``inputs`` for that. early_stop: end it once all is there that backward needs. facts(tensor):
+    metadata that must be equal for a tensor saved in forward and computed again. explain: called with the error
+    where they differ.
     """
 
     def __init__(
@@ -85,23 +87,24 @@ class Region:
         self.places = [k for k, a in enumerate(inputs) if isinstance(a, Tensor)]
         self.inputs = _Inputs(tuple([inputs[k] for k in self.places]))
         self.slots: list[weakref.ref[_Slot]] = []
-        self.known: list[Any] = []  # the facts of what forward saved
+        self.known: list[Any] = []  # ``facts`` of what forward saved, by slot
         self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
         self.complete = False  # whether forward has ended
         self.partial = False  # whether it was recomputed before it had ended
 
     def recorded(self) -> saved_tensors_hooks:
-        """The block in which forward runs."""
+        """The context manager in which forward runs."""
         return saved_tensors_hooks(self._drop, self._open)
 
     def _drop(self, tensor: Tensor) -> _Slot:
+        """The pack hook of forward: keeps nothing but a number and metadata."""
         slot = _Slot(len(self.slots))
         self.slots.append(weakref.ref(slot))
         self.known.append(self.facts(tensor))
         return slot
 
     def _open(self, slot: _Slot) -> Tensor:
-        """The tensor that a slot stands for."""
+        """The unpack hook of forward: the tensor of a slot, computed again if this run has not done so."""
         try:
             task = _group[-1] if _group else engine.current_task() or _Run()
             run = self.runs.setdefault(task, _Run())
@@ -116,6 +119,7 @@ class Region:
             raise
 
     def _recompute(self, run: _Run) -> None:
+        """Call the function again, and catch what its nodes save."""
         inputs = list(self.others)
         for place, tensor in zip(self.places, self.inputs.unpack(), strict=True):
             inputs[place] = tensor
@@ -127,11 +131,11 @@ class Region:
             self._compare(run)
 
     def _catch(self, run: _Run, tensor: Tensor) -> Tensor:
-        """A node of the second run saves a tensor: it is what a node of the first run misses."""
+        """The pack hook of the second call: keeps the tensor for the slot of the same number, if that still exists."""
         tensor = tensor.detach() if tensor.requires_grad else tensor
         index, run.count = run.count, run.count + 1
         if index >= len(self.slots):
-            if not self.complete:  # backward within forward: the rest is not known yet
+            if not self.complete:  # the function calls backward itself: it has saved only a part so far
                 self.partial = True
                 return tensor
             raise CheckpointError(
@@ -147,7 +151,7 @@ class Region:
         return tensor
 
     def _compare(self, run: _Run) -> None:
-        """Both runs must have saved the same."""
+        """CheckpointError unless both calls have saved as many tensors, with equal metadata."""
         if run.count != len(self.slots):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
@@ -182,7 +186,7 @@ _group: list[Any] = []
 
 
 class GraphExecGroup:
-    """A block in which regions are computed anew once, however many runs of the engine need parts of them.
+    """A block in which regions are computed again once for all runs of the engine in it.
 
     No two of these runs may need the same saved tensor. RuntimeError if nested.
     """
@@ -198,6 +202,6 @@ class GraphExecGroup:
 
 
 def within_full_backward() -> bool:
-    """Whether what runs is ``backward()`` without ``inputs``, whose gradients all go to the leaves."""
+    """Whether this is no run for certain inputs only, but ``backward()`` with gradients for all leaves."""
     task = engine.current_task()
     return task is None or task.wanted is None

@@ -1,4 +1,7 @@
-"""Forward mode by hand: open a level, make tensors dual, read the tangents of results."""
+"""jitgrad.autograd.forward_ad: a level in which tensors are made dual, and the tangents of results are read.
+
+Dual tensors and their rules are in jitgrad/transforms/dual.py; func.jvp uses the same.
+"""
 
 from __future__ import annotations
 
@@ -87,14 +90,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def check_float(tensor: Tensor, tangent: Tensor) -> None:
-    """ValueError for a value or tangent of whole numbers."""
+    """ValueError for a primal or tangent that is not of floating point or complex numbers."""
     for name, t in (("primal", tensor), ("tangent", tangent)):
         if t._layout.dtype.category < 2:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
 
 
 def check_unbatched(tensor: Tensor) -> None:
-    """RuntimeError inside vmap for a sample of a batch."""
+    """RuntimeError for a batched tensor, which PyTorch can't make dual by hand."""
     if state.levels and batches_of(tensor):
         raise RuntimeError(
             "Batching rule not implemented for aten::_make_dual; the fallback path doesn't work on out= or view ops."
@@ -102,7 +105,7 @@ def check_unbatched(tensor: Tensor) -> None:
 
 
 def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
-    """RuntimeError for a tangent of another shape."""
+    """RuntimeError unless a tangent has the shape of its primal."""
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "

@@ -1,8 +1,8 @@
-"""What a Function's forward returned becomes part of the graph, and what its backward returned is made to fit.
+"""Makes what a Function's forward returned part of the graph, and what its backward returned fit the inputs.
 
-Forward runs unrecorded, so its results know nothing of the call. Each is one of: computed anew, an
-input written to in place, an input handed back (which becomes a view of itself, for a tensor has one
-history), a view of an input, or no tensor at all.
+Forward runs without recording, so its results have no history yet. Each is one of: a new tensor; an input that was
+written to (``mark_dirty``); an input returned as it is, of which a view is made, since a tensor has one history only;
+a view of an input; or no tensor.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from jitgrad.dispatch.checks import check_inplace_target
 from jitgrad.dispatch.structured import view_of
 from jitgrad.ops.shape.expand import sum_to_size
 
-__all__ = ["alone", "connect", "shaped"]
+__all__ = ["are_owned", "connect", "fit_gradient"]
 
 _LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
-_NO_INPUT = (
+_DIRTY_NO_INPUT = (
     "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
     "passed to ctx.mark_dirty()."
 )
-_SEVERAL = (
+_DIRTY_VIEW = (
     "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
     "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input is "
     "not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting it "
@@ -56,59 +56,64 @@ _NOT_RETURNED = (
 
 
 def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, has_setup_context: bool) -> Any:
-    """Return forward's output with ``ctx`` as the history of what is differentiable in it, if ``recorded``.
+    """Return forward's output; if ``recorded``, its differentiable tensors become outputs of the node ``ctx``.
 
-    ``has_setup_context``: ctx was filled by setup_context, which can't tell an input from an output that is the same.
+    ``has_setup_context``: a setup_context has filled ctx. Given a tensor that is input and output, it can't say which
+    of the two is to be saved, so that is an error.
     """
     tensors = [a for a in inputs if isinstance(a, Tensor)]
     if recorded:
-        _start(ctx, tensors)
+        _become_node(ctx, tensors)
         if _is_plain(ctx, tensors, output):
             output._edge, output._requires_grad = ctx, True
             ctx._outputs = ((output._layout, True),)
-            _finish(ctx, {})
+            _complete_node(ctx, {})
             return output
     outs = output if isinstance(output, tuple) else (output,)
     fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
     dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
     for tensor in dirty.values():
         count_write(tensor)
-    call = _Call(ctx, tensors, dirty, fixed, recorded, len(outs), has_setup_context)
+    call = _CallOutputs(ctx, tensors, dirty, fixed, recorded, len(outs), has_setup_context)
     results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
     if not dirty.keys() <= {id(out) for out in outs}:
         raise RuntimeError(_NOT_RETURNED)
     _forbid_writes(results, {id(t) for t in tensors} & dirty.keys(), call.differentiable)
     if recorded:
         ctx._outputs = tuple(call.known)
-        _finish(ctx, dirty)
+        _complete_node(ctx, dirty)
     ctx.non_differentiable = ctx.dirty_tensors = None
     return tuple(results) if isinstance(output, tuple) else results[0]
 
 
 def _is_plain(ctx: Any, tensors: list[Tensor], output: Any) -> bool:
-    """Whether forward returned one new tensor, with nothing to be said about it: the common case."""
+    """Whether forward returned a single new tensor and marked nothing, as most do."""
     if type(output) is not Tensor or output._base is not None or output._layout.dtype.category < 2:
         return False
     return not (ctx.dirty_tensors or ctx.non_differentiable or any(output is t for t in tensors))
 
 
 def _marked(tensors: Any, words: str) -> dict[int, Tensor]:
-    """What the user marked, by identity."""
+    """{id: tensor} of what the user has marked; a RuntimeError (``words``) for what is no tensor."""
     for k, tensor in enumerate(tensors or ()):
         if not isinstance(tensor, Tensor):
             raise RuntimeError(words.format(k, type(tensor).__name__))
     return {id(t): t for t in tensors or ()}
 
 
-def _start(ctx: Any, tensors: list[Tensor]) -> None:
-    """Make ctx a node: edges to the inputs, and what their gradients must look like."""
+def _become_node(ctx: Any, tensors: list[Tensor]) -> None:
+    """Make ctx a node of the graph: edges to the inputs, the layouts of their gradients, a number."""
     ctx.edges = tuple([edge_of(t) for t in tensors])
     ctx._inputs = tuple([t._layout if e is not None else None for t, e in zip(tensors, ctx.edges, strict=True)])
     ctx.sequence_number = next_sequence_number()
 
 
-class _Call:
-    """One call of a Function, whose outputs are taken into the graph one after another."""
+class _CallOutputs:
+    """The outputs of one call of a Function, which become part of the graph one after another.
+
+    ``dirty`` and ``fixed``: {id: tensor} of what was marked as written to and as not differentiable. ``known``: for
+    the node, (layout, whether it is differentiable) of each output.
+    """
 
     def __init__(self, ctx: Any, tensors: list[Tensor], dirty: dict[int, Tensor], fixed: dict[int, Tensor],
                  recorded: bool, count: int, has_setup_context: bool):  # fmt: skip
@@ -142,7 +147,7 @@ class _Call:
         return out
 
     def outside(self, out: Tensor) -> Tensor:
-        """An output that this call gives no history."""
+        """An output that gets no history: it is not differentiable, or the call is not recorded."""
         is_input = id(out) in self.inputs
         if not out.requires_grad:
             return view_of(out, out._data, out._layout, "custom") if is_input and id(out) not in self.dirty else out
@@ -151,23 +156,23 @@ class _Call:
         return out.detach_() if out._base is None else out
 
     def written(self, out: Tensor, number: int) -> None:
-        """An input that forward wrote to: the call becomes its history."""
+        """Make the call the history of an input that forward has written to."""
         if out._edge is None and out.requires_grad:
             raise RuntimeError(_LEAF)
         if id(out) not in self.inputs:
-            warnings.warn(_NO_INPUT, UserWarning, stacklevel=5)
+            warnings.warn(_DIRTY_NO_INPUT, UserWarning, stacklevel=5)
         if out._base is None:
             out._rebase(edge_to(self.ctx, number))
             return
         if self.count > 1:
-            raise RuntimeError(_SEVERAL)
+            raise RuntimeError(_DIRTY_VIEW)
         check_inplace_target(out, True, repeats=True)
         place = self.inputs.get(id(out))
         out._rebase(edge_to(self.ctx if place == 0 else _Reordered(self.ctx, place), number))
 
 
 class _Reordered(Node):
-    """A call as the history of a part of something: what was overwritten comes first among its inputs."""
+    """A call whose inputs are in another order: CopySlices wants the input that was written to in the first place."""
 
     def __init__(self, node: Node, place: int | None):
         self.node, self.place = node, place
@@ -180,7 +185,7 @@ class _Reordered(Node):
         return (values[self.place], *values[: self.place], *values[self.place + 1 :])
 
     def vjp(self, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        """The call's own, in the other order."""
+        """The call's gradients, in that order."""
         found = self._moved(self.node.vjp(*grads))
         self.owned = self.node.owned
         return found
@@ -191,23 +196,23 @@ class _Reordered(Node):
 
 
 def _forbid_writes(results: Sequence[Any], written: set[int], differentiable: int) -> None:
-    """Views that came out of a Function can't be written to: that would bypass its backward."""
+    """Mark views that a Function returned: an inplace op on one would give its base a history without the Function."""
     for out in results:
         if isinstance(out, Tensor) and out._base is not None and id(out) not in written:
             out._view_kind = "multi" if differentiable > 1 else "custom"
 
 
-def _finish(ctx: Any, dirty: dict[int, Tensor]) -> None:
-    """Keep what is to be saved; then the node is complete."""
+def _complete_node(ctx: Any, dirty: dict[int, Tensor]) -> None:
+    """Save what forward asked for, then announce the node."""
     if ctx.to_save is not None:
-        _save(ctx, ctx.to_save, dirty)
-        del ctx.to_save  # an output would hold its own history
+        _save_tensors(ctx, ctx.to_save, dirty)
+        del ctx.to_save  # it may name outputs, which hold this node: a cycle
     if node_observers:
         announce_node(ctx)
 
 
-def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
-    """Keep tensors; those whose history this node is without it."""
+def _save_tensors(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
+    """Keep tensors with their versions; of this node's own outputs an alias, as the output would hold the node."""
     if not isinstance(given, tuple):
         raise RuntimeError(
             f"autograd internal error: to_save attribute is expected to be a tuple but is {type(given).__name__}"
@@ -225,7 +230,7 @@ def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
         edge = tensor._edge
         if edge is not None and node_of(edge) is ctx:
             origins.append(number_of(edge))
-        elif edge is not None and id(tensor) in dirty:  # a view: its history leads here by way of its base's
+        elif edge is not None and id(tensor) in dirty:  # a view: its edge leads to an AsStrided node and on to this one
             origins.append((weakref.ref(node_of(edge)), number_of(edge)))
         else:
             origins.append(-1)
@@ -235,7 +240,7 @@ def _save(ctx: Any, given: Any, dirty: dict[int, Tensor]) -> None:
 
 
 def _alias(out: Tensor) -> Tensor:
-    """An output as its own node may hold it: the memory, without the edge."""
+    """The memory and version counter of an output, without its edge."""
     result = wrap(out._data, out._layout)
     result._counter = counter_of(out)
     return result
@@ -244,8 +249,11 @@ def _alias(out: Tensor) -> Tensor:
 # -- gradients ----------------------------------------------------------------------------------------
 
 
-def shaped(gradient: Tensor, like: Layout, name: str, index: int) -> Tensor:
-    """A gradient in shape, dtype and device of its input; RuntimeError where that can't be."""
+def fit_gradient(gradient: Tensor, like: Layout, name: str, index: int) -> Tensor:
+    """A gradient in the shape, dtype and on the device of its input, whose layout is ``like``.
+
+    It may be summed (as broadcasting would repeat) and cast; else a RuntimeError that names node and input.
+    """
     layout = gradient._layout
     if layout is like:
         return gradient
@@ -274,29 +282,30 @@ def shaped(gradient: Tensor, like: Layout, name: str, index: int) -> Tensor:
 
 
 def _broadcast_from(shape: Sequence[int], wide: Sequence[int]) -> bool:
-    """Whether a tensor of ``shape`` can be expanded to ``wide``."""
+    """Whether a tensor of ``shape`` broadcasts to the shape ``wide``."""
     missing = len(wide) - len(shape)
     return missing >= 0 and all(s in (1, w) for s, w in zip(shape, wide[missing:], strict=True))
 
 
-def _count(values: tuple[Any, ...]) -> int:
-    """How many references there are to the first value, seen from within a loop."""
+def _count_references(values: tuple[Any, ...]) -> int:
+    """CPython's reference count of the first value, as ``are_owned`` sees it in its loop over a tuple."""
     for value in values:
         return getrefcount(value)
     return 0
 
 
-_ALONE = _count((object(),))
+# The reference count of an object that only a tuple holds. Measured, since it differs between versions of Python.
+_REFERENCES_IF_OWNED = _count_references((object(),))
 
 
-def alone(gradients: tuple[Any, ...]) -> bool:
-    """Whether nobody else holds any of these gradients or their memory, which may then become ``.grad``."""
+def are_owned(gradients: tuple[Any, ...]) -> bool:
+    """Whether nobody but the tuple holds any of these gradients or their arrays, so that they may become ``.grad``."""
     for g in gradients:
         if g is None:
             continue
         data = g._data if type(g) is Tensor else None
         if data is None or getattr(data, "base", None) is not None:
             return False
-        if getrefcount(g) > _ALONE or getrefcount(data) > _ALONE:
+        if getrefcount(g) > _REFERENCES_IF_OWNED or getrefcount(data) > _REFERENCES_IF_OWNED:
             return False
     return True

@@ -1,9 +1,9 @@
 """Derivatives of functions of tensors: vjp, jvp, jacobian, hessian, vhp, hvp.
 
-All of them evaluate a function at inputs that are variables of their own, and differentiate what it
-returned. Inputs and outputs are a tensor or a tuple of tensors, and results are structured like them.
-Without ``create_graph`` results are outside the graph. ``strict`` makes it a RuntimeError that a result
-is zero only because something does not depend on something else.
+Each calls a function with new variables that have the values of ``inputs``, and differentiates what it returns.
+Inputs and outputs are a tensor or a tuple of tensors, and results are structured like them. Without ``create_graph``
+results are outside the graph. ``strict``: a RuntimeError where a result is zero because an output does not depend
+on an input. The newer jitgrad.func does the same for nests of tensors, and composes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.autograd import forward_ad
-from jitgrad.autograd.backward import grad
+from jitgrad.autograd.functional_arguments import (
+    INDEPENDENT,
+    OUTPUT_FIXED,
+    STRICT,
+    Evaluation,
+    Tensors,
+    check_scalar,
+    checked_tensors,
+    filled_gradients,
+    gradients,
+    released,
+    require_dependence,
+)  # fmt: skip
 from jitgrad.core.grad_mode import enable_grad, state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
@@ -23,160 +35,32 @@ from jitgrad.transforms.dual import dual
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
-Tensors = Tensor | tuple[Tensor, ...]
 Maybe = Sequence[Tensor | None]
 
-_STRICT = "This is not allowed in strict mode"
-_INDEPENDENT = f"The output of the user-provided function is independent of input {{}}. {_STRICT}."
 _JACOBIAN_FIXED = (
-    f"The jacobian of the user-provided function is independent of input {{}}. {_STRICT} when create_graph=True."
+    f"The jacobian of the user-provided function is independent of input {{}}. {STRICT} when create_graph=True."
 )
 _HESSIAN_FIXED = (
-    f"The hessian of the user-provided function is independent of input {{}}. {_STRICT} when create_graph=True."
+    f"The hessian of the user-provided function is independent of input {{}}. {STRICT} when create_graph=True."
 )
-_OUTPUT = (
-    "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
-    "differentiable manner from the input when running in strict mode."
+_GRADIENT_FIXED = (
+    f"The gradient with respect to input {{}} is independent of the inputs of the user-provided function. {STRICT}."
 )
-_GRADIENT = (
-    f"The gradient with respect to input {{}} is independent of the inputs of the user-provided function. {_STRICT}."
-)
-_JACOBIAN = (
+_FIRST_DERIVATIVE_FIXED = (
     "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
-    f"independent of the input. {_STRICT}. You should ensure that your function is twice differentiable and that the "
+    f"independent of the input. {STRICT}. You should ensure that your function is twice differentiable and that the "
     "jacobian depends on the inputs (this would be violated by a linear function for example)."
 )
-_OF_JVP = (
+_JVP_FIXED = (
     "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the double "
-    f"backward trick to compute forward mode gradients. {_STRICT}."
+    f"backward trick to compute forward mode gradients. {STRICT}."
 )
-_OF_VHP = f"The jacobian of the user-provided function is independent of input {{}}. {_STRICT}."
-_OF_HVP = (
-    f"The hessian of the user-provided function is independent of entry {{}} in the grad_jacobian. {_STRICT} as it "
+_VHP_FIXED = f"The jacobian of the user-provided function is independent of input {{}}. {STRICT}."
+_HVP_FIXED = (
+    f"The hessian of the user-provided function is independent of entry {{}} in the grad_jacobian. {STRICT} as it "
     "prevents from using the double backward trick to replace forward mode AD."
 )
 _STRATEGIES = ("forward-mode", "reverse-mode")
-
-
-# -- arguments and results --------------------------------------------------------------------------------
-
-
-def _listed(value: Any, what: str, name: str) -> tuple[bool, tuple[Tensor, ...]]:
-    """(whether it was a tuple, its tensors); TypeError for anything but a tensor or a tuple of tensors."""
-    several = isinstance(value, tuple)
-    tensors = value if several else (value,)
-    for k, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
-            place = f"value at index {k}" if several else f"given {what}"
-            raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {place} has type "
-                f"{type(tensor)}."
-            )
-    return several, tensors
-
-
-def _variables(tensors: tuple[Tensor, ...], create_graph: bool, track: bool = True) -> tuple[Tensor, ...]:
-    """The same values as new variables, still part of the graph if results shall be."""
-    return tuple(
-        [t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_(track) for t in tensors]
-    )
-
-
-def _weights(v: Any, name: str, like: Sequence[Tensor], several: bool, create_graph: bool) -> tuple[Tensor, ...]:
-    """``v`` as tensors in the shapes of ``like``; RuntimeError where they have others."""
-    given = _variables(_listed(v, "v", name)[1], create_graph, track=False)
-    if len(given) != len(like):
-        if several:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
-        raise RuntimeError("The given v should contain a single Tensor.")
-    for k, (weight, other) in enumerate(zip(given, like, strict=True)):
-        if weight.shape != other.shape:
-            entry = f"Entry {k} in " if several else ""
-            raise RuntimeError(f"{entry}v has invalid size: should be {other.shape} but got {weight.shape}.")
-    return given
-
-
-def _result(tensors: Sequence[Tensor], several: bool, create_graph: bool) -> Tensors:
-    """What is handed back: out of the graph unless that was asked for, and a tuple where one was given."""
-    found = tuple(tensors) if create_graph else tuple([t.detach() for t in tensors])
-    return found if several else found[0]
-
-
-def _require(tensors: Maybe, words: str) -> None:
-    """Strict mode: each of them must be there, and depend on something."""
-    for k, tensor in enumerate(tensors):
-        if tensor is None:
-            raise RuntimeError(_INDEPENDENT.format(k))
-        if not tensor.requires_grad:
-            raise RuntimeError(words.format(k))
-
-
-def _filled(grads: Maybe, like: Sequence[Tensor], strict: bool, create_graph: bool, missing: str, fixed: str) -> Any:
-    """Gradients with zeros for those that are None; strict mode refuses that."""
-    for k, gradient in enumerate(grads):
-        if strict and gradient is None:
-            raise RuntimeError(missing.format(k))
-        if strict and create_graph and not gradient.requires_grad:  # type: ignore[union-attr]
-            raise RuntimeError(fixed.format(k))
-    return [zeros_like(x) if g is None else g for g, x in zip(grads, like, strict=True)]
-
-
-def _gradients(outs: Maybe, ins: Sequence[Tensor], weights: Sequence[Any] | None = None, **options: Any) -> Maybe:
-    """Gradients of those of ``outs`` that have any."""
-    pairs = [(o, w) for o, w in zip(outs, weights or [None] * len(outs), strict=True) if o is not None]
-    pairs = [(o, w) for o, w in pairs if o.requires_grad]
-    if not pairs:
-        return [None] * len(ins)
-    return grad([o for o, _ in pairs], list(ins), [w for _, w in pairs], allow_unused=True, **options)
-
-
-class _Evaluation:
-    """A function at its inputs: both as tuples, and whether they were."""
-
-    def __init__(self, name: str, inputs: Any, create_graph: bool, strict: bool):
-        self.name, self.create_graph, self.strict = name, create_graph, strict
-        self.several, given = _listed(inputs, "inputs", name)
-        self.inputs = _variables(given, create_graph)
-        self.outputs: tuple[Tensor, ...] = ()
-        self.several_outputs = False
-
-    def run(self, func: Callable[..., Any]) -> Any:
-        """Call the function."""
-        found = func(*self.inputs)
-        self.several_outputs, self.outputs = _listed(found, "outputs of the user-provided function", self.name)
-        if self.strict:
-            _require(self.outputs, _OUTPUT)
-        return found
-
-    def run_to_number(self, func: Callable[..., Any]) -> None:
-        """Call a function that must return one tensor of one element."""
-        self.run(func)
-        _check_number(self.name, self.outputs[0], self.several_outputs)
-
-    def input_weights(self, v: Any) -> tuple[Tensor, ...] | None:
-        """``v`` shaped like the inputs; None for a single number, which stands for one."""
-        if v is not None:
-            return _weights(v, self.name, self.inputs, self.several, self.create_graph)
-        if len(self.inputs) != 1 or self.inputs[0]._layout.numel != 1:
-            raise RuntimeError(
-                "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element."
-            )
-        return None
-
-    def results(self, found: Sequence[Tensor], several: bool) -> tuple[Tensors, Tensors]:
-        """The function's value, and what was found, structured as the user's."""
-        return (
-            _result(self.outputs, self.several_outputs, self.create_graph),
-            _result(found, several, self.create_graph),
-        )
-
-
-def _check_number(name: str, output: Any, several: bool) -> None:
-    if several:
-        raise RuntimeError(f"The function given to {name} should return a single Tensor")
-    if output._layout.numel != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
 
 
 # -- products -----------------------------------------------------------------------------------------------
@@ -191,16 +75,17 @@ def vjp(
     v: shaped like the outputs; may be None if that is one number. The product is shaped like the inputs.
     """
     with enable_grad():
-        at = _Evaluation("vjp", inputs, create_graph, strict)
+        at = Evaluation("vjp", inputs, create_graph, strict)
         at.run(func)
         if v is None and (len(at.outputs) != 1 or at.outputs[0]._layout.numel != 1):
             raise RuntimeError(
                 "The vector v can only be None if the user-provided function returns a single Tensor with a single "
                 "element."
             )
-        weights = None if v is None else _weights(v, "vjp", at.outputs, at.several_outputs, create_graph)
-    found = _gradients(at.outputs, at.inputs, weights, create_graph=create_graph)
-    return at.results(_filled(found, at.inputs, strict, create_graph, _INDEPENDENT, _JACOBIAN_FIXED), at.several)
+        weights = None if v is None else at.output_weights(v)
+    found = gradients(at.outputs, at.inputs, weights, create_graph=create_graph)
+    filled = filled_gradients(found, at.inputs, strict, create_graph, INDEPENDENT, _JACOBIAN_FIXED)
+    return at.results(filled, at.several)
 
 
 def jvp(
@@ -213,15 +98,15 @@ def jvp(
     ``jitgrad.func.jvp`` computes the same in one forward pass.
     """
     with enable_grad():
-        at = _Evaluation("jvp", inputs, create_graph, strict)
+        at = Evaluation("jvp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run(func)
         seeds = [zeros_like(o.detach(), requires_grad=True) for o in at.outputs]
-        back = _gradients(at.outputs, at.inputs, seeds, create_graph=True)
+        back = gradients(at.outputs, at.inputs, seeds, create_graph=True)
         if strict:
-            _require(back, _GRADIENT)
-    found = _gradients(back, seeds, weights, create_graph=create_graph)
-    filled = _filled(found, at.outputs, strict, create_graph, _OF_JVP, _JACOBIAN_FIXED)
+            require_dependence(back, _GRADIENT_FIXED)
+    found = gradients(back, seeds, weights, create_graph=create_graph)
+    filled = filled_gradients(found, at.outputs, strict, create_graph, _JVP_FIXED, _JACOBIAN_FIXED)
     return at.results(filled, at.several_outputs)
 
 
@@ -234,14 +119,14 @@ def vhp(
     v: shaped like the inputs, as is the product; may be None if that is one number.
     """
     with enable_grad():
-        at = _Evaluation("vhp", inputs, create_graph, strict)
+        at = Evaluation("vhp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run_to_number(func)
-        first = _gradients(at.outputs, at.inputs, create_graph=True)
+        first = gradients(at.outputs, at.inputs, create_graph=True)
         if strict:
-            _require(first, _JACOBIAN)
-    found = _gradients(first, at.inputs, weights, create_graph=create_graph)
-    return at.results(_filled(found, at.inputs, strict, create_graph, _OF_VHP, _HESSIAN_FIXED), at.several)
+            require_dependence(first, _FIRST_DERIVATIVE_FIXED)
+    found = gradients(first, at.inputs, weights, create_graph=create_graph)
+    return at.results(filled_gradients(found, at.inputs, strict, create_graph, _VHP_FIXED, _HESSIAN_FIXED), at.several)
 
 
 def hvp(
@@ -254,16 +139,16 @@ def hvp(
     differentiable functions; ``vhp`` differentiates once less.
     """
     with enable_grad():
-        at = _Evaluation("hvp", inputs, create_graph, strict)
+        at = Evaluation("hvp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run_to_number(func)
-        first = _gradients(at.outputs, at.inputs, create_graph=True)
+        first = gradients(at.outputs, at.inputs, create_graph=True)
         if strict:
-            _require(first, _JACOBIAN)
+            require_dependence(first, _FIRST_DERIVATIVE_FIXED)
         seeds = [zeros_like(x.detach(), requires_grad=True) for x in at.inputs]
-        second = _gradients(first, at.inputs, seeds, create_graph=True)
-    found = _gradients(second, seeds, weights, create_graph=create_graph)
-    return at.results(_filled(found, at.inputs, strict, create_graph, _OF_HVP, _HESSIAN_FIXED), at.several)
+        second = gradients(first, at.inputs, seeds, create_graph=True)
+    found = gradients(second, seeds, weights, create_graph=create_graph)
+    return at.results(filled_gradients(found, at.inputs, strict, create_graph, _HVP_FIXED, _HESSIAN_FIXED), at.several)
 
 
 # -- matrices -----------------------------------------------------------------------------------------------
@@ -288,7 +173,7 @@ def jacobian(
         _check_forward(create_graph, strict, vectorize, inputs)
         return _by_columns(func, inputs)
     with enable_grad():
-        at = _Evaluation("jacobian", inputs, create_graph, strict)
+        at = Evaluation("jacobian", inputs, create_graph, strict)
         at.run(func)
         if strict and vectorize:
             raise RuntimeError(
@@ -296,27 +181,27 @@ def jacobian(
                 "Please either set `strict=False` or `vectorize=False`."
             )
         matrices = [_by_rows(at, k, vectorize) for k in range(len(at.outputs))]
-    found = tuple([_result(row, at.several, create_graph) for row in matrices])
+    found = tuple([released(row, at.several, create_graph) for row in matrices])
     return found if at.several_outputs else found[0]
 
 
-def _by_rows(at: _Evaluation, number: int, vectorize: bool) -> list[Tensor]:
-    """Jacobians of one output: a backward per element, or one for all."""
+def _by_rows(at: Evaluation, number: int, vectorize: bool) -> list[Tensor]:
+    """The Jacobian of one output with respect to each input: a backward per element of the output, or one batched."""
     out, create = at.outputs[number], at.create_graph
     if out.dtype.is_complex and not vectorize:
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
     shape, n, basis = tuple(out.shape), out._layout.numel, _basis(out)
     stacks: list[Tensor | None] = [None] * len(at.inputs)
     if vectorize and n:
-        rows = _gradients([out], at.inputs, [basis], create_graph=create, retain_graph=True, is_grads_batched=True)
+        rows = gradients([out], at.inputs, [basis], create_graph=create, retain_graph=True, is_grads_batched=True)
         stacks = list(rows)
     elif n:
-        each = [_gradients([out], at.inputs, [basis[j]], create_graph=create, retain_graph=True) for j in range(n)]
-        stacks = [_stacked(parts) for parts in zip(*each, strict=True)]
+        each = [gradients([out], at.inputs, [basis[j]], create_graph=create, retain_graph=True) for j in range(n)]
+        stacks = [_stack_rows(parts) for parts in zip(*each, strict=True)]
     results = []
     for k, (x, rows_of_x) in enumerate(zip(at.inputs, stacks, strict=True)):
         if at.strict and rows_of_x is None:
-            raise RuntimeError(f"Output {number} of the user-provided function is independent of input {k}. {_STRICT}.")
+            raise RuntimeError(f"Output {number} of the user-provided function is independent of input {k}. {STRICT}.")
         if at.strict and create and not rows_of_x.requires_grad:  # type: ignore[union-attr]
             raise RuntimeError(_JACOBIAN_FIXED.format(k))
         if rows_of_x is None:
@@ -325,19 +210,20 @@ def _by_rows(at: _Evaluation, number: int, vectorize: bool) -> list[Tensor]:
     return results
 
 
-def _stacked(rows: Maybe) -> Tensor | None:
+def _stack_rows(rows: Maybe) -> Tensor | None:
+    """The rows of a Jacobian as one tensor; None where the output does not depend on the input."""
     return None if rows[0] is None else stack(list(rows))
 
 
 def _check_forward(create_graph: bool, strict: bool, vectorize: bool, inputs: Any) -> None:
-    """What forward mode can't do."""
+    """Refuse options that PyTorch's forward mode refuses."""
     for flag, given, error in (("create_graph", create_graph, NotImplementedError), ("strict", strict, RuntimeError)):
         if given:
             raise error(
                 f'torch.autograd.functional.jacobian: `{flag}=True` and `strategy="forward-mode"` are not supported '
                 f'together (yet). Please either set `{flag}=False` or `strategy="reverse-mode"`.'
             )
-    _listed(inputs, "inputs", "jacobian")
+    checked_tensors(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
@@ -345,11 +231,11 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool, inputs: An
         )
 
 
-def _by_columns(func: Callable[..., Any], inputs: Any, lift: bool = False) -> Any:
-    """Jacobians by forward mode: one evaluation for the unit tangents of all inputs' elements."""
-    several, given = _listed(inputs, "inputs", "jacobian")
+def _by_columns(func: Callable[..., Any], inputs: Any, copy_inputs: bool = False) -> Any:
+    """Jacobians by forward mode: one evaluation with a batch of tangents, a unit vector per element of the inputs."""
+    several, given = checked_tensors(inputs, "inputs", "jacobian")
     sizes = [x._layout.numel for x in given]
-    several_outputs, values, columns = _pushed(func, given, sizes, lift)
+    several_outputs, values, columns = _columns_of_all_inputs(func, given, sizes, copy_inputs)
     rows = []
     for out, rows_of_out in zip(values, columns, strict=True):
         parts = []
@@ -360,21 +246,22 @@ def _by_columns(func: Callable[..., Any], inputs: Any, lift: bool = False) -> An
 
 
 def _basis(x: Tensor) -> Tensor:
-    """The unit vectors of a tensor's shape, stacked."""
+    """The unit vectors of the space of ``x``, as a tensor of shape (numel, *shape)."""
     n = x._layout.numel
     units: Tensor = eye(n, dtype=x.dtype, device=x.device)
     return units.reshape(n, *x.shape)
 
 
-def _pushed(
-    func: Callable[..., Any], inputs: tuple[Tensor, ...], sizes: list[int], lift: bool
+def _columns_of_all_inputs(
+    func: Callable[..., Any], inputs: tuple[Tensor, ...], sizes: list[int], copy_inputs: bool
 ) -> tuple[bool, list[Tensor], list[Tensor]]:
-    """(whether outputs are a tuple, outputs, their tangents: a row for each element of the inputs).
+    """(whether outputs are a tuple, the outputs, their tangents of shape (elements of all inputs, *output.shape)).
 
-    The function runs on all tangents at once. ``lift``: on as many copies of the inputs, too; gradients
-    that it takes then are those of each.
+    The function runs once, on dual tensors with batched tangents. ``copy_inputs``: primals are batched too, by
+    expanding; then gradients that the function takes by its inputs are those of each sample.
     """
-    own = [x.view_as(x) if x.requires_grad else x.detach() for x in inputs]  # the function may make them require grad
+    # Other tensors of the same values, since the function may set requires_grad on its inputs.
+    own = [x.view_as(x) if x.requires_grad else x.detach() for x in inputs]
     total, start, tangents = sum(sizes), 0, []
     for x, n in zip(inputs, sizes, strict=True):
         forward_ad.check_unbatched(x)
@@ -383,9 +270,9 @@ def _pushed(
         tangents.append(rows)
         start += n
     with Batch(total) as level, forward_ad.dual_level():
-        values = [with_batch(level, x) for x in own] if lift else own
+        values = [with_batch(level, x) for x in own] if copy_inputs else own
         duals = [dual(state.forward, x, batched(level, rows)) for x, rows in zip(values, tangents, strict=True)]
-        several, outs = _listed(func(*duals), "outputs", "jacobian")
+        several, outs = checked_tensors(func(*duals), "outputs", "jacobian")
         pairs = [forward_ad.unpack_dual(o) for o in outs]
         found = [zeros_like(p) if t is None else t for p, t in pairs]
         return several, [p for p, _ in pairs], [batch_first(t, level) for t in found]
@@ -401,16 +288,16 @@ def hessian(
     (*inputs[i].shape, *inputs[j].shape). outer_jacobian_strategy: "forward-mode" (needs vectorize)
     differentiates backward by forward mode.
     """
-    several, given = _listed(inputs, "inputs", "hessian")
+    several, given = checked_tensors(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in _STRATEGIES:
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def to_number(*args: Tensor) -> Tensor:
         out = func(*args)
-        is_tuple, outs = _listed(out, "outputs of the user-provided function", "hessian")
+        is_tuple, outs = checked_tensors(out, "outputs of the user-provided function", "hessian")
         if strict:
-            _require(outs, _OUTPUT)
-        _check_number("hessian", out, is_tuple)
+            require_dependence(outs, OUTPUT_FIXED)
+        check_scalar("hessian", out, is_tuple)
         return out.squeeze()
 
     def first(*args: Tensor) -> tuple[Tensor, ...]:
@@ -419,14 +306,14 @@ def hessian(
                 a.requires_grad = True
         found: tuple[Tensor, ...] = jacobian(to_number, args, create_graph=True)
         if strict:
-            _require(found, _JACOBIAN)
+            require_dependence(found, _FIRST_DERIVATIVE_FIXED)
         return found
 
     if outer_jacobian_strategy == "forward-mode":
         if state.scope is not None:
             refuse_inside("requires_grad_", API)
         _check_forward(create_graph, strict, vectorize, given)
-        found = _by_columns(first, given, lift=True)
+        found = _by_columns(first, given, copy_inputs=True)
     else:
         found = jacobian(first, given, create_graph, strict, vectorize)
     return found if several else found[0][0]

@@ -1,8 +1,8 @@
-"""Gradients against finite differences: gradcheck, gradgradcheck.
+"""gradcheck and gradgradcheck: gradients compared with finite differences.
 
-A function with complex outputs is checked twice, as the functions that return their imaginary and
-their real parts; in forward mode the same is done to complex inputs. See ``jacobians`` for how the
-two sides are computed, ``promises`` for what else a correct gradient keeps to.
+A function with complex outputs is checked as two functions, of their imaginary and of their real parts; in forward
+mode the same is done to complex inputs. gradcheck_jacobians.py computes the two sides that are compared,
+gradcheck_properties.py checks what else a correct gradient must satisfy.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad.autograd import gradcheck_jacobians as jacobians
-from jitgrad.autograd import gradcheck_properties as promises
+from jitgrad.autograd import gradcheck_properties as properties
 from jitgrad.autograd.backward import grad
-from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, differentiable
+from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, outputs_requiring_grad
 from jitgrad.core.dtypes import promote_types
 from jitgrad.core.tensor import Tensor
 from jitgrad.ops.creation.constants import empty, empty_like
@@ -28,7 +28,11 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 @dataclass(frozen=True)
 class _Check:
-    """How one comparison is done. ``parts``: the complex outputs (or inputs) seen as real ones; of which part."""
+    """How one comparison is done.
+
+    complex_places: the numbers of complex outputs (in forward mode inputs) of which one part is checked at a time.
+    part: which, "real" or "imaginary".
+    """
 
     eps: float
     atol: float
@@ -36,13 +40,13 @@ class _Check:
     nondet_tol: float
     dtypes: bool
     forward: bool = False
-    parts: Sequence[int] = field(default=())
+    complex_places: Sequence[int] = field(default=())
     part: str = "real"
 
     def mismatch(self, analytical: Tensor, numerical: Tensor, output: int, k: int) -> str:
-        """The words for Jacobians that differ."""
+        """The error message for Jacobians that differ."""
         what, mode = ("inputs", "computed with forward mode ") if self.forward else ("outputs", "")
-        split = (k if self.forward else output) in self.parts
+        split = (k if self.forward else output) in self.complex_places
         prefix = f"While considering the {self.part} part of complex {what} only, " if split else ""
         return (
             f"{prefix}Jacobian {mode}mismatch for output {output} with respect to input {k},\n"
@@ -50,7 +54,7 @@ class _Check:
         )
 
     def close(self, analytical: Tensor, numerical: Tensor, atol: float | None = None) -> bool:
-        """Whether the two sides agree, as ``allclose`` has it."""
+        """Whether both sides agree by ``allclose``, in the dtype that they promote to."""
         dtype = promote_types(analytical.dtype, numerical.dtype)
         a, n = analytical.to(dtype), numerical.to(dtype)
         return bool(allclose(a, n, self.rtol, self.atol if atol is None else atol))
@@ -90,9 +94,9 @@ def gradcheck(
         if check_forward_ad:
             _check_forward(func, arguments, compare, replace(check, forward=True), check_undefined_grad)
         if check_batched_forward_grad:
-            promises.check_batched_tangents(func, arguments)
+            properties.check_batched_tangents(func, arguments)
         if check_backward_ad:
-            _check_promises(func, arguments, check_batched_grad, check_undefined_grad)
+            _check_properties(func, arguments, check_batched_grad, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -100,19 +104,19 @@ def gradcheck(
     return True
 
 
-def _check_promises(func: Function, inputs: tuple[Any, ...], batched: bool, undefined: bool) -> None:
-    outputs = differentiable(func(*inputs))
+def _check_properties(func: Function, inputs: tuple[Any, ...], batched: bool, undefined: bool) -> None:
+    outputs = outputs_requiring_grad(func(*inputs))
     if batched:
         for number, output in enumerate(outputs):
-            promises.check_batched_grad(inputs, output, number)
-    promises.check_multiplied_by_grad_output(outputs, inputs)
+            properties.check_batched_grad(inputs, output, number)
+    properties.check_multiplied_by_grad_output(outputs, inputs)
     if undefined:
-        promises.check_undefined_grad(func, inputs)
+        properties.check_undefined_grad(func, inputs)
 
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
     """ValueError without an input that requires grad, RuntimeError for one whose elements overlap."""
-    for k, x in jacobians.checked(inputs):
+    for k, x in jacobians.inputs_requiring_grad(inputs):
         if x.dtype.name not in ("float64", "complex128"):
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point or complex. This check "
@@ -125,7 +129,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
                 "on the input before passing it to gradcheck."
             )
-    if not jacobians.checked(inputs):
+    if not jacobians.inputs_requiring_grad(inputs):
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have "
             "requires_grad=True."
@@ -140,12 +144,12 @@ def _check_backward(func: Function, inputs: tuple[Any, ...], compare: Any, check
     if not any(o.dtype.is_complex for o in outputs):
         compare(func, inputs, check)
         return
-    places = [k for k, o in enumerate(differentiable(outputs)) if o.dtype.is_complex]
+    places = [k for k, o in enumerate(outputs_requiring_grad(outputs)) if o.dtype.is_complex]
     for part in ("imaginary", "real"):
-        compare(_part_of_outputs(func, part), inputs, replace(check, parts=places, part=part))
+        compare(_real_or_imaginary_outputs(func, part), inputs, replace(check, complex_places=places, part=part))
 
 
-def _part_of_outputs(func: Function, part: str) -> Function:
+def _real_or_imaginary_outputs(func: Function, part: str) -> Function:
     take = imag if part == "imaginary" else real
     return lambda *inputs: tuple([take(o) if o.dtype.is_complex else o for o in as_tuple(func(*inputs))])
 
@@ -155,18 +159,18 @@ def _check_forward(func: Function, inputs: tuple[Any, ...], compare: Any, check:
     runs = [(func, inputs, check)]
     if places:
         runs = [
-            (*_part_of_inputs(func, inputs, places, part), replace(check, parts=places, part=part))
+            (*_real_or_imaginary_inputs(func, inputs, places, part), replace(check, complex_places=places, part=part))
             for part in ("imaginary", "real")
         ]
-    for function, arguments, checked in runs:
-        compare(function, arguments, checked)
+    for function, arguments, options in runs:
+        compare(function, arguments, options)
     if undefined:
         for function, arguments, _ in runs:
-            promises.check_undefined_tangents(function, arguments)
+            properties.check_undefined_tangents(function, arguments)
 
 
-def _part_of_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], part: str) -> tuple[Any, Any]:
-    """``func`` of one part of its complex inputs, the other staying what it is; and those parts."""
+def _real_or_imaginary_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], part: str) -> tuple[Any, Any]:
+    """(``func`` as a function of one part of its complex inputs, the other part fixed; the values of that part)."""
 
     def function(*given: Any) -> Any:
         full = list(given)
@@ -183,10 +187,10 @@ def _part_of_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], 
 
 
 def _compare(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
-    """Jacobians entry by entry."""
+    """Compare whole Jacobians, entry by entry."""
     every = as_tuple(func(*inputs))
-    outputs = differentiable(every)
-    wanted = [k for k, _ in jacobians.checked(inputs)]
+    outputs = outputs_requiring_grad(every)
+    wanted = [k for k, _ in jacobians.inputs_requiring_grad(inputs)]
     numerical = [jacobians.numerical(func, inputs, k, check.eps, check.forward) for k in wanted]
     if not outputs:
         _expect_zero(numerical)
@@ -209,11 +213,11 @@ def _expect_zero(numerical: Sequence[Sequence[Tensor]], tolerance: float = 0.0) 
 
 
 def _compare_fast(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
-    """One number of each Jacobian, v J u for random vectors; J u where forward mode is checked."""
+    """Compare one number of each Jacobian, v J u for random vectors; in forward mode the vector J u."""
     every = as_tuple(func(*inputs))
-    outputs = differentiable(every)
+    outputs = outputs_requiring_grad(every)
     us, vs = jacobians.projections(inputs, () if check.forward else outputs)
-    wanted = [k for k, _ in jacobians.checked(inputs)]
+    wanted = [k for k, _ in jacobians.inputs_requiring_grad(inputs)]
     numerical = [jacobians.numerical_along(func, inputs, k, u, check) for k, u in zip(wanted, us, strict=True)]
     if not outputs and not check.forward:
         _expect_zero(numerical, check.nondet_tol)
@@ -228,9 +232,9 @@ def _compare_fast(func: Function, inputs: tuple[Any, ...], check: _Check) -> Non
             analytical = jacobians.backward_along(inputs, outputs[i], vs[i], us, check.nondet_tol, check.dtypes)
             found = [(n[number] * vs[i]).sum() for n in numerical]
         for k, (a, n) in enumerate(zip(analytical, found, strict=True)):
-            weight = jacobians.total(us[k]) * (1.0 if check.forward else vs[i].sum().item())
+            weight = jacobians.sum_of_entries(us[k]) * (1.0 if check.forward else vs[i].sum().item())
             if not check.close(a, n, check.atol * weight):
-                raise GradcheckError(check.mismatch(a, n, i, k) + _slowly(func, inputs, k, i, number, check))
+                raise GradcheckError(check.mismatch(a, n, i, k) + _slow_mode_text(func, inputs, k, i, number, check))
 
 
 _FAST = (
@@ -244,14 +248,14 @@ _WOULD_PASS = (
 )
 
 
-def _slowly(func: Function, inputs: tuple[Any, ...], k: int, output: int, number: int, check: _Check) -> str:
-    """What the comparison entry by entry says, for the message of the fast one."""
-    place = jacobians.checked(inputs)[k][0]
+def _slow_mode_text(func: Function, inputs: tuple[Any, ...], k: int, output: int, number: int, check: _Check) -> str:
+    """The result of comparing entry by entry, which is added to the error message of fast mode."""
+    place = jacobians.inputs_requiring_grad(inputs)[k][0]
     numerical = jacobians.numerical(func, inputs, place, check.eps, check.forward)[number]
     if check.forward:
         analytical = jacobians.forward(func, inputs, False)[k][number]
     else:
-        analytical = jacobians.backward(inputs, differentiable(func(*inputs))[output], float("inf"), False)[k]
+        analytical = jacobians.backward(inputs, outputs_requiring_grad(func(*inputs))[output], float("inf"), False)[k]
     return (
         f"{_FAST}Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
         f"The max per-element difference (slow mode) is: {(numerical - analytical).abs().max()}.\n"
@@ -283,7 +287,7 @@ def gradgradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     arguments = as_tuple(inputs)
     given = as_tuple(grad_outputs) if grad_outputs is not None else _random_gradients(
-        differentiable(func(*arguments)), gen_non_contig_grad_outputs
+        outputs_requiring_grad(func(*arguments)), gen_non_contig_grad_outputs
     )  # fmt: skip
     return gradcheck(
         _gradient_of(func, arguments, given), (*arguments, *given), eps=eps, atol=atol, rtol=rtol,
@@ -299,9 +303,9 @@ def _gradient_of(func: Function, inputs: tuple[Any, ...], given: tuple[Any, ...]
     wanted = [k for k, x in enumerate((*inputs, *given)) if isinstance(x, Tensor) and x.requires_grad]
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
-        # Forward mode hands detached values over.
+        # In forward mode gradcheck passes dual tensors of detached values.
         full = [v.requires_grad_() if k in wanted else v for k, v in enumerate(values)]
-        outputs = differentiable(func(*full[:count]))
+        outputs = outputs_requiring_grad(func(*full[:count]))
         found = grad(
             outputs, [full[k] for k in wanted if k < count], full[count:], create_graph=True, allow_unused=True
         )
@@ -311,7 +315,7 @@ def _gradient_of(func: Function, inputs: tuple[Any, ...], given: tuple[Any, ...]
 
 
 def _random_gradients(outputs: Sequence[Tensor], gaps: bool) -> tuple[Tensor, ...]:
-    """Gradients to start from, in (-1, 1), one for each output."""
+    """A random tensor in (-1, 1) per output; ``gaps``: not contiguous, every second element of a larger one."""
     made = []
     for o in outputs:
         shape = (*o.shape[:-1], 2 * o.shape[-1]) if gaps and o.shape else o.shape

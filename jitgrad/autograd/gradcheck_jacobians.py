@@ -1,7 +1,7 @@
-"""Jacobians for gradcheck: by central differences, by backward, by forward mode; whole, or along random vectors.
+"""Jacobians for gradcheck: by central differences, by backward or by forward mode; whole, or along random vectors.
 
-A Jacobian has a row for each element of an input and a column for each element of an output. That of a
-complex input, whose outputs are real, is what PyTorch calls the gradient: d/dx + i d/dy.
+A Jacobian has a row for each element of an input and a column for each element of an output: (numel of input, numel
+of output). Of a complex input and a real output the entry is PyTorch's gradient, d/dx + i d/dy for the input x + iy.
 """
 
 from __future__ import annotations
@@ -19,8 +19,19 @@ from jitgrad.ops.shape.join import stack
 from jitgrad.random import Generator
 
 __all__ = [
-    "Function", "GradcheckError", "as_tuple", "backward", "backward_along", "checked", "differentiable", "forward",
-    "forward_along", "numerical", "numerical_along", "projections", "total",
+    "Function",
+    "GradcheckError",
+    "as_tuple",
+    "backward",
+    "backward_along",
+    "forward",
+    "forward_along",
+    "inputs_requiring_grad",
+    "numerical",
+    "numerical_along",
+    "outputs_requiring_grad",
+    "projections",
+    "sum_of_entries",
 ]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -28,7 +39,7 @@ Vector = Any  # a tensor; of a complex input (real, imaginary)
 
 
 class GradcheckError(RuntimeError):
-    """What gradcheck found: gradients that are wrong, or do not keep what backward promises."""
+    """gradcheck has found wrong gradients, or a backward without a property that all must have."""
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -36,17 +47,18 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def differentiable(outputs: Any) -> tuple[Tensor, ...]:
+def outputs_requiring_grad(outputs: Any) -> tuple[Tensor, ...]:
     """The outputs that require grad."""
     return tuple([o for o in as_tuple(outputs) if o.requires_grad])
 
 
-def checked(inputs: Sequence[Any]) -> list[tuple[int, Tensor]]:
-    """(place, input) of those that require grad."""
+def inputs_requiring_grad(inputs: Sequence[Any]) -> list[tuple[int, Tensor]]:
+    """(position, input) of the inputs that require grad, which are those that are checked."""
     return [(k, x) for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
 
 
 def _floating(outputs: Any) -> list[Tensor]:
+    """The outputs of floating point or complex numbers."""
     return [o for o in as_tuple(outputs) if o.dtype.category >= 2]
 
 
@@ -56,7 +68,10 @@ def _floating(outputs: Any) -> list[Tensor]:
 def _difference(
     func: Function, inputs: tuple[Any, ...], data: Tensor, place: Any, step: Any, eps: float, about: str
 ) -> list[Tensor]:
-    """(f(x + step) - f(x - step)) / (2 eps) of each output; ``step`` is added to ``data[place]``."""
+    """(f(x + step) - f(x - step)) / (2 eps) of each output, flat; ``step`` is added to ``data[place]``.
+
+    ``data`` is the memory of one of ``inputs``: it is written to and restored.
+    """
     before, ends = data[place].clone(), []
     try:
         for moved in (before - step, before + step):
@@ -115,14 +130,14 @@ def backward(inputs: tuple[Any, ...], output: Tensor, nondet_tol: float, dtypes:
         one = zeros(output.numel(), dtype=output.dtype, device=output.device)
         one[j] = 1
         ones.append(one.reshape(output.shape))
-    return _twice(inputs, output, ones, nondet_tol, dtypes)
+    return _backward_columns(inputs, output, ones, nondet_tol, dtypes)
 
 
 def backward_along(
     inputs: tuple[Any, ...], output: Tensor, v: Tensor, us: Sequence[Vector], nondet_tol: float, dtypes: bool
 ) -> list[Tensor]:
-    """v J u for each input."""
-    found = _twice(inputs, output, [v.reshape(output.shape)], nondet_tol, dtypes)
+    """v J u for each input: one number each."""
+    found = _backward_columns(inputs, output, [v.reshape(output.shape)], nondet_tol, dtypes)
     results = []
     for row, u in zip(found, us, strict=True):
         row = row.reshape(-1)
@@ -131,11 +146,11 @@ def backward_along(
     return results
 
 
-def _twice(
+def _backward_columns(
     inputs: tuple[Any, ...], output: Tensor, seeds: list[Tensor], nondet_tol: float, dtypes: bool
 ) -> list[Tensor]:
-    """Backward from each seed, and again: the same values must come. A column for each seed."""
-    wanted = [x for _, x in checked(inputs)]
+    """For each input a matrix with the gradient from each seed as a column; run twice, both must agree."""
+    wanted = [x for _, x in inputs_requiring_grad(inputs)]
     first, second = (
         [grad(output, wanted, seed, retain_graph=True, allow_unused=True) for seed in seeds] for _ in range(2)
     )
@@ -159,6 +174,7 @@ def _twice(
 
 
 def _columns(x: Tensor, columns: Sequence[Tensor | None]) -> Tensor:
+    """A matrix of gradients of ``x`` as columns, zeros for None."""
     jacobian = zeros((x.numel(), len(columns)), dtype=x.dtype, device=x.device)
     for j, column in enumerate(columns):
         if column is not None:
@@ -172,7 +188,7 @@ def _columns(x: Tensor, columns: Sequence[Tensor | None]) -> Tensor:
 def forward(func: Function, inputs: tuple[Any, ...], dtypes: bool) -> list[list[Tensor]]:
     """For each input the Jacobian of each floating point output, a row for each tangent of one element."""
     result = []
-    for k, x in checked(inputs):
+    for k, x in inputs_requiring_grad(inputs):
         rows = []
         for j in range(x.numel()):
             one = zeros(x.numel(), dtype=x.dtype, device=x.device)
@@ -187,7 +203,7 @@ def forward(func: Function, inputs: tuple[Any, ...], dtypes: bool) -> list[list[
 
 def forward_along(func: Function, inputs: tuple[Any, ...], k: int, u: Tensor, dtypes: bool) -> list[Tensor]:
     """The tangent of each floating point output where input ``k`` has tangent ``u``, other inputs zeros."""
-    wanted = [place for place, _ in checked(inputs)]
+    wanted = [place for place, _ in inputs_requiring_grad(inputs)]
     with dual_level():
         duals = [
             make_dual(x.detach(), u.reshape(x.shape) if place == k else zeros_like(x))
@@ -210,20 +226,22 @@ def forward_along(func: Function, inputs: tuple[Any, ...], k: int, u: Tensor, dt
 def projections(inputs: tuple[Any, ...], outputs: Sequence[Tensor]) -> tuple[list[Vector], list[Tensor]]:
     """Random vectors of length 1, not negative, like each input that is checked and each output.
 
-    From a generator of their own: the user's random numbers stay what they are.
+    Drawn from a generator of their own, so that the user's random numbers do not change.
     """
     source = Generator()
     us = [
-        (_unit(x, source), _unit(x, source)) if x.dtype.is_complex else _unit(x, source) for _, x in checked(inputs)
+        (_unit(x, source), _unit(x, source)) if x.dtype.is_complex else _unit(x, source)
+        for _, x in inputs_requiring_grad(inputs)
     ]
     return us, [_unit(o, source).to(o.dtype) for o in outputs]
 
 
 def _unit(x: Tensor, source: Generator) -> Tensor:
+    """A real random vector of length 1 with as many elements as ``x``, none negative."""
     values = rand(x.numel(), generator=source).to(x.dtype.to_real())
     return (values / (values * values).sum().sqrt()).to(x.device)
 
 
-def total(u: Vector) -> float:
-    """The sum of a vector: how many times an entry's tolerance a projection may be off."""
+def sum_of_entries(u: Vector) -> float:
+    """The sum of a vector: a projection's tolerance is that of an entry times this sum."""
     return sum(part.sum().item() for part in (u if isinstance(u, tuple) else (u,)))

@@ -1,4 +1,9 @@
-"""What gradients keep to besides their values: zero in, zero out; nothing in, nothing out; the same in batches."""
+"""Properties of gradients that gradcheck tests besides their values.
+
+- Backward is linear: zeros as the gradients of outputs give zeros for the inputs, in their dtype and shape.
+- An undefined gradient or tangent (None, where nothing has arrived) counts as zeros.
+- Gradients of a batch, computed at once as vmap does, are those computed one by one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,13 @@ from typing import Any
 
 from jitgrad.autograd.backward import grad
 from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, checked, differentiable
+from jitgrad.autograd.gradcheck_jacobians import (
+    Function,
+    GradcheckError,
+    as_tuple,
+    inputs_requiring_grad,
+    outputs_requiring_grad,
+)
 from jitgrad.core.node import Node, edge_of, next_sequence_number
 from jitgrad.core.tensor import Tensor
 from jitgrad.ops.creation.constants import ones_like, zeros, zeros_like
@@ -24,8 +35,8 @@ __all__ = [
 
 
 def check_multiplied_by_grad_output(outputs: Sequence[Tensor], inputs: tuple[Any, ...]) -> None:
-    """Zeros for the outputs give zeros for the inputs, in their dtype and shape."""
-    wanted = [x for _, x in checked(inputs)]
+    """GradcheckError unless zeros for the outputs give zeros, in each input's dtype, shape and device."""
+    wanted = [x for _, x in inputs_requiring_grad(inputs)]
     nothing = [zeros_like(o) for o in outputs]
     for g, x in zip(grad(outputs, wanted, nothing, allow_unused=True) if outputs else (), wanted, strict=False):
         if g is None:
@@ -41,26 +52,27 @@ def check_multiplied_by_grad_output(outputs: Sequence[Tensor], inputs: tuple[Any
 
 
 class UndefinedGrad(Node):
-    """Passes a tensor on, and no gradient back."""
+    """A node that passes no gradient to its input."""
 
     def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """Return None, whatever comes."""
+        """Return None."""
         return (None,)
 
 
 def _without_gradient(output: Tensor) -> Tensor:
+    """The same values with a history that gives ``output`` an undefined gradient."""
     node = UndefinedGrad()
     node.edges, node.sequence_number = (edge_of(output),), next_sequence_number()
     return output._attached(node)
 
 
 def check_undefined_grad(func: Function, inputs: tuple[Any, ...]) -> None:
-    """Outputs that no gradient reaches, all of them or one at a time, count as zeros."""
-    wanted = [x for _, x in checked(inputs)]
-    _expect_nothing([_without_gradient(o) for o in differentiable(func(*inputs))], wanted)
-    count = len(differentiable(func(*inputs)))
+    """GradcheckError unless undefined gradients of all outputs, or of one at a time, count as zeros."""
+    wanted = [x for _, x in inputs_requiring_grad(inputs)]
+    _expect_nothing([_without_gradient(o) for o in outputs_requiring_grad(func(*inputs))], wanted)
+    count = len(outputs_requiring_grad(func(*inputs)))
     for without in range(count) if count > 1 else ():
-        outputs = differentiable(func(*inputs))
+        outputs = outputs_requiring_grad(func(*inputs))
         _expect_nothing([_without_gradient(o) if n == without else o for n, o in enumerate(outputs)], wanted)
 
 
@@ -88,8 +100,8 @@ def _expect_nothing(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None
 
 
 def check_undefined_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
-    """An input without a tangent counts as one whose tangent is zero."""
-    for k, x in checked(inputs):
+    """GradcheckError unless an input without a tangent gives the tangents that a zero tangent gives."""
+    for k, x in inputs_requiring_grad(inputs):
         with dual_level():
             others = [
                 make_dual(y.detach(), ones_like(y)) if isinstance(y, Tensor) and y.requires_grad else y
@@ -122,8 +134,8 @@ _BATCHED_FORWARD = (
 
 
 def check_batched_grad(inputs: tuple[Any, ...], output: Tensor, number: int) -> None:
-    """Backward from two gradients at once, by vmap, gives what backward from each gives."""
-    wanted = [x for _, x in checked(inputs)]
+    """GradcheckError unless backward from a batch of two gradients gives what backward from each gives."""
+    wanted = [x for _, x in inputs_requiring_grad(inputs)]
     seeds = [randn_like(output.detach()) for _ in range(2)]
 
     def rows(seed: Tensor, batched: bool) -> list[Tensor]:
@@ -143,8 +155,8 @@ def check_batched_grad(inputs: tuple[Any, ...], output: Tensor, number: int) -> 
 
 
 def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
-    """Forward mode with two tangents at once, by vmap, gives what each of them gives."""
-    for k, x in checked(inputs):
+    """GradcheckError unless forward mode with a batch of two tangents gives what each of them gives."""
+    for k, x in inputs_requiring_grad(inputs):
 
         def push(tangent: Tensor, k: int = k, x: Tensor = x) -> tuple[Tensor, ...]:
             with dual_level():

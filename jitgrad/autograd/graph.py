@@ -1,4 +1,4 @@
-"""The recorded graph in users' hands: hooks on saved tensors, edges, hooks on several gradients at once."""
+"""jitgrad.autograd.graph: hooks on saved tensors, gradient edges, hooks on several gradients at once."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count a write to a tensor, or to each of several, that was made behind the library's back."""
+    """Raise the version of a tensor, or of each of several, after writing to its memory by other means (NumPy)."""
     tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor) if isinstance(tensor, Iterable) else (None,)
     if not all(isinstance(t, Tensor) for t in tensors):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
@@ -110,13 +110,13 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class _MultiHandle:
-    """Takes several hooks away at once."""
+    """A handle that removes several hooks."""
 
     def __init__(self, handles: Sequence[Any]):
         self.handles = tuple(handles)
 
     def remove(self) -> None:
-        """Take the hooks away; nothing to do if that has happened."""
+        """Remove the hooks; without effect the second time."""
         for handle in self.handles:
             handle.remove()
 
@@ -139,7 +139,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if any(e is None for e in edges):
         raise AssertionError("Expected gradient function to be set")
     nodes, lock = [node_of(e) for e in edges if e is not None], threading.Lock()
-    runs: WeakKeyDictionary[Any, tuple[list[Any], int]] = WeakKeyDictionary()  # what came, how many are missing
+    runs: WeakKeyDictionary[Any, tuple[list[Any], int]] = WeakKeyDictionary()  # gradients, and how many miss
 
     def collect(index: int, grad: Tensor | None) -> None:
         task: Any = engine.current_task()

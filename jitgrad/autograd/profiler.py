@@ -1,4 +1,4 @@
-"""The older names of the profiler: ``with jitgrad.autograd.profiler.profile() as prof``."""
+"""The older names of the profiler (``with jitgrad.autograd.profiler.profile() as prof``); see jitgrad/profiler/."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["emit_itt", "emit_nvtx", "profile", "record_function"]
 
 
 class profile:
-    """Notes every op, node and kernel that runs inside; ``jitgrad.profiler.profile`` offers more.
+    """Record every op, node and kernel that runs inside; ``jitgrad.profiler.profile`` offers more.
 
-    enabled: note nothing if False. record_shapes, profile_memory, with_stack and with_flops as there. What else
-    PyTorch has is accepted and does nothing.
+    enabled: False records nothing. record_shapes, profile_memory, with_stack and with_flops are as there. PyTorch's
+    other options are accepted without effect.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class profile:
 
 
 class _Emitter:
-    """Marks for a profiler outside of Python, none of which jitgrad has."""
+    """Base of PyTorch's context managers that emit marks for another profiler; none is supported."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False):
         self.enabled = enabled
@@ -93,7 +93,7 @@ class _Emitter:
         return self if self.enabled else None
 
     def __exit__(self, *error: Any) -> None:
-        """Nothing was begun."""
+        """Nothing to undo."""
 
 
 class emit_nvtx(_Emitter):

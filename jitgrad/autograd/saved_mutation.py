@@ -1,7 +1,8 @@
-"""Writes into saved tensors allowed: what a node saved is copied when somebody is about to write into it.
+"""``allow_mutation_on_saved_tensors``: saved tensors are copied when a kernel is about to write into their memory.
 
-Within the block nodes keep handles. A handle's tensor is the one that was saved, until a kernel is about
-to write into its memory: every write is a launch, and ``launch`` asks its observers beforehand.
+Within the block nodes keep handles in place of saved tensors. A handle stands for the tensor itself until the first
+write: every write is a launch, and an observer of launches is called before its kernel runs. Outside of the block there
+is no observer, so nothing is asked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OUTSIDE = (  # the missing space is PyTorch's
     "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was originally "
     "recorded."
 )
-# What a saved tensor is known by: where it lies, its layout, and the version that was saved.
+# What identifies a saved tensor: its address, its layout, and the version that was saved.
 _Place = tuple[int, Any, int]
 
 
@@ -35,7 +36,7 @@ class _Handle:
 
 
 class _AllowMutationOnSavedContext:
-    """What one block keeps, under PyTorch's names; tensors live as long as a node has their handle."""
+    """What one block keeps, under PyTorch's names. Tensors live as long as a node holds their handle."""
 
     def __init__(self) -> None:
         self.original: WeakKeyDictionary[_Handle, Tensor] = WeakKeyDictionary()
@@ -44,7 +45,7 @@ class _AllowMutationOnSavedContext:
         self.sid_to_tid: defaultdict[int, set[_Place]] = defaultdict(set)
 
     def clear(self) -> None:
-        """Graphs recorded inside can't be run any more."""
+        """Forget everything; running backward of a graph recorded inside is an AssertionError then."""
         for kept in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
             kept.clear()
 
@@ -54,11 +55,11 @@ class _AllowMutationOnSavedContext:
         handle = self.tid_to_weakhandle.get(place)
         if handle is None:
             handle = self.tid_to_weakhandle[place] = _Handle()
-            kept = tensor.detach() if tensor.requires_grad else tensor  # its node must not be kept: it has the handle
+            kept = tensor.detach() if tensor.requires_grad else tensor  # not its node, which holds the handle: a cycle
             if tensor._layout.device == "cpu":
                 self.original[handle] = kept
                 self.sid_to_tid[id(_owner(tensor._data))].add(place)
-            else:  # memory of devices has no owner to be known by
+            else:  # device arrays have no ``base`` that would tell whose memory it is
                 self.cloned[handle] = kept.clone()
         return handle
 
@@ -71,7 +72,7 @@ class _AllowMutationOnSavedContext:
         return found
 
     def before(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
-        """A kernel is about to run: copy what is saved of the memory that it writes."""
+        """Called before each kernel: copy the saved tensors in the arrays that it writes."""
         for k in kernel.writes:
             places = self.sid_to_tid.pop(id(_owner(args[k])), None)
             for place in places or ():
@@ -81,11 +82,11 @@ class _AllowMutationOnSavedContext:
                         self.cloned[handle] = self.original.pop(handle).clone()
 
     def __call__(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
-        """A kernel has run."""
+        """Called after each kernel; nothing is left to do."""
 
 
 def _owner(array: Any) -> Any:
-    """The array that holds the memory of ``array``."""
+    """The NumPy array that owns the memory of ``array``, which may be a view of a view."""
     base = getattr(array, "base", None)
     while base is not None and hasattr(base, "base"):
         array, base = base, base.base

@@ -20,7 +20,7 @@ class _AnyTensor(type):
 class Variable(metaclass=_AnyTensor):
     """``Variable(data, requires_grad=False)`` is ``data`` outside the graph; every tensor is an instance.
 
-    Tensors do all that this did: write ``data.detach().requires_grad_()``.
+    Early PyTorch wrapped tensors in it to record them. Now write ``data.detach().requires_grad_()``.
     """
 
     _execution_engine = engine  # for ``queue_callback``
