@@ -2,8 +2,8 @@
 
 ``recording.py`` keeps the records of what runs; it is all that other packages need (optimisers ask it whether a
 profiler is on). ``instrument.py`` and ``memory.py`` make the records, ``session.py`` is what users call,
-``events.py``, ``table.py`` and ``trace.py`` present the results. Read ``recording.py`` first. Nothing here changes
-what an op computes, and no op, kernel or node knows of profilers: they are observed.
+``events.py``, ``event_table.py`` and ``trace.py`` present the results. Read ``recording.py`` first. Nothing here
+changes what an op computes, and no op, kernel or node knows of profilers: they are observed.
 
 While no profiler is on, nothing of it is in place and no op tests for one: calls of ops are seen through
 ``dispatch/op_calls.py``, kernels and nodes through the observers of ``launch`` and of the engine, which are there
@@ -28,7 +28,7 @@ __all__ = [
 
 # Every program imports this package, for ``recording``, which optimisers ask whether a profiler is on. Few profile.
 _EVENTS = ("DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg")
-_SUBMODULES = ("events", "instrument", "memory", "session", "table", "trace")
+_SUBMODULES = ("events", "instrument", "memory", "event_table", "session", "trace")
 __getattr__, __dir__ = lazy_attributes(
     __name__,
     dict.fromkeys(__all__, "jitgrad.profiler.session")

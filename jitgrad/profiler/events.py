@@ -6,8 +6,8 @@ import enum
 import math
 from typing import Any
 
+from jitgrad.profiler.event_table import build_table, time_text
 from jitgrad.profiler.recording import BACKWARD, FUNCTION, USER, Record
-from jitgrad.profiler.table import build_table, time_text
 from jitgrad.profiler.trace import write_trace
 
 __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]

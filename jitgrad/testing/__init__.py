@@ -1,12 +1,12 @@
 """For tests of programs: ``assert_close`` and ``make_tensor``, which PyTorch has, and samples of every declared op.
 
-``comparison.py`` compares nests of tensors, ``creation.py`` draws tensors of any dtype and shape, ``samples.py``
-yields operands inside an op's domain, for tests that are generated from declarations. What only jitgrad's own tests
-need belongs to ``tests/``. The wording of failures is PyTorch's.
+``comparison.py`` compares nests of tensors, ``random_tensors.py`` draws tensors of any dtype and shape,
+``samples.py`` yields operands inside an op's domain, for tests that are generated from declarations. What only
+jitgrad's own tests need belongs to ``tests/``. The wording of failures is PyTorch's.
 """
 
 from jitgrad.testing.comparison import assert_allclose, assert_close
-from jitgrad.testing.creation import make_tensor
+from jitgrad.testing.random_tensors import make_tensor
 from jitgrad.testing.samples import elementwise_sample, op_samples
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor", "op_samples"]

@@ -66,7 +66,7 @@ def test_import_brings_no_optional_package():
 LAZY = (
     "jitgrad.autograd.profiler", "jitgrad.commands", "jitgrad.datasets", "jitgrad.debug", "jitgrad.extend.kernel_pair",
     "jitgrad.notebook", "jitgrad.profiler.events", "jitgrad.profiler.instrument", "jitgrad.profiler.memory",
-    "jitgrad.profiler.session", "jitgrad.profiler.table", "jitgrad.profiler.trace", "jitgrad.serialization",
+    "jitgrad.profiler.session", "jitgrad.profiler.event_table", "jitgrad.profiler.trace", "jitgrad.serialization",
     "jitgrad.testing", "jitgrad.utils",
 )  # fmt: skip
 

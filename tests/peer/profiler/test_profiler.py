@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import jitgrad
+from jitgrad.profiler.event_table import build_table
 from jitgrad.profiler.events import EventList
-from jitgrad.profiler.table import build_table
 
 LIBRARIES = (jitgrad, torch)
 
