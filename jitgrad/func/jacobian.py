@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: a product for each unit vector, all at once by vmap."""
+"""jacrev, jacfwd and hessian: vjp or jvp with all unit vectors at once, by vmap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
-from jitgrad.func.transforms import jvp, picked, vjp, with_arguments
+from jitgrad.func.transforms import jvp, positions, vjp, with_arguments
 from jitgrad.func.tree import flatten, map_leaves, unflatten
 from jitgrad.func.vmap import vmap
 from jitgrad.ops.creation.constants import zeros
@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 
 def unit_vectors(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """For each tensor the rows of an identity over all their elements: (total, *shape)."""
+    """The identity matrix over the elements of all tensors, cut into columns: (number of elements, *shape) each."""
     sizes = [t.numel() for t in tensors]
     total, start, rows = sum(sizes), 0, []
     for tensor, size in zip(tensors, sizes, strict=True):
@@ -34,15 +34,15 @@ def unit_vectors(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _cut(stacked: Tensor, tensors: Sequence[Tensor], dim: int) -> list[Tensor]:
-    """What belongs to each tensor's elements along ``dim``, in that tensor's shape."""
+    """``stacked`` split along ``dim``, which runs over the elements of all tensors; that dim in each tensor's shape."""
     parts = stacked.split([t.numel() for t in tensors], dim)
     before, after = stacked.shape[:dim], stacked.shape[dim + 1 :]
     return [p.reshape(*before, *t.shape, *after) for p, t in zip(parts, tensors, strict=True)]
 
 
-def _check_real(name: str, nest: Any, what: str) -> None:
-    """RuntimeError for complex tensors: their Jacobians are not what a caller expects."""
-    for k, x in enumerate(nest if all(isinstance(x, Tensor) for x in nest) else flatten(nest)[0]):
+def _check_real(name: str, tree: Any, what: str) -> None:
+    """RuntimeError for complex tensors, as in PyTorch: vjp's result is no complex derivative of them."""
+    for k, x in enumerate(tree if all(isinstance(x, Tensor) for x in tree) else flatten(tree)[0]):
         if isinstance(x, Tensor) and x._layout.dtype.is_complex:
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}"
@@ -50,7 +50,7 @@ def _check_real(name: str, nest: Any, what: str) -> None:
 
 
 def _each_row(pull: Function, units: Sequence[Tensor]) -> Any:
-    """The results for one row of the units after the other, stacked; nothing is batched."""
+    """``pull`` of one unit vector after the other, stacked: ``chunk_size=1`` uses no vmap."""
     results = [pull(*row) for row in zip(*units, strict=True)]
     return map_leaves(lambda *rows: stack(list(rows)), *results)
 
@@ -69,7 +69,7 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        places = picked(args, argnums)
+        places = positions(args, argnums)
 
         def chosen(*values: Any) -> Any:
             return func(*with_arguments(args, places, values), **kwargs)
@@ -95,7 +95,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         _check_real("jacfwd", args, "inputs")
-        places = picked(args, argnums)
+        places = positions(args, argnums)
         primals = tuple(args[k] for k in places)
         values, structure = flatten(primals if isinstance(argnums, tuple) else primals[0])
         for value in values:
@@ -103,14 +103,14 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
                 raise RuntimeError(f"jacfwd: Expected inputs to only contain Tensors, got {type(value)}")
 
         def chosen(*leaves: Any) -> Any:
-            nest = unflatten(leaves, structure)
-            return func(*with_arguments(args, places, nest if isinstance(argnums, tuple) else (nest,)), **kwargs)
+            tree = unflatten(leaves, structure)
+            return func(*with_arguments(args, places, tree if isinstance(argnums, tuple) else (tree,)), **kwargs)
 
         def push(*units: Any) -> Any:
             level: Any = state.levels[-1]
-            level.give_batch = give_batch  # this vmap's samples have one value in common
+            level.give_batch = give_batch  # samples differ in tangents only; see ``Batch.give_batch``
             found = jvp(chosen, tuple(values), units, has_aux=has_aux)
-            common = lambda x: batch_first(x, level)[0] if is_batched(x, level) else x
+            common = lambda x: batch_first(x, level)[0] if is_batched(x, level) else x  # all samples have the same aux
             return (found[1], map_leaves(common, found[2])) if has_aux else found[1]
 
         dims = (0, None) if has_aux else 0

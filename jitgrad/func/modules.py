@@ -23,15 +23,15 @@ def functional_call(
     single argument. tie_weights: a tensor that the module has under several names is replaced under all.
     What the module assigns to its buffers is found in the dictionary afterwards.
     """
-    given = _merged(parameter_and_buffer_dicts)
+    given = _one_dictionary(parameter_and_buffer_dicts)
     if args is None:
         args = ()
     with _replaced(module, given, tie_weights, strict):
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
 
 
-def _merged(dicts: Any) -> Any:
-    """One dictionary of all; the user's own if there is just that."""
+def _one_dictionary(dicts: Any) -> Any:
+    """All dictionaries as one; a single one is the user's own, which then gets what the module assigns."""
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, Sequence):
@@ -49,13 +49,13 @@ def _merged(dicts: Any) -> Any:
 
 @contextmanager
 def _replaced(module: Any, given: Any, tie_weights: bool, strict: bool) -> Iterator[None]:
-    """The module with other tensors, until the block ends; what it has assigned by then goes into ``given``."""
+    """A block in which the module has other tensors; afterwards ``given`` has what the module assigned to them."""
     own = {
         name: tensor
         for named in (module.named_parameters, module.named_buffers)
         for name, tensor in named(remove_duplicate=False)
     }
-    values = _tied(given, own) if tie_weights else dict(given)
+    values = _with_tied_names(given, own) if tie_weights else dict(given)
     if strict:
         _check_names(module, values, own)
     slots: dict[str, _Slot] = {}
@@ -70,8 +70,8 @@ def _replaced(module: Any, given: Any, tie_weights: bool, strict: bool) -> Itera
         given.update({name: value for name, value in assigned.items() if name in given})
 
 
-def _tied(given: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The given tensors, under all names of what they replace."""
+def _with_tied_names(given: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Any]:
+    """``given`` extended: a tensor of the module with several names is replaced under all of them."""
     names: dict[int, list[str]] = {}
     for name, tensor in own.items():
         names.setdefault(id(tensor), []).append(name)
@@ -88,7 +88,7 @@ def _tied(given: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Any]
 
 
 def _check_names(module: Any, values: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """All names of the module's tensors, and no others."""
+    """RuntimeError unless ``values`` has the names of all of the module's tensors, and no others."""
     words = f"Error(s) in reparametrizing for {module._get_name()}:"
     found = {"Unexpected": sorted(values.keys() - own.keys()), "Missing": sorted(own.keys() - values.keys())}
     if any(found.values()):
@@ -97,7 +97,7 @@ def _check_names(module: Any, values: Mapping[str, Any], own: Mapping[str, Any])
 
 
 class _Slot:
-    """Where a module keeps one of its tensors: among parameters, buffers or plain attributes."""
+    """The place of one tensor in a module: a key in its parameters, its buffers or its plain attributes."""
 
     _NOTHING = object()
 
@@ -111,7 +111,7 @@ class _Slot:
         self.original = self.store.get(self.name, self._NOTHING)
 
     def write(self, value: Any) -> None:
-        """Put a tensor there, whatever kind of tensor it is."""
+        """Put a tensor there without the checks of ``setattr``: a parameter's place may get any tensor."""
         self.store[self.name] = value
 
     def restore(self) -> Any:

@@ -1,6 +1,6 @@
-"""grad, grad_and_value, vjp, jvp and linearize: each takes a function and differentiates it; they nest.
+"""grad, grad_and_value, vjp, jvp and linearize: each takes a function and differentiates it; they compose.
 
-What is checked and refused, and how nests of arguments and results come apart, is here. The work is done by
+What is checked and refused, and how trees of arguments and results come apart, is here. The work is done by
 ``Variables`` (reverse mode) and by dual tensors (forward mode), both in jitgrad/transforms/.
 """
 
@@ -23,7 +23,7 @@ from jitgrad.transforms.gradients import alias
 from jitgrad.transforms.scope import Scope
 from jitgrad.transforms.variables import Variables
 
-__all__ = ["grad", "grad_and_value", "jvp", "linearize", "picked", "vjp"]
+__all__ = ["grad", "grad_and_value", "jvp", "linearize", "positions", "vjp"]
 
 Function = Callable[..., Any]
 
@@ -31,8 +31,8 @@ Function = Callable[..., Any]
 # -- reverse mode -----------------------------------------------------------------------------------------
 
 
-def picked(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
-    """The positions that ``argnums`` means, checked."""
+def positions(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
+    """The positions of arguments that ``argnums`` (an int or a tuple of ints) names, none negative."""
     if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
@@ -50,30 +50,30 @@ def picked(args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
 
 
 def with_arguments(args: tuple[Any, ...], places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """``args`` as a function that is being differentiated gets them: with other values at some places."""
+    """The arguments for a function that is being differentiated: ``values`` at ``places``, aliases of the others."""
     changed = dict(zip(places, values, strict=True))
-    return tuple([changed[k] if k in changed else handed_in(a) for k, a in enumerate(args)])
+    return tuple([changed[k] if k in changed else undifferentiated(a) for k, a in enumerate(args)])
 
 
-def handed_in(nest: Any) -> Any:
-    """Arguments that are not differentiated, as tensors of the function's own.
+def undifferentiated(tree: Any) -> Any:
+    """An argument that is not differentiated, its tensors as aliases.
 
-    Their memory is the caller's, so the function may write to it; the history of what it writes stays inside.
+    Writes of the function reach the caller's memory, as in PyTorch, while the caller's tensors keep their history.
     """
-    return _alias(nest) if isinstance(nest, Tensor) else map_leaves(_alias, nest)
+    return _alias(tree) if isinstance(tree, Tensor) else map_leaves(_alias, tree)
 
 
 def _alias(x: Any) -> Any:
     return alias(x) if isinstance(x, Tensor) else x
 
 
-def _released(variables: Variables, nest: Any) -> Any:
-    """A nest of results as the caller gets them; see ``Variables.released``."""
-    leaves, structure = flatten(nest)
+def _released(variables: Variables, tree: Any) -> Any:
+    """A tree of results as the caller gets them; see ``Variables.released``."""
+    leaves, structure = flatten(tree)
     return unflatten(variables.released(leaves), structure)
 
 
-def _parted(title: str, result: Any) -> tuple[Any, Any]:
+def _split_aux(title: str, result: Any) -> tuple[Any, Any]:
     """(output, aux) of a function that returns both."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"{title}: output of function f should be a tuple: (output, aux) if has_aux is True")
@@ -83,7 +83,7 @@ def _parted(title: str, result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _outputs(title: str, result: Any) -> tuple[list[Tensor], Structure]:
+def _checked_outputs(title: str, result: Any) -> tuple[list[Tensor], Structure]:
     """The tensors that a function returned, at least one and nothing else, and how they are nested."""
     outs, structure = flatten(result)
     if not outs or (len(outs) == 1 and outs[0] is None):
@@ -104,22 +104,22 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        places = picked(args, argnums)
+        places = positions(args, argnums)
         leaves, structure = flatten(tuple([args[k] for k in places]))
         variables = Variables(leaves)
 
         def call(values: list[Any]) -> Any:
-            named = {name: handed_in(value) for name, value in kwargs.items()}
+            named = {name: undifferentiated(value) for name, value in kwargs.items()}
             return func(*with_arguments(args, places, unflatten(values, structure)), **named)
 
         out = variables.run(call)
-        out, aux = _parted("grad_and_value(f)(*args)", out) if has_aux else (out, None)
+        out, aux = _split_aux("grad_and_value(f)(*args)", out) if has_aux else (out, None)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
-        if out.ndim:
+        if out._layout.ndim:
             raise RuntimeError(
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
-                f"{out.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                f"{out._layout.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         found = unflatten(variables.gradients([out], [first_gradient(out, None, 0, edge_of(out))]), structure)
         found = found if isinstance(argnums, tuple) else found[0]
@@ -149,13 +149,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """Return (``func(*primals)``, a function from cotangents to vector-Jacobian products).
 
     Cotangents have the structure of the output; the products come as a tuple, one for each of
-    ``primals`` (as one nest if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
+    ``primals`` (as one tree if there is only one). ``has_aux``: ``func`` returns (output, aux), aux comes third.
     """
     leaves, inputs = flatten(primals)
     variables = Variables(leaves)
     result = variables.run(lambda values: func(*unflatten(values, inputs)))
-    result, aux = _parted("vjp(f, *primals)", result) if has_aux else (result, None)
-    outs, structure = _outputs("vjp(f, *primals)", result)
+    result, aux = _split_aux("vjp(f, *primals)", result) if has_aux else (result, None)
+    outs, structure = _checked_outputs("vjp(f, *primals)", result)
 
     def products(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, given = flatten(cotangents)
@@ -187,24 +187,25 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
             "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
         )
     values, structure = flatten(primals)
-    moves, moved = flatten(tangents)
-    if structure != moved:
+    directions, direction_structure = flatten(tangents)
+    if structure != direction_structure:
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
             "if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
-            f"{structure} and tangents with structure {moved}"
+            f"{structure} and tangents with structure {direction_structure}"
         )
     _check_tensors(values, "primals")
-    _check_tensors(moves, "tangents")
+    _check_tensors(directions, "tangents")
     if state.forward is not None:
         raise RuntimeError(NESTED)
     with Level() as level, Scope(level):
-        result = func(*unflatten([_moving(level, v, t) for v, t in zip(values, moves, strict=True)], structure))
+        duals = [_checked_dual(level, v, t) for v, t in zip(values, directions, strict=True)]
+        result = func(*unflatten(duals, structure))
         aux = None
         if has_aux:
-            result, aux = _parted("jvp(f, primals, tangents)", result)
+            result, aux = _split_aux("jvp(f, primals, tangents)", result)
             aux = map_leaves(lambda x: split(x, level)[0], aux)
-        outs, out_structure = _outputs("jvp(f, primals, tangents)", result)
+        outs, out_structure = _checked_outputs("jvp(f, primals, tangents)", result)
         pairs = [split(out, level) for out in outs]
         if strict and any(t is None for _, t in pairs):
             raise RuntimeError(
@@ -217,6 +218,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
 
 def _check_tensors(leaves: list[Any], name: str) -> None:
+    """RuntimeError unless there is a leaf and all are tensors."""
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
@@ -226,7 +228,8 @@ def _check_tensors(leaves: list[Any], name: str) -> None:
         raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to contain at least one Tensor.")
 
 
-def _moving(level: Level, value: Tensor, tangent: Tensor) -> Any:
+def _checked_dual(level: Level, value: Tensor, tangent: Tensor) -> Any:
+    """``value`` with ``tangent``, which must fit it, as a dual tensor."""
     check_float(value, tangent)
     check_tangent(value, tangent)
     return dual(level, value, tangent)

@@ -1,7 +1,7 @@
-"""Nests of containers as a flat list of leaves and a structure to put them back.
+"""Pytrees: nested containers of leaves, flattened to a list of the leaves and a structure that puts them back.
 
-Containers are tuples, lists, dictionaries, named tuples, deques, and what users register; all else is a leaf,
-also None. `jitgrad.utils._pytree` has the same under PyTorch's names.
+Containers are tuples, lists, dictionaries, named tuples, deques, and what users register; all else is a leaf, None
+too. jitgrad.utils._pytree has the same under PyTorch's names.
 """
 
 from __future__ import annotations
@@ -11,8 +11,18 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["KINDS", "LEAF", "Kind", "Structure", "flatten", "leaves_of", "map_leaves", "register", "spread",
-           "unflatten"]  # fmt: skip
+__all__ = [
+    "KINDS",
+    "LEAF",
+    "Kind",
+    "Structure",
+    "broadcast_prefix",
+    "flatten",
+    "leaves_of",
+    "map_leaves",
+    "register",
+    "unflatten",
+]  # fmt: skip
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -21,45 +31,45 @@ IsLeaf = Callable[[Any], bool] | None
 
 
 class Kind(NamedTuple):
-    """How containers of a type come apart, and are put together: ``parts(nest)`` is (children, context)."""
+    """How containers of a type are taken apart, ``flatten(tree)`` is (children, context), and put together again."""
 
-    parts: Callable[[Any], tuple[Iterable[Any], Any]]
-    build: Callable[[Any, Any], Any]
-    keyed: Callable[[Any], tuple[Any, Any]] | None = None  # the same with a key beside each child
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]]
+    unflatten: Callable[[Any, Any], Any]
+    flatten_with_keys: Callable[[Any], tuple[Any, Any]] | None = None  # ((key, child) of each child, context)
 
 
 KINDS: dict[Any, Kind] = {
-    tuple: Kind(lambda nest: (list(nest), None), lambda children, _: tuple(children)),
-    list: Kind(lambda nest: (list(nest), None), lambda children, _: list(children)),
+    tuple: Kind(lambda tree: (list(tree), None), lambda children, _: tuple(children)),
+    list: Kind(lambda tree: (list(tree), None), lambda children, _: list(children)),
     dict: Kind(
-        lambda nest: (list(nest.values()), list(nest)), lambda children, keys: dict(zip(keys, children, strict=True))
+        lambda tree: (list(tree.values()), list(tree)), lambda children, keys: dict(zip(keys, children, strict=True))
     ),
     OrderedDict: Kind(
-        lambda nest: (list(nest.values()), list(nest)),
+        lambda tree: (list(tree.values()), list(tree)),
         lambda children, keys: OrderedDict(zip(keys, children, strict=True)),
     ),
     defaultdict: Kind(
-        lambda nest: (list(nest.values()), [nest.default_factory, list(nest)]),
+        lambda tree: (list(tree.values()), [tree.default_factory, list(tree)]),
         lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
     ),
-    deque: Kind(lambda nest: (list(nest), nest.maxlen), lambda children, length: deque(children, maxlen=length)),
+    deque: Kind(lambda tree: (list(tree), tree.maxlen), lambda children, length: deque(children, maxlen=length)),
     # Stands for the types of all named tuples.
-    namedtuple: Kind(lambda nest: (list(nest), type(nest)), lambda children, cls: cls(*children)),
+    namedtuple: Kind(lambda tree: (list(tree), type(tree)), lambda children, cls: cls(*children)),
 }
 _BUILT_IN = frozenset(KINDS)
 _DICTIONARIES = (dict, OrderedDict, defaultdict)
 
 
 def register(cls: type[Any], kind: Kind) -> None:
-    """Make a type a kind of container. ValueError if it is one."""
+    """Make a type a kind of container. ValueError if it is one already."""
     if cls in KINDS:
         raise ValueError(f"{cls} is already registered as pytree node.")
     KINDS[cls] = kind
 
 
-def kind_of(nest: Any) -> Any:
-    """What KINDS knows a container by; for leaves, what it doesn't know."""
-    kind = type(nest)
+def kind_of(tree: Any) -> Any:
+    """The key of KINDS for an object: its type, ``namedtuple`` for named tuples; of a leaf it is in no key of KINDS."""
+    kind = type(tree)
     if kind in KINDS or not issubclass(kind, tuple):
         return kind
     named = isinstance(getattr(kind, "_fields", None), tuple) and hasattr(kind, "_make")
@@ -70,9 +80,9 @@ def kind_of(nest: Any) -> Any:
 
 
 class Structure:
-    """How a nest is built: the type of its root, what the type needs, and the structures of its children.
+    """A tree without its leaves: type and context (keys of a dictionary) of the root, structures of its children.
 
-    The type of a leaf is None.
+    The type of a leaf is None. PyTorch's TreeSpec; its ``repr`` is the same.
     """
 
     __slots__ = ("_children", "context", "num_leaves", "num_nodes", "type")
@@ -84,19 +94,19 @@ class Structure:
 
     @property
     def num_children(self) -> int:
-        """The number of structures right below."""
+        """The number of children of the root."""
         return len(self._children)
 
     def children(self) -> list[Structure]:
-        """The structures right below."""
+        """The structures of the root's children."""
         return list(self._children)
 
     def child(self, index: int) -> Structure:
-        """One of the structures right below."""
+        """The structure of one of the root's children."""
         return self._children[index]
 
     def is_leaf(self) -> bool:
-        """Whether this is a leaf alone."""
+        """Whether the tree is a single leaf."""
         return self.type is None
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +119,7 @@ class Structure:
         return hash((self.type, len(self._children), self.num_leaves))
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The nest with these leaves. ValueError for too few or too many."""
+        """The tree with these leaves. ValueError for too few or too many."""
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -123,27 +133,27 @@ class Structure:
             return next(leaves)
         if self.type is tuple and self.num_nodes == self.num_leaves + 1:  # a tuple of leaves, as most are
             return tuple(itertools.islice(leaves, self.num_leaves))
-        return KINDS[self.type].build([c._built(leaves) for c in self._children], self.context)
+        return KINDS[self.type].unflatten([c._built(leaves) for c in self._children], self.context)
 
-    def flatten_up_to(self, nest: Any) -> list[Any]:
-        """What ``nest`` has in the places of the leaves, which may be nests. ValueError where it does not fit."""
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """The subtrees of ``tree`` at the places of this structure's leaves. ValueError where the structures differ."""
         if self.type is None:
-            return [nest]
-        parts = zip(self._parts_of(nest), self._children, strict=True)
+            return [tree]
+        parts = zip(self._children_of(tree), self._children, strict=True)
         return [found for part, child in parts for found in child.flatten_up_to(part)]
 
-    def _parts_of(self, nest: Any) -> Any:
-        kind = kind_of(nest)
+    def _children_of(self, tree: Any) -> Any:
+        kind = kind_of(tree)
         dictionaries = self.type in _DICTIONARIES and kind in _DICTIONARIES
         if kind is not self.type and not dictionaries:
             what = "Node type mismatch" if self.type in _BUILT_IN else "Type mismatch"
             raise ValueError(f"{what}; expected {self.type!r}, but got {kind!r}.")
-        children, context = KINDS[kind].parts(nest)
+        children, context = KINDS[kind].flatten(tree)
         children = list(children)
         if len(children) != len(self._children):
             raise ValueError(f"Node arity mismatch; expected {len(self._children)}, but got {len(children)}.")
         if dictionaries:
-            return self._values_of(nest)
+            return self._values_of(tree)
         if kind is not deque and context != self.context:
             raise ValueError(
                 f"Node context mismatch for node type {kind!r}; expected {self.context!r}, but got {context!r}."
@@ -151,17 +161,17 @@ class Structure:
             )  # fmt: skip
         return children
 
-    def _values_of(self, nest: Any) -> list[Any]:
+    def _values_of(self, tree: Any) -> list[Any]:
         """The values of any dictionary with the same keys, in this structure's order."""
         keys = self.context[1] if self.type is defaultdict else self.context
-        missing, extra = set(keys) - set(nest), set(nest) - set(keys)
+        missing, extra = set(keys) - set(tree), set(tree) - set(keys)
         if missing or extra:
             parts = [f"missing key(s): {missing}"] * bool(missing) + [f"extra key(s): {extra}"] * bool(extra)
             raise ValueError(f"Node keys mismatch; {'; '.join(parts)}.")
-        return [nest[key] for key in keys]
+        return [tree[key] for key in keys]
 
     def outline(self) -> str:
-        """The nest with stars for leaves."""
+        """The tree with ``*`` for leaves, as error messages show it."""
         return repr(unflatten(itertools.repeat(_STAR, self.num_leaves), self))
 
     def __repr__(self) -> str:
@@ -183,31 +193,31 @@ _STAR = _Star()
 LEAF = Structure(None, None, ())
 
 
-# -- apart, and together ------------------------------------------------------------------------------
+# -- flatten and unflatten ------------------------------------------------------------------------------
 
 
-def flatten(nest: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
-    """The leaves of a nest in order, and its structure. ``is_leaf(nest)`` may make leaves of containers."""
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
+    """The leaves of a tree in order, and its structure. ``is_leaf(tree)`` may make leaves of containers."""
     leaves: list[Any] = []
-    return leaves, _taken_apart(nest, leaves, is_leaf)
+    return leaves, _flatten_into(tree, leaves, is_leaf)
 
 
-def _taken_apart(nest: Any, leaves: list[Any], is_leaf: IsLeaf) -> Structure:
-    kind = kind_of(nest)
-    if (is_leaf is not None and is_leaf(nest)) or kind not in KINDS:
-        leaves.append(nest)
+def _flatten_into(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> Structure:
+    kind = kind_of(tree)
+    if (is_leaf is not None and is_leaf(tree)) or kind not in KINDS:
+        leaves.append(tree)
         return LEAF
     if kind is tuple:
-        return _tuple_apart(nest, leaves, is_leaf)
-    children, context = KINDS[kind].parts(nest)
-    return Structure(kind, context, [_taken_apart(c, leaves, is_leaf) for c in children])
+        return _flatten_tuple(tree, leaves, is_leaf)
+    children, context = KINDS[kind].flatten(tree)
+    return Structure(kind, context, [_flatten_into(c, leaves, is_leaf) for c in children])
 
 
-_TUPLES: dict[int, Structure] = {}  # of leaves, by their number
+_TUPLES: dict[int, Structure] = {}  # structures of tuples of leaves, which most arguments are, by length
 
 
-def _tuple_apart(nest: tuple[Any, ...], leaves: list[Any], is_leaf: IsLeaf) -> Structure:
-    children = [_taken_apart(c, leaves, is_leaf) for c in nest]
+def _flatten_tuple(tree: tuple[Any, ...], leaves: list[Any], is_leaf: IsLeaf) -> Structure:
+    children = [_flatten_into(c, leaves, is_leaf) for c in tree]
     if len(children) > 8 or children.count(LEAF) < len(children):
         return Structure(tuple, None, children)
     found = _TUPLES.get(len(children))
@@ -216,39 +226,42 @@ def _tuple_apart(nest: tuple[Any, ...], leaves: list[Any], is_leaf: IsLeaf) -> S
     return found
 
 
-def leaves_of(nest: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
-    """The leaves of a nest, one after the other."""
-    kind = kind_of(nest)
-    if (is_leaf is not None and is_leaf(nest)) or kind not in KINDS:
-        yield nest
+def leaves_of(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
+    """The leaves of a tree, one after the other."""
+    kind = kind_of(tree)
+    if (is_leaf is not None and is_leaf(tree)) or kind not in KINDS:
+        yield tree
         return
-    for child in KINDS[kind].parts(nest)[0]:
+    for child in KINDS[kind].flatten(tree)[0]:
         yield from leaves_of(child, is_leaf)
 
 
 def unflatten(leaves: Iterable[Any], structure: Structure) -> Any:
-    """The nest of a structure with these leaves."""
+    """The tree of a structure with these leaves."""
     return structure.unflatten(leaves)
 
 
-def map_leaves(function: Callable[..., Any], nest: Any, *others: Any, is_leaf: IsLeaf = None) -> Any:
-    """The nest with ``function`` applied to each leaf, together with what other nests have in its place."""
-    leaves, structure = flatten(nest, is_leaf)
+def map_leaves(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree of ``function(leaf, *subtrees of others at the same place)`` for each leaf of ``tree``."""
+    leaves, structure = flatten(tree, is_leaf)
     return structure.unflatten(list(map(function, leaves, *[structure.flatten_up_to(o) for o in others])))
 
 
-def spread(prefix: Any, structure: Structure) -> list[Any] | None:
-    """A value for each leaf of ``structure``, from a nest that may stop early; None where they do not fit."""
+def broadcast_prefix(prefix: Any, structure: Structure) -> list[Any] | None:
+    """The leaves of ``prefix`` repeated for each leaf of ``structure``; None if it is no prefix.
+
+    A prefix is a tree that ends earlier: one of its leaves stands for all leaves of the subtree at its place.
+    """
     kind = kind_of(prefix)
     if kind not in KINDS:
         return [prefix] * structure.num_leaves
     if structure.type is None:
         return None
-    children, context = KINDS[kind].parts(prefix)
+    children, context = KINDS[kind].flatten(prefix)
     children = list(children)
     if kind is not structure.type or context != structure.context or len(children) != structure.num_children:
         return None
-    found = [spread(c, s) for c, s in zip(children, structure.children(), strict=True)]
+    found = [broadcast_prefix(c, s) for c, s in zip(children, structure.children(), strict=True)]
     if any(f is None for f in found):
         return None
     return [value for f in found for value in f or ()]

@@ -1,4 +1,4 @@
-"""Where in a nest a leaf is: paths of keys, and walks that show them."""
+"""Where in a tree a leaf is: paths of keys, and walks that show them."""
 
 from __future__ import annotations
 
@@ -59,29 +59,29 @@ class GetAttrKey:
         return getattr(obj, self.name)
 
 
-def _keyed(nest: Any) -> Any:
+def _keyed(tree: Any) -> Any:
     """(key, child) of each child of a container."""
-    kind = kind_of(nest)
+    kind = kind_of(tree)
     if kind in (tuple, list, deque):
-        return [(SequenceKey(k), child) for k, child in enumerate(nest)]
+        return [(SequenceKey(k), child) for k, child in enumerate(tree)]
     if kind in (dict, OrderedDict, defaultdict):
-        return [(MappingKey(key), child) for key, child in nest.items()]
+        return [(MappingKey(key), child) for key, child in tree.items()]
     if kind is namedtuple:
-        return [(GetAttrKey(name), child) for name, child in zip(nest._fields, nest, strict=True)]
-    keyed = KINDS[kind].keyed
+        return [(GetAttrKey(name), child) for name, child in zip(tree._fields, tree, strict=True)]
+    keyed = KINDS[kind].flatten_with_keys
     if keyed is None:
         raise ValueError(
             f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn argument to "
             "register_pytree_node."
         )
-    return keyed(nest)[0]
+    return keyed(tree)[0]
 
 
-def _walk(path: Path, nest: Any, is_leaf: IsLeaf) -> Iterator[tuple[Path, Any]]:
-    if (is_leaf is not None and is_leaf(nest)) or kind_of(nest) not in KINDS:
-        yield path, nest
+def _walk(path: Path, tree: Any, is_leaf: IsLeaf) -> Iterator[tuple[Path, Any]]:
+    if (is_leaf is not None and is_leaf(tree)) or kind_of(tree) not in KINDS:
+        yield path, tree
         return
-    for key, child in _keyed(nest):
+    for key, child in _keyed(tree):
         yield from _walk((*path, key), child, is_leaf)
 
 
@@ -96,7 +96,7 @@ def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tupl
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The nest with ``func(path, leaf, ...)`` for each leaf, together with what other nests have in its place."""
+    """The tree with ``func(path, leaf, ...)`` for each leaf, together with what other trees have in its place."""
     found, structure = tree_flatten_with_path(tree, is_leaf)
     others = [structure.flatten_up_to(r) for r in rests]
     return structure.unflatten([func(*pair, *rest) for pair, *rest in zip(found, *others, strict=True)])

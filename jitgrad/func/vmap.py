@@ -1,4 +1,8 @@
-"""vmap: a function of one sample, applied to a batch at once."""
+"""vmap: a function of one sample, applied to a batch at once.
+
+Arguments are wrapped (transforms/batched.py), the function is called once, results are unwrapped; here are the checks
+of dims and structures, in PyTorch's words, and chunks.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from typing import Any
 
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
-from jitgrad.func.tree import LEAF, Structure, flatten, spread, unflatten
+from jitgrad.func.tree import LEAF, Structure, broadcast_prefix, flatten, unflatten
 from jitgrad.ops.shape.join import cat
 from jitgrad.random import default_generator
 from jitgrad.transforms.batched import Batch, batch_first, batched, is_batched
 
 __all__ = ["vmap"]
 
-Lowered = tuple[list[Any], list[Any], Structure]  # leaves with the batch as dim 0, out dims, structure
+Unwrapped = tuple[list[Any], list[Any], Structure]  # (leaves with the batch as dim 0, out dims, structure)
 
 
 def vmap(
@@ -24,7 +28,7 @@ def vmap(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return ``func`` applied to each slice of its inputs along ``in_dims``, results stacked at ``out_dims``.
 
-    ``in_dims``: an int, None (not mapped) or a nest of them like the positional arguments; keyword
+    ``in_dims``: an int, None (not mapped) or a tree of them like the positional arguments; keyword
     arguments are passed as they are. ``out_dims``: the same for the results. Ops run once, on the
     whole batch. ``randomness``: whether random ops are an "error", draw the "same" numbers for all
     samples, or "different" ones. ``chunk_size``: so many samples at a time.
@@ -43,7 +47,7 @@ def vmap(
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         given, dims, structure, size = call.inputs(args, kwargs)
-        leaves = [v if d is None else _first(v, d) for v, d in zip(given, dims, strict=True)]
+        leaves = [v if d is None else _batch_to_front(v, d) for v, d in zip(given, dims, strict=True)]
         if chunk_size is not None and size > chunk_size:
             return call.chunked(leaves, dims, structure, size, chunk_size)
         known = {id(leaf): (v, d) for leaf, v, d in zip(leaves, given, dims, strict=True) if d}
@@ -53,7 +57,7 @@ def vmap(
 
 
 class _Call:
-    """A function with its dims; what is checked, and in whose words, is PyTorch's."""
+    """The arguments of one ``vmap(...)``, and the steps of calling what it returned."""
 
     def __init__(self, func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str):
         self.func, self.in_dims, self.out_dims, self.randomness = func, in_dims, out_dims, randomness
@@ -73,7 +77,7 @@ class _Call:
                 "vmap over a function with no inputs. The latter is unsupported."
             )
         leaves, structure = flatten(args)
-        dims = spread(self.in_dims, structure)
+        dims = broadcast_prefix(self.in_dims, structure)
         if dims is None:
             raise ValueError(
                 f"{title}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -82,7 +86,7 @@ class _Call:
         named, named_structure = flatten(kwargs)
         leaves, dims = leaves + named, dims + [None] * len(named)
         dims = [self._checked(title, value, dim) for value, dim in zip(leaves, dims, strict=True)]
-        sizes = [v.shape[d] for v, d in zip(leaves, dims, strict=True) if d is not None]
+        sizes = [v._layout.shape[d] for v, d in zip(leaves, dims, strict=True) if d is not None]
         if not sizes:
             raise ValueError("vmap: Expected at least one Tensor to vmap over")
         if any(s != sizes[0] for s in sizes):
@@ -104,7 +108,7 @@ class _Call:
                 f"{title}Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
                 "non-Tensor arguments, please use None as the respective in_dim"
             )
-        n = value.ndim
+        n = value._layout.ndim
         if not -n <= dim < n:
             raise ValueError(
                 f"{title}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {n} so expected "
@@ -112,8 +116,11 @@ class _Call:
             )
         return dim % n
 
-    def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> Lowered:
-        """The function's result on leaves with the batch as dim 0, wrapped; taken down again."""
+    def run(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int) -> Unwrapped:
+        """Call the function on leaves whose batch is dim 0, wrapped for it; return its result, unwrapped.
+
+        ``dims``: which dim the batch was in the user's tensors; None for leaves that are passed as they are.
+        """
         with Batch(size, self.randomness) as level:
             wrapped = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
             if any(dims):
@@ -121,31 +128,31 @@ class _Call:
                     if dim:
                         value._in_dim = dim
             args, kwargs = unflatten(wrapped, structure)
-            return self.lowered(self.func(*args, **kwargs), level)
+            return self.unwrapped(self.func(*args, **kwargs), level)
 
-    def lowered(self, result: Any, level: Any) -> Lowered:
-        """(leaves with the batch as dim 0, out dims, structure) of a result; checked."""
+    def unwrapped(self, result: Any, level: Any) -> Unwrapped:
+        """(leaves with the batch as dim 0, out dims, structure) of a result, which ``out_dims`` must fit."""
         found, structure = flatten(result)
         dims = self._out_dims(structure)
-        lowered = []
+        unwrapped = []
         for value, dim in zip(found, dims, strict=True):
             if dim is None:
                 if isinstance(value, Tensor) and is_batched(value, level):
                     raise ValueError(
                         f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
                     )
-                lowered.append(value)
+                unwrapped.append(value)
             elif not isinstance(value, Tensor):
                 raise ValueError(
                     f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(value)}. Did you "
                     "mean to set out_dims= to None for output?"
                 )
             else:
-                lowered.append(batch_first(value, level))
-        return lowered, dims, structure
+                unwrapped.append(batch_first(value, level))
+        return unwrapped, dims, structure
 
     def _out_dims(self, structure: Structure) -> list[Any]:
-        dims = list(self.out_dims) if self._is_tuple_of_one(structure) else spread(self.out_dims, structure)
+        dims = list(self.out_dims) if self._is_tuple_of_one(structure) else broadcast_prefix(self.out_dims, structure)
         if dims is not None and all(d is None or isinstance(d, int) for d in dims):
             return dims
         if not all(d is None or isinstance(d, int) for d in flatten(self.out_dims)[0]):
@@ -160,17 +167,21 @@ class _Call:
         )
 
     def _is_tuple_of_one(self, structure: Structure) -> bool:
-        """Whether ``out_dims`` is a tuple of the dim of one tensor, returned without a tuple."""
+        """Whether ``out_dims`` is a tuple of one dim although the function returned a tensor, which PyTorch allows."""
         return structure == LEAF and isinstance(self.out_dims, tuple) and len(self.out_dims) == 1
 
-    def outputs(self, found: Lowered, known: dict[int, tuple[Tensor, int]]) -> Any:
-        """The result with each batch where ``out_dims`` wants it; what was ``known`` to be there is that tensor."""
-        lowered, dims, structure = found
-        moved = [v if d is None else _moved(v, d, known.get(id(v))) for v, d in zip(lowered, dims, strict=True)]
+    def outputs(self, found: Unwrapped, known: dict[int, tuple[Tensor, int]]) -> Any:
+        """The result with each batch at its out dim.
+
+        ``known``: {id of a tensor with the batch in front: (the user's tensor, the dim of the batch)}, so that an
+        argument that comes back unchanged is the user's tensor.
+        """
+        unwrapped, dims, structure = found
+        moved = [v if d is None else _batch_to(v, d, known.get(id(v))) for v, d in zip(unwrapped, dims, strict=True)]
         return unflatten(moved, structure)
 
     def chunked(self, leaves: list[Any], dims: list[Any], structure: Structure, size: int, chunk: int) -> Any:
-        """The same in pieces along the batch, joined."""
+        """The results of ``chunk`` samples at a time, joined; with randomness "same" chunks draw the same numbers."""
         pieces, state = [], default_generator.get_state()
         for start in range(0, size, chunk):
             if self.randomness == "same":
@@ -184,12 +195,12 @@ class _Call:
         return self.outputs((joined, out_dims, out_structure), {})
 
 
-def _first(x: Tensor, dim: int) -> Tensor:
+def _batch_to_front(x: Tensor, dim: int) -> Tensor:
     return x.movedim(dim, 0) if dim else x
 
 
-def _moved(x: Tensor, dim: int, known: tuple[Tensor, int] | None) -> Tensor:
-    dim = normalize_dim(dim, x.ndim)
+def _batch_to(x: Tensor, dim: int, known: tuple[Tensor, int] | None) -> Tensor:
+    dim = normalize_dim(dim, x._layout.ndim)
     if known is not None and known[1] == dim:
         return known[0]
     return x.movedim(0, dim) if dim else x

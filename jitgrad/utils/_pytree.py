@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from jitgrad.func.tree import KINDS as SUPPORTED_NODES
-from jitgrad.func.tree import LEAF, IsLeaf, Kind, Structure, flatten, kind_of, leaves_of, map_leaves, register, spread
+from jitgrad.func.tree import (
+    LEAF,
+    IsLeaf,
+    Kind,
+    Structure,
+    broadcast_prefix,
+    flatten,
+    kind_of,
+    leaves_of,
+    map_leaves,
+    register,
+)
 from jitgrad.func.tree_paths import (
     GetAttrKey,
     MappingKey,
@@ -150,4 +161,4 @@ def tree_any_only(types: Types, /, pred: Callable[[Any], bool], tree: Any, is_le
 
 def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
     """A value for each leaf of a structure, from a nest that may stop early; None where they do not fit."""
-    return spread(tree, treespec)
+    return broadcast_prefix(tree, treespec)

@@ -14,7 +14,7 @@ import jitgrad as torch
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
-from jitgrad.func.tree import flatten, spread, unflatten
+from jitgrad.func.tree import broadcast_prefix, flatten, unflatten
 
 
 def vector(*values):
@@ -164,8 +164,8 @@ def test_nests_come_back(nest):
     leaves, structure = flatten(nest)
     assert unflatten(leaves, structure) == nest
     assert structure.num_leaves == len(leaves)
-    assert spread(0, structure) == [0] * len(leaves)
-    assert spread(nest, structure) == leaves
+    assert broadcast_prefix(0, structure) == [0] * len(leaves)
+    assert broadcast_prefix(nest, structure) == leaves
 
 
 @given(st.integers(1, 3), st.integers(0, 3), st.integers(0, 2), st.data())
