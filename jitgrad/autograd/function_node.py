@@ -1,4 +1,9 @@
-"""The node of a Function's call, which is the ``ctx`` that its forward and backward see."""
+"""The node of a Function's call, which is the ``ctx`` that its forward and backward see.
+
+The engine's attributes are plain ones of the node. What a user sets on ``ctx`` under one of their names
+(``ctx.saved``, ``ctx.edges``) is moved away after forward, and backward gets a proxy that finds it; other calls,
+nearly all, pay nothing.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 A tensor without a tangent that is written to becomes a dual tensor: the same Python object changes its class. So do
 its base and all views of the base, and their tangents are views of the base's tangent. Inside vmap a tangent
-(or, in jacfwd, a tensor) that all samples share gets a batch of its own in the same way.
+(or, in jacfwd, a tensor) that all samples share gets a batch of its own in the same way; memory with gaps that samples
+share is refused. Views of wrapped tensors know their wrapped base for this (``_wrapped_base``, ``_wrapped_views``), but
+only while a later level is open.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 ``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` round the call of their function. Tensors made meanwhile get it as
 ``_scope``, so they can be told from captured ones; a write to these is an error, since its gradient would be lost.
 PyTorch knows by its wrappers. Printing asks scopes, too, which wrappers PyTorch would show. While no scope is
-open, a list is empty (``scopes`` in core/transform_guards.py), and inplace ops test no more than that.
+open, a list is empty (``scopes`` in core/transform_guards.py), and inplace ops test no more than that. A write through
+a view of a captured tensor, or by ``mark_dirty``, is judged by the owner of the memory.
 """
 
 from __future__ import annotations
