@@ -11,7 +11,6 @@ One declaration gives both forms and one node for both. Rules must not name ``x`
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import outermost
 from jitgrad.dispatch.checks import check_inplace_target, overlaps
 from jitgrad.dispatch.copying import copy_into, in_layout, preserved, strided_copy
+from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
@@ -37,23 +37,25 @@ class InplaceOp(Structured, abstract=True):
     write: ClassVar[Callable[..., None]]
     inplace: ClassVar[Callable[..., Tensor]]
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, public: bool | str = False, **kwargs: Any) -> None:
         if abstract:
             return
-        write = cls.__dict__["write"]
+        write = getattr(cls, "write", None)
+        if write is None:
+            raise refuse(cls, "an op that writes needs a write", "define write(x, ...), whose kernels write into x")
 
         def forward(x: Tensor, *args: Any) -> Tensor:
             out = in_layout(x, preserved(x._layout))
             write(out, *args)
             return out
 
-        forward.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
+        vars(forward)["__wrapped__"] = write  # whose parameters it has
         cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
-        super().__init_subclass__(**kwargs)
+        super().__init_subclass__(public=public, **kwargs)
         inplace = _writer(cls)
         cls.inplace = staticmethod(inplace)
         register(inplace, cls, in_place=True, own=True)
-        if cls.method:
+        if public and public != "function":
             method(cls.inplace, f"{cls.name}_")
 
 
@@ -63,7 +65,7 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
 
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
         if kwargs or len(args) != count:
-            args = bind_arguments(op, op.signature, args, kwargs)
+            args = bind_arguments(op, args, kwargs)
         x = args[0]
         if scopes:
             check_capture(x, op.name)

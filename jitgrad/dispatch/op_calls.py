@@ -20,7 +20,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["Observer", "OpFunction", "add_observer", "operation_behind", "register", "remove_observer"]
+__all__ = ["Observer", "OpFunction", "add_observer", "is_own", "operation_behind", "register", "remove_observer"]
 
 
 class OpFunction:
@@ -80,6 +80,12 @@ def register(function: Any, operation: Any = None, in_place: bool = False, own: 
 def _registered(function: Any) -> OpFunction | None:
     op = getattr(function, "_op_function", None)
     return op if op is not None and op.function is function else None  # functools.wraps copies attributes
+
+
+def is_own(function: Any) -> bool:
+    """Whether a function is the own one of a declared op."""
+    op = _registered(function)
+    return op is not None and op.own
 
 
 def operation_behind(function: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_calls import operation_behind, register
+from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
 
 __all__ = ["FUNCTIONS", "OPS", "method", "numpy_names", "public"]
@@ -22,10 +22,22 @@ def public(function: F, name: str = "", *, function_too: bool = True, method_too
     name = name or function.__name__
     register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
     if function_too:
+        _check_free(name, FUNCTIONS.get(name), function)
         FUNCTIONS[name] = function
     if method_too:
+        _check_free(name, vars(Tensor).get(name), function)
         setattr(Tensor, name, function)
     return function
+
+
+def _check_free(name: str, taken: Any, function: Any) -> None:
+    """TypeError where a name is published already, but for an op's own function by one that goes on to it."""
+    if taken is not None and taken is not function and not is_own(taken):
+        code = function.__code__
+        raise TypeError(
+            f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}): {name!r} is published already, by "
+            f"{taken.__module__}.{taken.__qualname__}; give one of them another name"
+        )
 
 
 def method(function: F, name: str = "") -> F:

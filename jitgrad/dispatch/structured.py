@@ -1,10 +1,12 @@
 """Ops that are more than a scalar rule: how one is declared, recorded and differentiated.
 
-    class LogSoftmax(Structured):
+    class LogSoftmax(Structured, public=True):
         \"""Logarithm of the softmax along ``dim``.\"""
         def forward(x, dim): ...                  # launches kernels, returns a new tensor
         def grad_x(g, out, dim): ...              # differentiable tensor ops: the specification
         def kernel_x(g, out, dim): ...            # optional: launches the backward kernel
+        samples = cases(lambda: (draw(3, 4), 1))  # arguments for the tests that every op is put to
+        reference = scipy.special.log_softmax     # the same function of arrays, where NumPy or SciPy has one
 
 Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
 for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME
@@ -12,6 +14,9 @@ for several outputs), ``out`` the result (or results), ``NAME_layout`` the layou
 name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
 differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
 gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
+
+An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
+its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them.
 ``class Name(Structured, listed=False)`` keeps out of OPS what is a node in the graph but no op of its own.
 """
 
@@ -19,7 +24,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from jitgrad.core.grad_mode import state as grad_state
@@ -28,25 +33,32 @@ from jitgrad.core.layout import cache, layout_of
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost
+from jitgrad.dispatch.declaration_checks import (
+    REQUIRED,
+    Rule,
+    check_declaration,
+    check_rules,
+    parameters_of,
+    refuse,
+    rules_of,
+    snake_case,
+)  # fmt: skip
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.registry import OPS, public
+from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
 from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, kind
 from jitgrad.kernels.device_array import name_op
 
 __all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
 
 _WANTED = (WANTED, WANTED_LIST)
-Rule = tuple[Callable[..., Any], tuple[str, ...]]
 
 
 class Structured:
     """Base of structured ops; a subclass with forward and rules is a complete declaration."""
 
     name: ClassVar[str] = ""
-    grad_name: ClassVar[str] = ""
-    function: ClassVar[bool] = True
-    method: ClassVar[bool] = True
+    grad_name: ClassVar[str] = ""  # what ``grad_fn`` shows; by default the class's name and "Backward0"
     aliases: ClassVar[tuple[str, ...]] = ()
     multiple_results: ClassVar[bool] = False  # forward returns a tuple
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
@@ -54,10 +66,11 @@ class Structured:
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     owned: ClassVar[bool] = True
-    samples: ClassVar[Callable[..., Any] | None] = None  # yields (args, kwargs) for generated tests
+    samples: ClassVar[Callable[[], Iterator[tuple[Any, ...]]] | None] = None  # yields arguments; see op_samples.cases
+    reference: ClassVar[Callable[..., Any] | None] = None  # of NumPy or SciPy, on arrays in the place of tensors
 
-    signature: ClassVar[inspect.Signature]
     parameters: ClassVar[tuple[str, ...]]
+    defaults: ClassVar[tuple[Any, ...]]  # one for each parameter, REQUIRED where it must be given
     positional: ClassVar[int]  # so many of them may be given by position
     grads: ClassVar[dict[str, Rule]]
     fast: ClassVar[dict[str, Rule]]
@@ -66,21 +79,21 @@ class Structured:
     recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]  # False where nothing is recorded
     apply: ClassVar[Callable[..., Any]]
 
-    def __init_subclass__(cls, abstract: bool = False, listed: bool = True, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, abstract: bool = False, listed: bool = True, public: bool | str = False, **kwargs: Any
+    ) -> None:
         super().__init_subclass__(**kwargs)
         if abstract:
             return
         own = cls.__dict__
-        if not own.get("__doc__"):
-            raise TypeError(f"{cls.__name__}: an op needs a docstring; it documents jitgrad.{cls.name}")
-        cls.forward = staticmethod(own["forward"])  # type: ignore[attr-defined]
-        cls.signature = inspect.signature(own["forward"])
-        cls.parameters = tuple(cls.signature.parameters)
-        cls.positional = sum(p.kind is not p.KEYWORD_ONLY for p in cls.signature.parameters.values())
-        cls.grads = _rules(cls, "grad_")
-        cls.fast = _rules(cls, "kernel_")
-        cls.joint = (own["kernels"], tuple(inspect.signature(own["kernels"]).parameters)) if "kernels" in own else None
-        cls.name = own.get("name") or cls.__name__.lower()
+        check_declaration(cls)
+        cls.forward = staticmethod(cls.forward)  # type: ignore[attr-defined]
+        cls.parameters, cls.defaults, cls.positional = parameters_of(cls.forward)  # type: ignore[attr-defined]
+        cls.grads, cls.fast = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
+        joint = getattr(cls, "kernels", None)
+        cls.joint = (joint, parameters_of(joint)[0]) if joint is not None else None
+        check_rules(cls)
+        cls.name = own.get("name") or snake_case(cls.__name__)
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "owned": cls.owned, "__doc__": cls.__doc__})
         cls.recorders = {}
@@ -89,34 +102,38 @@ class Structured:
         register(apply, cls, own=True)
         if listed:
             OPS[cls.name] = cls
-        for name in (cls.name, *cls.aliases):
-            public(cls.apply, name, function_too=cls.function, method_too=cls.method)
+        if public:
+            for name in (cls.name, *cls.aliases):
+                publish(cls, apply, name, function_too=public != "method", method_too=public != "function")
 
 
-def _rules(cls: type, prefix: str) -> dict[str, Rule]:
-    found = {k: v for k, v in cls.__dict__.items() if k.startswith(prefix) and callable(v) and k != "grad_name"}
-    return {k[len(prefix) :]: (v, tuple(inspect.signature(v).parameters)) for k, v in found.items()}
+def publish(cls: Any, function: Callable[..., Any], name: str, function_too: bool, method_too: bool) -> None:
+    """Publish a declaration's function; TypeError where another declaration has the name."""
+    taken = FUNCTIONS.get(name) if function_too else getattr(Tensor, name, None)
+    if taken is not None:
+        remedy = "give the op another name, or publish the function that goes on to it"
+        raise refuse(cls, f"{name!r} is published already, by {taken.__module__}", remedy)
+    public(function, name, function_too=function_too, method_too=method_too)
 
 
 def _function(op: type[Structured]) -> Callable[..., Any]:
     """The public function of an op: bind, compute, record."""
-    signature, parameters = op.signature, op.parameters
+    parameters, defaults = op.parameters, op.defaults
     inputs = tuple(parameters.index(n) for n in op.grads)
     differentiable, count, recorders = bool(inputs), len(parameters), op.recorders
-    simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+    simple = op.positional == count
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
-    defaults = tuple(p.default for p in signature.parameters.values())
-    required = defaults.count(inspect.Parameter.empty)
+    required = defaults.count(REQUIRED)
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not simple or len(args) > count:
             if "out" in kwargs and "out" not in parameters:
                 out = kwargs.pop("out")
                 return into_out(op.name, apply(*args, **kwargs), out)
-            args = bind_arguments(op, signature, args, kwargs)
+            args = bind_arguments(op, args, kwargs)
         elif len(args) < count:
             if len(args) < required:
-                bind_arguments(op, signature, args, kwargs)  # says what is missing
+                bind_arguments(op, args, kwargs)  # says what is missing
             args = args + defaults[len(args) :]
         if grad_state.levels and (wrapped := outermost(args)) is not None:
             return wrapped.structured(wrapped._level, op, args, False)
@@ -137,7 +154,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
 
     apply.__name__ = apply.__qualname__ = op.name
     apply.__doc__ = op.__doc__
-    apply.__signature__ = signature  # type: ignore[attr-defined]
+    vars(apply)["__wrapped__"] = op.forward  # type: ignore[attr-defined]  # whose signature help() shows
     return apply
 
 
@@ -159,11 +176,11 @@ def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) ->
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
 
 
-def bind_arguments(op: type[Structured], signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, ...]:
+def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, ...]:
     """An op's arguments in the order of its parameters, PyTorch's keywords and defaults included."""
     names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
     try:
-        bound = signature.bind(*args, **names)
+        bound = inspect.signature(op.forward).bind(*args, **names)  # type: ignore[attr-defined]
     except TypeError as error:
         raise TypeError(f"{op.name}() {error}") from None
     bound.apply_defaults()

@@ -122,7 +122,7 @@ class KernelPair:
         What nodes of a structured op save is read from the signatures of ``grad_INPUT``. Here all of these ask for what
         the one backward loop names, and for the layouts of the gradients that it fills; ``kernels`` computes them all.
         """
-        body: dict[str, Any] = {"__doc__": self.__doc__, "name": self.name, "function": False, "method": False}
+        body: dict[str, Any] = {"__doc__": self.__doc__, "name": self.name}
         title = "".join(part.capitalize() for part in self.name.split("_"))
         body |= {"grad_name": f"{title}Backward", "multiple_results": len(self.outputs) > 1}
         body["forward"] = _with_parameters(self._forward, self.inputs)

@@ -202,7 +202,7 @@ _MISMATCH = (
 
 def _applied(op: Any, result: Any, args: Any, kwargs: Any) -> Any:
     """The result of an op, recorded as if the op had computed it."""
-    given = bind_arguments(op, op.signature, args, kwargs)
+    given = bind_arguments(op, args, kwargs)
     inputs = [given[op.parameters.index(n)] for n in op.grads]
     if is_grad_enabled() and any(t.requires_grad for t in leaves_of(inputs) if isinstance(t, Tensor)):
         record(op, given, result)

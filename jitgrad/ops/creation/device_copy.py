@@ -46,7 +46,7 @@ class ToDevice(Structured):
 
     linear = ("x",)
     batch = aligned
-    name, grad_name, function, method = "to_device", "ToCopyBackward0", False, False
+    grad_name = "ToCopyBackward0"
     samples = cases(lambda: (draw(2, 3), "cpu"), lambda: (draw(2, 3).t(), "cpu"), lambda: (draw(), "cpu"))
 
     def forward(x, device):

@@ -37,7 +37,7 @@ class CopyFrom(InplaceOp):
 
     jointly_linear = ("x", "source")
     batch = onto_first
-    name, grad_name, function, method = "copy_from", "CopyBackwards", False, False
+    grad_name = "CopyBackwards"
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 
     def write(x, source):
@@ -77,11 +77,11 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 method(copy_)
 
 
-class Zero(InplaceOp):
+class Zero(InplaceOp, public="method"):
     """Set all elements to zero."""
 
     batch = aligned
-    function, repeats = False, True
+    repeats = True
     samples = cases(lambda: (draw(2, 3),))
 
     def write(x):
@@ -95,7 +95,7 @@ class Fill(InplaceOp):
     """Set all elements to a number."""
 
     batch = aligned
-    name, grad_name, function, method, repeats = "fill_number", "FillBackward2", False, False, True
+    name, grad_name, repeats = "fill_number", "FillBackward2", True
     samples = cases(lambda: (draw(2, 3), 1.5))
 
     def write(x, value):
@@ -118,7 +118,7 @@ class FillWith(InplaceOp):
 
     jointly_linear = ("x", "value")
     batch = _fill_lot
-    name, grad_name, function, method = "fill_tensor", "FillBackward3", False, False
+    name, grad_name = "fill_tensor", "FillBackward3"
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))
 
     def write(x, value):
@@ -169,7 +169,7 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
     return wrap(data, out)
 
 
-class Tril(InplaceOp):
+class Tril(InplaceOp, public=True):
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 
     linear = ("x",)
@@ -184,7 +184,7 @@ class Tril(InplaceOp):
         return Tril.apply(g, diagonal)
 
 
-class Triu(InplaceOp):
+class Triu(InplaceOp, public=True):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 
     linear = ("x",)
@@ -199,12 +199,11 @@ class Triu(InplaceOp):
         return Triu.apply(g, diagonal)
 
 
-class DiagEmbed(Structured):
+class DiagEmbed(Structured, public=True):
     """Matrices, in dims ``dim1`` and ``dim2`` of the result, with the last dim of ``x`` on a diagonal."""
 
     linear = ("x",)
     batch = over_dims("dim1", "dim2", extra=1)
-    name = "diag_embed"
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1))
 
     def forward(x, offset=0, dim1=-2, dim2=-1):
@@ -226,7 +225,7 @@ class DiagonalCopy(Structured):
 
     linear = ("x",)
     batch = rewritten(lambda call, x, offset: x.diagonal(offset, 1, 2).clone())
-    name, grad_name, function, method = "diagonal_copy", "DiagonalBackward0_copy", False, False
+    grad_name = "DiagonalBackward0_copy"
     samples = cases(lambda: (draw(3, 4), 1))
 
     def forward(x, offset):

@@ -104,12 +104,11 @@ def _rows_lot(call: BatchedCall) -> Any:
     return call.run(x=call.whole("x"), dim=normalize_dim(call["dim"], n) + 1, **changed)
 
 
-class IndexSelect(Structured):
+class IndexSelect(Structured, public=True):
     """The slices along ``dim`` that ``index`` names, an int vector; copied."""
 
     linear = ("x",)
     batch = _select_lot
-    name = "index_select"
     samples = cases(
         lambda: (draw(3, 4), 0, draw_ints(5, below=3)),
         lambda: (draw(3, 4), 1, draw_ints(2, below=4)),
@@ -139,12 +138,11 @@ def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source
     through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
 
 
-class IndexAdd(InplaceOp):
+class IndexAdd(InplaceOp, public=True):
     """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
 
     jointly_linear = ("x", "source")
     batch = _rows_lot
-    name = "index_add"
     samples = cases(
         lambda: (draw(3, 4), 0, draw_ints(5, below=3), draw(5, 4, seed=1), 0.5),
         lambda: (draw(4, 3).t(), 0, draw_ints(5, below=3), draw(5, 4, seed=1)),
@@ -162,12 +160,11 @@ class IndexAdd(InplaceOp):
         return part if alpha == 1 else part * alpha
 
 
-class IndexCopy(InplaceOp):
+class IndexCopy(InplaceOp, public=True):
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 
     jointly_linear = ("x", "source")
     batch = _rows_lot
-    name = "index_copy"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(2, 2, seed=1)))
 
     def write(x, dim, index, source):
@@ -184,7 +181,7 @@ class IndexFill(InplaceOp):
     """Set the slices along ``dim`` that ``index`` names to a number."""
 
     batch = _rows_lot
-    name, grad_name, function, method = "index_fill_number", "IndexFillBackward0", False, False
+    name, grad_name = "index_fill_number", "IndexFillBackward0"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), 1.5))
 
     def write(x, dim, index, value):
@@ -202,7 +199,7 @@ class IndexFill(InplaceOp):
 class IndexFillWith(InplaceOp):
     """Set the slices along ``dim`` that ``index`` names to the value of a tensor without dimensions."""
 
-    name, grad_name, function, method = "index_fill_tensor", "IndexFillBackward1", False, False
+    name, grad_name = "index_fill_tensor", "IndexFillBackward1"
     samples = cases(lambda: (draw(4, 2), 0, sample_places(2, 0), draw(seed=1)))
 
     def write(x, dim, index, value):
@@ -310,7 +307,7 @@ def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, *source: Any)
         through_rows(part, lambda data: launch(kernel, places, data.reshape(blocks), source[0]))
 
 
-class Gather(Structured):
+class Gather(Structured, public=True):
     """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
 
     linear = ("x",)
@@ -335,12 +332,11 @@ class Gather(Structured):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
 
 
-class ScatterAdd(InplaceOp):
+class ScatterAdd(InplaceOp, public=True):
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
 
     jointly_linear = ("x", "src")
     batch = over_dims("dim")
-    name = "scatter_add"
     samples = cases(
         lambda: (draw(2, 3), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1)),
         lambda: (draw(3, 4), 0, draw_ints(2, 2, below=3), draw(3, 3, seed=1)),
@@ -373,7 +369,7 @@ class Scatter(InplaceOp):
 
     jointly_linear = ("x", "src")
     batch = over_dims("dim")
-    name, function, method = "scatter_source", False, False
+    name = "scatter_source"
     samples = cases(lambda: (draw(3, 2), 0, sample_places(2, 0).reshape(2, 1), draw(3, 2, seed=1)))
 
     def write(x, dim, index, src):
@@ -391,7 +387,7 @@ class ScatterValue(InplaceOp):
     """Set x[index[i][j]][j] to a number along dim 0, and likewise along others."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method = "scatter_value", "ScatterBackward1", False, False
+    grad_name = "ScatterBackward1"
     samples = cases(lambda: (draw(3, 2), 0, draw_ints(2, 2, below=3), 1.5))
 
     def write(x, dim, index, value):

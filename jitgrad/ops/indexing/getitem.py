@@ -115,7 +115,6 @@ class Index(Structured):
         lambda: (draw(2, 3, 4), *_pattern(None, draw_ints(5, below=3))),
         lambda: (draw(2, 3, 4), *_pattern(draw_ints(3, below=2), None, draw_ints(2, 1, below=4))),
     )
-    name, function, method = "index", False, False
 
     def forward(x, places, pattern):
         outer, _, inner = pattern.blocks
@@ -133,7 +132,7 @@ class IndexPut(InplaceOp):
     jointly_linear = ("x", "values")
     batch = _index_put_lot
     samples = cases(lambda: _put_sample(True, None, draw_ints(5, below=3)), lambda: _put_sample(False, draw(2, 3) > 0))
-    name, grad_name, function, method = "index_put_places", "IndexPutBackward0", False, False
+    name, grad_name = "index_put_places", "IndexPutBackward0"
 
     def write(x, places, values, pattern, accumulate):
         outer, _, inner = pattern.blocks

@@ -110,7 +110,7 @@ class MaskedFill(InplaceOp):
     """Set the elements where ``mask`` is true to a number."""
 
     batch = onto_first
-    name, function, method = "masked_fill_number", False, False
+    name = "masked_fill_number"
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
     def write(x, mask, value):
@@ -145,7 +145,7 @@ class MaskedFillWith(InplaceOp):
 
     jointly_linear = ("x", "value")
     batch = _fill_masked_lot
-    name, grad_name, function, method = "masked_fill_tensor", "MaskedFillBackward1", False, False
+    name, grad_name = "masked_fill_tensor", "MaskedFillBackward1"
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
 
     def write(x, mask, value):
@@ -188,7 +188,7 @@ class MaskedSelect(Structured):
 
     linear = ("x",)
     batch = _masked_lot
-    name, grad_name, function, method = "masked_select_places", "MaskedSelectBackward0", False, False
+    name, grad_name = "masked_select_places", "MaskedSelectBackward0"
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0)))
 
     def forward(x, places):
@@ -205,7 +205,7 @@ class PutPlaces(InplaceOp):
     """Set the elements at checked places, counted row by row, to those of ``source``."""
 
     jointly_linear = ("x", "source")
-    name, grad_name, function, method = "put_places", "MaskedScatterBackward0", False, False
+    grad_name = "MaskedScatterBackward0"
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
 
     def write(x, places, source):

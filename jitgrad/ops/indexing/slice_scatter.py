@@ -28,12 +28,11 @@ def _write(op: str, part: Tensor, source: Tensor) -> None:
     copy_into(part._data, part._layout, source)
 
 
-class SelectScatter(InplaceOp):
+class SelectScatter(InplaceOp, public="function"):
     """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
 
     jointly_linear = ("x", "src")
     batch = over_dims("dim")
-    name, method = "select_scatter", False
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), 1, -1))
 
     def write(x, src, dim, index):
@@ -46,12 +45,11 @@ class SelectScatter(InplaceOp):
         return Select.apply(g, dim, index)
 
 
-class SliceScatter(InplaceOp):
+class SliceScatter(InplaceOp, public="function"):
     """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
 
     jointly_linear = ("x", "src")
     batch = over_dims("dim")
-    name, method = "slice_scatter", False
     samples = cases(lambda: (draw(2, 5), draw(2, 2, seed=1), 1, 1, 4, 2))
 
     def write(x, src, dim=0, start=None, end=None, step=1):
@@ -71,12 +69,11 @@ def _range(x: Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[int, i
     return d, first, max(first, last), step
 
 
-class DiagonalScatter(InplaceOp):
+class DiagonalScatter(InplaceOp, public="function"):
     """A copy whose diagonal, as ``diagonal`` takes it, is ``src``."""
 
     jointly_linear = ("x", "src")
     batch = over_dims("dim1", "dim2")
-    name, method = "diagonal_scatter", False
     samples = cases(lambda: (draw(3, 4), draw(3, seed=1), 1))
 
     def write(x, src, offset=0, dim1=0, dim2=1):

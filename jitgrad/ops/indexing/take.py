@@ -64,7 +64,7 @@ def _take_lot(call: BatchedCall) -> Any:
     return call.run() if call.batched == {"index"} else one_by_one(call)
 
 
-class Take(Structured):
+class Take(Structured, public=True):
     """The elements at ``index``, counted row by row; of the index's shape."""
 
     linear = ("x",)
@@ -81,7 +81,7 @@ class Take(Structured):
         return Put.apply(zeros_of(x_layout), index, g, True)
 
 
-class Put(InplaceOp):
+class Put(InplaceOp, public=True):
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
 
     jointly_linear = ("x", "source")

@@ -69,7 +69,7 @@ def _check_matrices(x: Layout, y: Layout) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})")
 
 
-class Mm(Structured):
+class Mm(Structured, public=True):
     """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts.
 
     RuntimeError where sizes or dtypes differ.
@@ -114,7 +114,7 @@ def _adjoint(x: Tensor) -> Tensor:
     return x.transpose(-2, -1).conj()
 
 
-class Mv(Structured):
+class Mv(Structured, public=True):
     """Product of a matrix (n, k) and a vector (k) to a vector (n).
 
     RuntimeError where sizes or dtypes differ.
@@ -157,7 +157,7 @@ class Mv(Structured):
         yield (draw(3, 2).t(), draw(3)), {}
 
 
-class Dot(Structured):
+class Dot(Structured, public=True):
     """Sum of the products of two vectors' elements; RuntimeError where sizes or dtypes differ."""
 
     linear = ("x", "tensor")
@@ -190,7 +190,7 @@ class Dot(Structured):
         yield (draw(3), draw(3, seed=1)), {}
 
 
-class Bmm(Structured):
+class Bmm(Structured, public=True):
     """Products of stacked matrices, (b, n, k) and (b, k, m) to (b, n, m).
 
     RuntimeError where sizes or dtypes differ.
@@ -296,7 +296,7 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + _scaled(plain(added), beta)
 
 
-class Addmm(Structured):
+class Addmm(Structured, public=True):
     """beta * x + alpha * mat1 @ mat2; ``x`` broadcasts to the product, and is not read if beta is 0.
 
     RuntimeError where sizes or dtypes differ.
@@ -347,7 +347,7 @@ def _conj(number: Any) -> Any:
     return number.conjugate() if isinstance(number, complex) else number
 
 
-class Addmv(Structured):
+class Addmv(Structured, public=True):
     """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
 
     batch = over_added_product("mv")
@@ -372,7 +372,7 @@ class Addmv(Structured):
         yield (draw(2), draw(2, 3), draw(3), 0.5, 2.0), {}
 
 
-class Baddbmm(Structured):
+class Baddbmm(Structured, public=True):
     """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
 
     batch = over_added_product("bmm")

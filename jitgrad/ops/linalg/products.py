@@ -54,7 +54,7 @@ class Row(Structured):
 
     linear = ("x",)
     batch = rewritten(lambda call, x: x.select(1, 0))
-    name, grad_name, function, method, owned = "row", "SqueezeBackward4", False, False, False
+    grad_name, owned = "SqueezeBackward4", False
     samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
 
     def forward(x):

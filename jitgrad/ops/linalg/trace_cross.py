@@ -21,7 +21,7 @@ from jitgrad.ops.shape.slicing import Diagonal, Embedded
 __all__ = ["Cross", "Trace"]
 
 
-class Trace(Structured):
+class Trace(Structured, public=True):
     """Sum of the diagonal of a matrix; int64 for whole numbers. RuntimeError for what is no matrix."""
 
     linear = ("x",)
@@ -59,7 +59,7 @@ class Cross(Structured):
 
     linear = ("x", "y")
     batch = _cross_lot
-    name, grad_name, function, method = "linalg_cross", "LinalgCrossBackward0", False, False
+    name, grad_name = "linalg_cross", "LinalgCrossBackward0"
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
 
     def forward(x, y, dim):

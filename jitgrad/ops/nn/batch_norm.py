@@ -101,7 +101,7 @@ def _samples() -> Iterator[Any]:
 class NativeBatchNorm(Structured):
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel; mean and var are the batch's if not given."""
 
-    name, function, method, samples = "native_batch_norm", False, False, staticmethod(_samples)
+    samples = staticmethod(_samples)
 
     def forward(x, weight, bias, mean=None, var=None, eps=1e-5, notes=None):
         notes = _Notes() if notes is None else notes

@@ -42,7 +42,7 @@ class BinaryCrossEntropy(Structured):
     """-(target * log(x) + (1 - target) * log(1 - x)), with logarithms of at least -100."""
 
     batch = over_losses
-    name, function, method = "_binary_cross_entropy", False, False
+    name = "_binary_cross_entropy"
 
     def forward(x, target, weight=None, reduction="mean"):
         if target._layout.dtype is not x._layout.dtype:
@@ -79,7 +79,7 @@ class BinaryCrossEntropyWithLogits(Structured):
     """Binary cross entropy of sigmoid(x), computed without forming it."""
 
     batch = over_losses
-    name, function, method = "_binary_cross_entropy_with_logits", False, False
+    name = "_binary_cross_entropy_with_logits"
 
     def forward(x, target, weight=None, pos_weight=None, reduction="mean"):
         if weight is None and pos_weight is None:

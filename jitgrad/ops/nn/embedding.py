@@ -31,7 +31,7 @@ def _embedding_lot(call: BatchedCall) -> Any:
     return call.run() if call.batched == {"indices"} else one_by_one(call)
 
 
-class Embedding(Structured):
+class Embedding(Structured, public="function"):
     """The rows of ``weight`` (n, d) that ``indices`` (*) name, as (*, d).
 
     Row ``padding_idx``, unless negative, gets no gradient. IndexError for an index outside 0 .. n - 1.
@@ -39,7 +39,6 @@ class Embedding(Structured):
 
     linear = ("weight",)
     batch = _embedding_lot
-    name, method = "embedding", False
 
     def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
         if scale_grad_by_freq or sparse:

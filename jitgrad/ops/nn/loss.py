@@ -109,7 +109,7 @@ class MseLoss(Structured):
     """Squares of differences."""
 
     batch = over_losses
-    name, function, method, samples = "_mse_loss", False, False, staticmethod(_samples)
+    name, samples = "_mse_loss", staticmethod(_samples)
 
     def forward(x, target, reduction="mean"):
         return loss_values(kernels.MSE, x, target, reduction)
@@ -131,7 +131,7 @@ class SmoothL1Loss(Structured):
     """Squares of small differences, absolute values of others."""
 
     batch = over_losses
-    name, function, method, samples = "_smooth_l1_loss", False, False, staticmethod(_samples)
+    name, samples = "_smooth_l1_loss", staticmethod(_samples)
 
     def forward(x, target, reduction="mean", beta=1.0):
         return loss_values(kernels.SMOOTH_L1, x, target, reduction, float(beta))
@@ -153,7 +153,7 @@ class HuberLoss(Structured):
     """Squares of small differences, ``delta`` times absolute values of others."""
 
     batch = over_losses
-    name, function, method, samples = "_huber_loss", False, False, staticmethod(_samples)
+    name, samples = "_huber_loss", staticmethod(_samples)
 
     def forward(x, target, reduction="mean", delta=1.0):
         return loss_values(kernels.HUBER, x, target, reduction, float(delta))

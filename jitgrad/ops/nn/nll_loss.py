@@ -125,7 +125,7 @@ class NllLoss(Structured):
     """Minus the log-probabilities of the target classes."""
 
     batch = _nll_lot
-    name, function, method, samples = "_nll_loss", False, False, staticmethod(_samples)
+    name, samples = "_nll_loss", staticmethod(_samples)
 
     def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
         _check_flat(x._layout, target._layout)
@@ -142,7 +142,7 @@ class NllLoss(Structured):
 class NllLoss2D(Structured):
     """Minus the log-probabilities of the target classes, at every place of an image."""
 
-    name, function, method, samples = "_nll_loss2d", False, False, staticmethod(_samples_2d)
+    name, samples = "_nll_loss2d", staticmethod(_samples_2d)
 
     def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
         a, b = x._layout, target._layout

@@ -141,7 +141,7 @@ def _layer_samples() -> Iterator[Any]:
 class NativeLayerNorm(Structured):
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last ``count`` dims."""
 
-    name, function, method, samples = "native_layer_norm", False, False, staticmethod(_layer_samples)
+    samples = staticmethod(_layer_samples)
 
     def forward(x, weight, bias, count, eps=1e-5, statistics=None):
         return _forward(x, weight, bias, _last(x, count), eps, SavedStatistics() if statistics is None else statistics)
@@ -275,7 +275,7 @@ def _group_samples() -> Iterator[Any]:
 class NativeGroupNorm(Structured):
     """(x - mean) / sqrt(variance + eps) over each of ``groups`` groups of channels, * weight + bias of each channel."""
 
-    name, function, method, samples = "native_group_norm", False, False, staticmethod(_group_samples)
+    samples = staticmethod(_group_samples)
 
     def forward(x, weight, bias, groups, eps=1e-5, statistics=None):
         statistics = SavedStatistics() if statistics is None else statistics

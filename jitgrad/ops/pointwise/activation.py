@@ -136,7 +136,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 for _function in (selu, celu, threshold):
     public(_function, method_too=False)
-for _function in (relu, selu, celu, threshold):
+for _function in (selu, celu, threshold):
     _name = f"{_function.__name__}_"
     _in_place: Any = lambda *args, _function=_function, **named: _function(*args, **named, inplace=True)
     _in_place.__name__ = _in_place.__qualname__ = _name

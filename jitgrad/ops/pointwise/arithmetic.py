@@ -230,12 +230,14 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
 
 
-@public
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return table.digamma(input) if n == 0 else apply(table.polygamma, input, int(n))
+
+
+public(polygamma, method_too=False)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:

@@ -69,12 +69,11 @@ def _check_parts(x: Tensor, y: Tensor) -> None:
         )
 
 
-class Complex(Structured):
+class Complex(Structured, public="function"):
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 
     jointly_linear = ("x", "imag")
     batch = aligned
-    method = False
     samples = cases(
         lambda: (draw(2, 3), draw(2, 3, seed=1)),
         lambda: (draw(3, 2).t(), draw(3, seed=1)),
@@ -92,11 +91,10 @@ class Complex(Structured):
         return sum_to_size(g.imag, imag_layout.shape)
 
 
-class Polar(Structured):
+class Polar(Structured, public="function"):
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 
     batch = aligned
-    method = False
     samples = cases(
         lambda: (draw(2, 3, low=0.5), draw(2, 3, seed=1)),
         lambda: (draw(3, 2, low=0.5).t(), draw(3, seed=1)),

@@ -121,7 +121,7 @@ def _declare_comparison(compare: table.Function) -> None:
     def grad_y(y_layout: Any) -> Tensor:
         return zeros(y_layout.shape, dtype=y_layout.dtype)
 
-    common = {"function": False, "method": False, "grad_x": grad}
+    common = {"grad_x": grad}
     doc, title = f"In-place version of ``{name}``: a constant to gradients.", name.capitalize()
     tensors: Any = type(title, (InplaceOp,), {
         **common, "__doc__": doc, "name": f"{name}_tensor", "grad_name": f"{title}Backward1", "write": write,

@@ -177,29 +177,6 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> T
 
 
 @public
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether ``abs(input - other) <= atol + rtol * abs(other)``, element by element."""
-    if input._layout.dtype is not other._layout.dtype:
-        titles = [TITLES[t._layout.dtype.name] for t in (input, other)]
-        raise RuntimeError(f"{titles[0]} did not match {titles[1]}")
-    input, other = input.detach(), other.detach()
-    close = input == other
-    if input._layout.dtype.category == 0:
-        return close
-    if input._layout.dtype.category >= 2 and equal_nan:
-        close = close | (input.isnan() & other.isnan())
-    error = (input - other).abs()
-    allowed = atol + (rtol * other).abs()
-    return close | (error.isfinite() & (error <= allowed))
-
-
-@public
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether all elements are close to each other, as by ``isclose``."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-@public
 def isreal(input: Tensor) -> Tensor:
     """Whether the imaginary part is zero."""
     if input._layout.dtype.is_complex:

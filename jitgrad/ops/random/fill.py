@@ -72,7 +72,6 @@ def _fills(*parameters: Any) -> Any:
 class _Draw(InplaceOp, abstract=True):
     """A random fill: no gradient passes it."""
 
-    function = method = False
     batch = drawn
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

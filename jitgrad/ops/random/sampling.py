@@ -155,7 +155,7 @@ for _function in (randint, randint_like, randperm):
 class Permutation(InplaceOp):
     """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
 
-    name, function, method, batch = "permutation_fill", False, False, drawn
+    name, batch = "permutation_fill", drawn
     samples = cases(lambda: (sample(5), default_generator))
 
     def write(x, generator):
@@ -173,7 +173,7 @@ def _probabilities() -> tuple[Any, ...]:
 class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
-    name, function, method, samples = "bernoulli_of", False, False, cases(_probabilities)
+    name, samples = "bernoulli_of", cases(_probabilities)
     batch = drawn
 
     def forward(x, generator):
@@ -255,7 +255,7 @@ def _multinomial_lot(call: BatchedCall) -> Tensor:
 class Multinomial(Structured):
     """Columns drawn with probabilities in proportion to the weights in each row."""
 
-    name, function, method, batch = "multinomial_of", False, False, _multinomial_lot
+    name, batch = "multinomial_of", _multinomial_lot
     samples = cases(
         lambda: (sample(2, 5, low=0.1, high=0.9), 3, False, default_generator),
         lambda: (sample(5, low=0.1, high=0.9), 1, False, default_generator),

@@ -23,7 +23,6 @@ class Truth(Structured):
     """Whether any element over ``dim``, or every one, is not zero."""
 
     batch = over_dims("dim")
-    name, function, method = "truth", False, False
     samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
 
     def forward(x, dim, keepdim, every):

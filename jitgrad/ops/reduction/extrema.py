@@ -125,7 +125,7 @@ class Max(Structured):
     """The largest element."""
 
     batch = flattened(lambda x, **given: x.max(1, **given))
-    name, grad_name, function, method = "max_all", "MaxBackward1", False, False
+    name, grad_name = "max_all", "MaxBackward1"
     samples = staticmethod(_samples)
 
     def forward(x):
@@ -143,7 +143,7 @@ class Min(Structured):
     """The smallest element."""
 
     batch = flattened(lambda x, **given: x.min(1, **given))
-    name, grad_name, function, method = "min_all", "MinBackward1", False, False
+    name, grad_name = "min_all", "MinBackward1"
     samples = staticmethod(_samples)
 
     def forward(x):
@@ -161,7 +161,7 @@ class MaxDim(Structured):
     """The largest elements along a dim, and their indices."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, multiple_results = "max_dim", "MaxBackward0", False, False, True
+    grad_name, multiple_results = "MaxBackward0", True
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False):
@@ -179,7 +179,7 @@ class MinDim(Structured):
     """The smallest elements along a dim, and their indices."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, multiple_results = "min_dim", "MinBackward0", False, False, True
+    grad_name, multiple_results = "MinBackward0", True
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False):
@@ -193,7 +193,7 @@ class MinDim(Structured):
         return _chosen_kernel(g[0], out[1], x_layout, dim)
 
 
-class Amax(Structured):
+class Amax(Structured, public=True):
     """The largest elements over ``dim``, an int, several, or () for all.
 
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
@@ -213,7 +213,7 @@ class Amax(Structured):
         return _shared_kernel(g, out, x, dim)
 
 
-class Amin(Structured):
+class Amin(Structured, public=True):
     """The smallest elements over ``dim``, an int, several, or () for all.
 
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
@@ -233,7 +233,7 @@ class Amin(Structured):
         return _shared_kernel(g, out, x, dim)
 
 
-class Aminmax(Structured):
+class Aminmax(Structured, public=True):
     """The smallest and the largest element, of all or along ``dim``."""
 
     batch = over_dims("dim")
@@ -307,7 +307,6 @@ class Place(Structured):
     """Where the largest or smallest element is, along ``dim`` or of all."""
 
     batch = _place_lot
-    name, function, method = "place", False, False
     samples = cases(lambda: (draw(2, 3), 1, False, True), lambda: (draw(2, 3), None, False, False))
 
     def forward(x, dim, keepdim, largest):

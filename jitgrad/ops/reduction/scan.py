@@ -50,7 +50,7 @@ class Cumsum(Structured):
 
     linear = ("x",)
     batch = over_dims("dim")
-    name, function, method, samples = "_cumsum", False, False, staticmethod(_samples)
+    name, samples = "_cumsum", staticmethod(_samples)
 
     def forward(x, dim, dtype=None, backwards=False):
         return _scan(SUMS, x, dim, dtype, backwards)
@@ -63,7 +63,7 @@ class Cumprod(Structured):
     """Running products along a dim."""
 
     batch = over_dims("dim")
-    name, function, method = "_cumprod", False, False
+    name = "_cumprod"
 
     def forward(x, dim, dtype=None):
         return _scan(PRODUCTS, x, dim, dtype)

@@ -67,7 +67,7 @@ class Softmax(Structured):
     """exp(x) / sum(exp(x)) along ``dim``."""
 
     batch = over_dims("dim")
-    name, function, method, samples = "_softmax", False, False, staticmethod(_samples)
+    name, samples = "_softmax", staticmethod(_samples)
 
     def forward(x, dim):
         _check("softmax", x._layout, dim)
@@ -84,7 +84,7 @@ class LogSoftmax(Structured):
     """x - log(sum(exp(x))) along ``dim``."""
 
     batch = over_dims("dim")
-    name, function, method, samples = "_log_softmax", False, False, staticmethod(_samples)
+    name, samples = "_log_softmax", staticmethod(_samples)
 
     def forward(x, dim):
         _check("log_softmax", x._layout, dim)
@@ -143,7 +143,7 @@ class Logsumexp(Structured):
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
 
     batch = over_dims("dim")
-    name, function, method = "_logsumexp", False, False
+    name = "_logsumexp"
 
     def forward(x, dim, keepdim=False):
         layout = x._layout

@@ -66,7 +66,7 @@ class Sort(Structured):
     """Sorted elements and their indices."""
 
     batch = over_dims("dim")
-    name, function, method, multiple_results, samples = "_sort", False, False, True, staticmethod(_samples)
+    name, multiple_results, samples = "_sort", True, staticmethod(_samples)
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
@@ -79,7 +79,7 @@ class StableSort(Structured):
     """Sorted elements and their indices, asked to be stable, as they always are."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, multiple_results = "_stable_sort", "SortBackward1", False, False, True
+    name, grad_name, multiple_results = "_stable_sort", "SortBackward1", True
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
@@ -123,7 +123,7 @@ def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]
     return values, index
 
 
-class Topk(Structured):
+class Topk(Structured, public=True):
     """(values, indices) of the ``k`` largest, or smallest, elements along ``dim``, in order.
 
     RuntimeError unless ``dim`` has that many.
@@ -161,7 +161,7 @@ def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Ten
     return parts[0], parts[1]
 
 
-class Kthvalue(Structured):
+class Kthvalue(Structured, public=True):
     """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
 
     batch = over_dims("dim")
@@ -199,7 +199,7 @@ class Median(Structured):
     """The lower of the two middle elements; NaN if there is one."""
 
     batch = flattened(lambda x, **given: x.median(1, **given))
-    name, function, method = "median_all", False, False
+    name = "median_all"
 
     def forward(x):
         _check_median("median_cpu", x._layout)
@@ -225,7 +225,7 @@ class NanMedian(Structured):
     """The lower of the two middle elements that are not NaN; NaN if there is none."""
 
     batch = flattened(lambda x, **given: x.nanmedian(1, **given))
-    name, grad_name, function, method = "nanmedian_all", "NanmedianBackward0", False, False
+    name, grad_name = "nanmedian_all", "NanmedianBackward0"
 
     def forward(x):
         if not x._layout.numel:
@@ -244,7 +244,7 @@ class NanMedianDim(Structured):
     """The lower of the two middle elements along a dim that are not NaN, and its index."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, multiple_results = "nanmedian_dim", "NanmedianBackward1", False, False, True
+    name, grad_name, multiple_results = "nanmedian_dim", "NanmedianBackward1", True
 
     def forward(x, dim, keepdim=False):
         return return_types.nanmedian(*_nanmedian(plain(x), dim, keepdim))
@@ -280,7 +280,7 @@ class MedianDim(Structured):
     """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method, multiple_results = "median_dim", "MedianBackward1", False, False, True
+    grad_name, multiple_results = "MedianBackward1", True
 
     def forward(x, dim, keepdim=False):
         _check_median("median_out", x._layout)

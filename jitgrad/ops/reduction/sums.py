@@ -80,7 +80,7 @@ class Sum(Structured):
 
     linear = ("x",)
     batch = flattened(lambda x, **given: x.sum(1, **given))
-    name, function, method, samples = "sum_all", False, False, staticmethod(_samples)
+    name, samples = "sum_all", staticmethod(_samples)
 
     def forward(x, dtype=None):
         return sum_values(x, fold(x._layout, None), dtype)
@@ -94,7 +94,7 @@ class SumDim(Structured):
 
     linear = ("x",)
     batch = over_dims("dim")
-    name, grad_name, function, method = "sum_dim", "SumBackward1", False, False
+    grad_name = "SumBackward1"
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
@@ -109,7 +109,7 @@ class Mean(Structured):
 
     linear = ("x",)
     batch = flattened(lambda x, **given: x.mean(1, **given))
-    name, function, method, samples = "mean_all", False, False, staticmethod(_samples)
+    name, samples = "mean_all", staticmethod(_samples)
 
     def forward(x, dtype=None):
         return mean_values(x, fold(x._layout, None), dtype)
@@ -123,7 +123,7 @@ class MeanDim(Structured):
 
     linear = ("x",)
     batch = over_dims("dim")
-    name, grad_name, function, method = "mean_dim", "MeanBackward1", False, False
+    grad_name = "MeanBackward1"
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
@@ -163,7 +163,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 
-class NanSum(Structured):
+class NanSum(Structured, public=True):
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 
     batch = over_dims("dim")
@@ -242,7 +242,7 @@ class Prod(Structured):
     """Product of all elements."""
 
     batch = flattened(lambda x, **given: x.prod(1, **given))
-    name, function, method, samples = "prod_all", False, False, staticmethod(_samples)
+    name, samples = "prod_all", staticmethod(_samples)
 
     def forward(x, dtype=None):
         return _prod_values(x, None, False, dtype)
@@ -258,7 +258,7 @@ class ProdDim(Structured):
     """Product over one dim."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method = "prod_dim", "ProdBackward1", False, False
+    grad_name = "ProdBackward1"
 
     def forward(x, dim, keepdim=False, dtype=None):
         return _prod_values(x, dim, keepdim, dtype)

@@ -95,7 +95,7 @@ class Var(Structured):
     """Variance over dims."""
 
     batch = over_dims("dim")
-    name, function, method, samples = "var_dim", False, False, staticmethod(_samples)
+    name, samples = "var_dim", staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _variance("var", x, dim, correction, keepdim)[0]
@@ -111,7 +111,7 @@ class Std(Structured):
     """Standard deviation over dims."""
 
     batch = over_dims("dim")
-    name, function, method, samples = "std_dim", False, False, staticmethod(_samples)
+    name, samples = "std_dim", staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std", x, dim, correction, keepdim)[0]
@@ -127,7 +127,7 @@ class VarMean(Structured):
     """Variance and mean over dims."""
 
     batch = over_dims("dim")
-    name, function, method, multiple_results, samples = "var_mean_dim", False, False, True, staticmethod(_samples)
+    name, multiple_results, samples = "var_mean_dim", True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _variance("var_mean", x, dim, correction, keepdim)
@@ -142,7 +142,7 @@ class StdMean(Structured):
     """Standard deviation and mean over dims."""
 
     batch = over_dims("dim")
-    name, function, method, multiple_results, samples = "std_mean_dim", False, False, True, staticmethod(_samples)
+    name, multiple_results, samples = "std_mean_dim", True, staticmethod(_samples)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std_mean", x, dim, correction, keepdim)
@@ -258,7 +258,7 @@ class VectorNorm(Structured):
     """(sum |x|**ord) ** (1 / ord) over ``dim``; ord inf, -inf: the largest, smallest |x|; 0: how many are not 0."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method = "linalg_vector_norm", "LinalgVectorNormBackward0", False, False
+    name, grad_name = "linalg_vector_norm", "LinalgVectorNormBackward0"
 
     def forward(x, ord=2, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.category < 2:

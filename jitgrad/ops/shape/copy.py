@@ -16,7 +16,7 @@ from jitgrad.dispatch.structured import Structured
 __all__ = ["Clone", "Contiguous", "ToCopy", "cast", "contiguous"]
 
 
-class Clone(Structured):
+class Clone(Structured, public=True):
     """Return a copy of ``x`` that gradients flow through."""
 
     linear = ("x",)
@@ -37,7 +37,7 @@ class Contiguous(Structured):
 
     linear = ("x",)
     batch = aligned
-    name, grad_name, function, method = "contiguous_copy", "CloneBackward0", False, False
+    name, grad_name = "contiguous_copy", "CloneBackward0"
     samples = cases(lambda: (draw(2, 3).t(),))
 
     def forward(x):
@@ -52,7 +52,6 @@ class ToCopy(Structured):
 
     linear = ("x",)
     batch = aligned
-    name, function, method = "to_copy", False, False
     samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")))
 
     def forward(x, dtype):

@@ -20,11 +20,10 @@ def reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ..
     return view_of(x, restrided(x._data, shape, strides, 0, dtype.numpy), new)
 
 
-class ViewAsDtype(View):
+class ViewAsDtype(View, public="function"):
     """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
 
     batch = aligned
-    name, function, method = "view_as_dtype", True, False
     samples = cases(lambda: (draw(2, 3), by_name("int64")))
 
     def forward(x, dtype):

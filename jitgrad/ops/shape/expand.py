@@ -32,7 +32,7 @@ class Expand(View):
     """The elements repeated along dims of size 1, without copying."""
 
     batch = _expand_lot
-    name, function, method = "expand_to", False, False
+    name = "expand_to"
     samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
 
     def forward(x, size):
@@ -116,7 +116,7 @@ public(broadcast_tensors, method_too=False)
 public(shapes_broadcast, "broadcast_shapes", method_too=False)
 
 
-class Unsqueeze(View):
+class Unsqueeze(View, public=True):
     """A new dim of size 1 at ``dim``."""
 
     batch = over_dims("dim", extra=1)
@@ -145,7 +145,7 @@ class Squeeze(View):
     """Drop all dims of size 1."""
 
     batch = rewritten(lambda call, x: x.squeeze(tuple(range(1, x._layout.ndim))))
-    name, function, method = "squeeze_all", False, False
+    name = "squeeze_all"
     samples = cases(lambda: (draw(1, 3, 1),))
 
     def forward(x):
@@ -159,7 +159,7 @@ class SqueezeDim(View):
     """Drop one dim if its size is 1."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method = "squeeze_dim", "SqueezeBackward1", False, False
+    grad_name = "SqueezeBackward1"
     samples = cases(lambda: (draw(1, 3, 1), 0), lambda: (draw(1, 3), 1))
 
     def forward(x, dim):
@@ -173,7 +173,7 @@ class SqueezeDims(View):
     """Drop those of several dims whose size is 1."""
 
     batch = over_dims("dim")
-    name, grad_name, function, method = "squeeze_dims", "SqueezeBackward2", False, False
+    grad_name = "SqueezeBackward2"
     samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 
     def forward(x, dim):

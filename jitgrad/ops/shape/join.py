@@ -99,7 +99,7 @@ class Cat(Structured):
 
     jointly_linear = ("tensors",)
     batch = _cat_lot
-    name, function, method = "cat_list", False, False
+    name = "cat_list"
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
     def forward(tensors, dim):
@@ -155,7 +155,7 @@ class Stack(Structured):
 
     jointly_linear = ("tensors",)
     batch = over_dims("dim", extra=1)
-    name, function, method = "stack_list", False, False
+    name = "stack_list"
     samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))
 
     def forward(tensors, dim):

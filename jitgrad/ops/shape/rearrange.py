@@ -43,7 +43,7 @@ class Flip(Structured):
 
     linear = ("x",)
     batch = over_dims("dims")
-    name, function, method = "flip_dims", False, False
+    name = "flip_dims"
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
     def forward(x, dims):
@@ -88,7 +88,7 @@ public(fliplr)
 public(flipud)
 
 
-class Rot90(Structured):
+class Rot90(Structured, public=True):
     """Turned by ``k`` quarters in the plane of two dims, from the first towards the second."""
 
     linear = ("x",)
@@ -121,7 +121,7 @@ class Roll(Structured):
 
     linear = ("x",)
     batch = _roll_lot
-    name, function, method = "roll_dims", False, False
+    name = "roll_dims"
     samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
     def forward(x, shifts, dims):
@@ -182,7 +182,7 @@ class Repeat(Structured):
 
     linear = ("x",)
     batch = _repeat_lot
-    name, function, method = "repeat_dims", False, False
+    name = "repeat_dims"
     samples = cases(lambda: (draw(2, 3), (2, 1, 2)))
 
     def forward(x, times):

@@ -59,7 +59,7 @@ class Embedded(Structured):
 
     linear = ("x",)
     batch = _embedded_lot
-    name, grad_name, function, method = "embedded", "EmbeddedBackward0", False, False
+    grad_name = "EmbeddedBackward0"
     samples = cases(
         lambda: (draw(3), draw(2, 3)._layout, Select, (0, 1)),
         lambda: (draw(2, 2, 3), draw(2, 4)._layout, Unfold, (1, 3, 1)),
@@ -96,7 +96,7 @@ class Part(View, abstract=True):
 # -- one place, a range -----------------------------------------------------------------------------
 
 
-class Select(Part):
+class Select(Part, public=True):
     """The slice at ``index`` of dim ``dim``, without that dim."""
 
     batch = over_dims("dim")
@@ -122,7 +122,6 @@ class Slice(Part):
     """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
 
     batch = over_dims("dim")
-    name, function, method = "slice", False, False
     samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
 
     def forward(x, dim, start, end, step):
@@ -151,7 +150,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 # -- by strides -------------------------------------------------------------------------------------
 
 
-class Diagonal(Part):
+class Diagonal(Part, public=True):
     """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
 
     batch = over_dims("dim1", "dim2")
@@ -174,11 +173,11 @@ class Diagonal(Part):
         return Embedded.apply(g, x_layout, Diagonal, (offset, dim1, dim2))
 
 
-class Unfold(Part):
+class Unfold(Part, public="method"):
     """All slices of length ``size`` of a dim, ``step`` apart, as a new last dim."""
 
     batch = over_dims("dimension")
-    overlapping, function = True, False
+    overlapping = True
     samples = cases(lambda: (draw(2, 5), 1, 3, 1))
 
     def forward(x, dimension, size, step):
@@ -204,7 +203,7 @@ class AsStrided(Part):
     """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
 
     batch = _strided_lot
-    name, overlapping, function, method = "as_strided_from", True, False, False
+    name, overlapping = "as_strided_from", True
     linear: ClassVar[tuple[str, ...]] = ()  # a tangent may lie otherwise in memory
     samples = cases(
         lambda: (draw(3, 4), (3, 3), (2, 1), 1),
@@ -284,11 +283,10 @@ def _reach(start: int, need: int, own: int, room: int) -> str:
 # -- as another dtype -------------------------------------------------------------------------------
 
 
-class ViewAsReal(View):
+class ViewAsReal(View, public=True):
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
 
     batch = aligned
-    name = "view_as_real"
     samples = cases(lambda: (draw_complex(2, 3),))
 
     def forward(x):
@@ -307,11 +305,10 @@ def _complex_lot(call: BatchedCall) -> Tensor:
     return call.run()
 
 
-class ViewAsComplex(View):
+class ViewAsComplex(View, public=True):
     """A real tensor whose last dim has size 2 as a complex one."""
 
     batch = _complex_lot
-    name = "view_as_complex"
     samples = cases(lambda: (draw(3, 2),))
 
     def forward(x):

@@ -52,7 +52,7 @@ class Split(View):
     """Parts of ``size`` along a dim."""
 
     batch = over_dims("dim")
-    name, multiple_results, function, method = "split_even", True, False, False
+    name, multiple_results = "split_even", True
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
@@ -66,7 +66,7 @@ class SplitWithSizes(View):
     """Parts of given sizes along a dim."""
 
     batch = over_dims("dim")
-    name, multiple_results, function, method = "split_sizes", True, False, False
+    name, multiple_results = "split_sizes", True
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
@@ -80,7 +80,7 @@ class UnsafeSplit(View):
     """Parts of ``size`` along a dim, which may be written to as if they were copies."""
 
     batch = over_dims("dim")
-    name, multiple_results, function, method = "unsafe_split_even", True, False, False
+    name, multiple_results = "unsafe_split_even", True
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
@@ -94,7 +94,7 @@ class UnsafeSplitWithSizes(View):
     """Parts of given sizes along a dim, which may be written to as if they were copies."""
 
     batch = over_dims("dim")
-    name, multiple_results, function, method = "unsafe_split_sizes", True, False, False
+    name, multiple_results = "unsafe_split_sizes", True
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
@@ -108,7 +108,7 @@ class Unbind(View):
     """The slices along a dim, without that dim."""
 
     batch = over_dims("dim")
-    name, multiple_results, function, method = "unbind_dim", True, False, False
+    name, multiple_results = "unbind_dim", True
     samples = cases(lambda: (draw(2, 3), 1))
 
     def forward(x, dim):

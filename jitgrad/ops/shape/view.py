@@ -52,7 +52,7 @@ class Reshaped(View):
     """The same elements in another shape."""
 
     batch = sized("shape")
-    name, grad_name, function, method = "view_shape", "ViewBackward0", False, False
+    name, grad_name = "view_shape", "ViewBackward0"
     samples = cases(lambda: (draw(2, 3, 4), (6, 4)), lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
 
     def forward(x, shape):
@@ -74,7 +74,6 @@ class ReshapeAlias(View):
     """The same elements in another shape, where they do not lie row by row."""
 
     batch = sized("shape")
-    name, function, method = "reshape_alias", False, False
     samples = cases(lambda: (draw(2, 3, 4).transpose(0, 1), (3, 2, 2, 2)))
 
     def forward(x, shape):
@@ -89,7 +88,7 @@ class UnsafeView(Structured):
 
     linear = ("x",)
     batch = sized("shape")
-    name, function, method, owned = "unsafe_view", False, False, False
+    owned = False
     samples = cases(lambda: (draw(2, 3), (6,)))
 
     def forward(x, shape):
@@ -196,7 +195,7 @@ class Permute(View):
     """The dims in another order."""
 
     batch = _permute_lot
-    name, function, method = "permute_dims", False, False
+    name = "permute_dims"
     samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
 
     def forward(x, dims):
@@ -215,7 +214,7 @@ def _transpose_lot(call: BatchedCall) -> Tensor:
     return call["x"]
 
 
-class Transpose(View):
+class Transpose(View, public=True):
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 
     batch = _transpose_lot
@@ -231,11 +230,10 @@ class Transpose(View):
         return Transpose.apply(g, dim0, dim1)
 
 
-class T(View):
+class T(View, public=True):
     """The transpose of a matrix; vectors and scalars stay as they are."""
 
     batch = _t_lot
-    name = "t"
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
 
     def forward(x):
@@ -251,7 +249,6 @@ class Alias(View):
     """The tensor itself, as a view of it."""
 
     batch = aligned
-    name, function, method = "alias", False, False
     samples = cases(lambda: (draw(2, 3),))
 
     def forward(x):

@@ -1,0 +1,84 @@
+"""What a declaration of a structured op must be: read off the class, refused with class, file, line and remedy.
+
+Declarations are checked when they are made, which for jitgrad's own is the import; so nothing here is slow.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "REQUIRED", "Rule", "check_declaration", "check_rules", "parameters_of", "refuse", "rules_of", "snake_case",
+]  # fmt: skip
+
+REQUIRED = inspect.Parameter.empty
+Rule = tuple[Callable[..., Any], tuple[str, ...]]  # a function and its parameters
+
+
+def snake_case(name: str) -> str:
+    """``LogSoftmax`` as ``log_softmax``, ``NLLLoss`` as ``nll_loss``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
+    """A function's parameters, their defaults (REQUIRED where there is none), and how many may be given by position.
+
+    Read off the function's code, which is there already: ``inspect.signature`` takes 20 times as long, for each of
+    several hundred rules at import. A function made for another one names it as ``__wrapped__``.
+    """
+    function = getattr(function, "__wrapped__", function)
+    if hasattr(function, "__signature__"):
+        parameters = function.__signature__.parameters
+        positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters.values())
+        return tuple(parameters), tuple(p.default for p in parameters.values()), positional
+    code, given, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+    positional = code.co_argcount
+    names = code.co_varnames[: positional + code.co_kwonlyargcount]
+    required = (REQUIRED,) * (positional - len(given))
+    return names, (*required, *given, *(named.get(n, REQUIRED) for n in names[positional:])), positional
+
+
+def rules_of(cls: type, prefix: str) -> dict[str, Rule]:
+    """The rules of a declaration, those of its bases included, by the input that each is for."""
+    spaces = [vars(base) for base in reversed(cls.__mro__)]
+    names = dict.fromkeys(n for space in spaces for n in space if n.startswith(prefix) and n != "grad_name")
+    found = {n.removeprefix(prefix): getattr(cls, n) for n in names}
+    return {n: (rule, parameters_of(rule)[0]) for n, rule in found.items() if callable(rule)}
+
+
+def refuse(cls: type, what: str, remedy: str) -> TypeError:
+    """The error of a declaration, with the place where it stands."""
+    functions = [getattr(f, "__func__", f) for f in vars(cls).values()]
+    codes = [f.__code__ for f in functions if hasattr(f, "__code__")]
+    place = f"{codes[0].co_filename}:{codes[0].co_firstlineno}" if codes else cls.__module__
+    return TypeError(f"{cls.__qualname__} ({place}): {what}; {remedy}")
+
+
+def check_declaration(cls: Any) -> None:
+    """TypeError where docstring or forward are missing."""
+    if not cls.__dict__.get("__doc__"):
+        raise refuse(cls, "an op needs a docstring", "write one: it documents the public function")
+    if not callable(getattr(cls, "forward", None)):
+        remedy = "define forward(x, ...), which launches kernels and returns a tensor"
+        raise refuse(cls, "an op needs a forward", remedy)
+
+
+def check_rules(cls: Any) -> None:
+    """TypeError where a rule is for, or names, what forward does not take."""
+    taken = cls.parameters
+    rules = {f"grad_{n}": (n, rule) for n, rule in cls.grads.items()}
+    rules |= {f"kernel_{n}": (n, rule) for n, rule in cls.fast.items()}
+    for title, (target, _) in rules.items():
+        if target not in taken:
+            remedy = f"name one of forward's parameters: {', '.join(taken)}"
+            raise refuse(cls, f"{title} is a rule for {target!r}, which forward does not take", remedy)
+    known = {*taken, *(f"{p}_layout" for p in (*taken, "out")), "g", "out", "wants"}
+    every = {title: rule for title, (_, rule) in rules.items()} | ({"kernels": cls.joint} if cls.joint else {})
+    for title, (_, parameters) in every.items():
+        for p in parameters:
+            if p not in known:
+                remedy = f"name some of: g, out, {', '.join(taken)}, or NAME_layout of one of these"
+                raise refuse(cls, f"{title} takes {p!r}, which is neither g, out nor an argument of forward", remedy)

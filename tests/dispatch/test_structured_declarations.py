@@ -1,0 +1,94 @@
+"""A declaration that lacks something, names what is not there or repeats a name is refused where it stands."""
+
+import subprocess
+import sys
+
+import pytest
+
+from jitgrad.dispatch.inplace_ops import InplaceOp
+from jitgrad.dispatch.structured import Structured
+
+
+def declare(bases=(Structured,), public=False, **body):
+    return type("MyOp", bases, body, listed=False, public=public)
+
+
+def forward(x, dim):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"forward": forward}, "needs a docstring"),
+        ({"__doc__": "My op."}, "needs a forward"),
+        ({"__doc__": "My op.", "forward": forward, "grad_y": lambda g: g}, "grad_y is a rule for 'y'"),
+        ({"__doc__": "My op.", "forward": forward, "kernel_y": lambda g: g}, "kernel_y is a rule for 'y'"),
+        ({"__doc__": "My op.", "forward": forward, "grad_x": lambda g, size: g}, "grad_x takes 'size'"),
+        ({"__doc__": "My op.", "forward": forward, "kernels": lambda g, size: g}, "kernels takes 'size'"),
+        ({"__doc__": "My op.", "forward": forward, "name": "clone", "public": True}, "'clone' is published already"),
+        ({"__doc__": "My op.", "bases": (InplaceOp,)}, "needs a write"),
+    ],
+)
+def test_refused_with_class_place_and_remedy(body, words):
+    with pytest.raises(TypeError) as caught:
+        declare(**body)
+    place, what, remedy = str(caught.value).partition(": ")[0], str(caught.value), str(caught.value).partition("; ")[2]
+    assert place.startswith("MyOp (") and words in what and remedy
+    if "forward" in body:
+        assert f"{__file__}:" in place
+
+
+def test_an_op_is_unpublished_and_named_after_its_class_unless_it_says_otherwise():
+    import jitgrad
+
+    op = type("LogSumOfAll", (Structured,), {"__doc__": "My op.", "forward": forward}, listed=False)
+    assert op.name == "log_sum_of_all" and op.grad_name == "LogSumOfAllBackward0"
+    assert not hasattr(jitgrad, "log_sum_of_all") and not hasattr(jitgrad.Tensor, "log_sum_of_all")
+
+
+def test_rules_may_come_from_a_base():
+    class Base(Structured, abstract=True):
+        def grad_x(g):
+            return g
+
+    class Derived(Base, listed=False):
+        """My op."""
+
+        def forward(x, dim):
+            return x
+
+    assert list(Derived.grads) == ["x"] and Derived.grads["x"][1] == ("g",)
+
+
+# Packages without what their __init__ does, so that families can be imported before all else, the last first.
+BACKWARDS = """
+import importlib, importlib.util, pkgutil, sys, types
+for name in ("jitgrad", "jitgrad.ops"):
+    found = importlib.util.find_spec(name)
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = list(found.submodule_search_locations)
+    sys.modules[name].__spec__ = found
+for family in ("nn", "random", "indexing", "linalg", "reduction", "pointwise", "creation", "shape"):
+    package = importlib.import_module("jitgrad.ops." + family)
+    for module in sorted((m.name for m in pkgutil.iter_modules(package.__path__)), reverse=True):
+        importlib.import_module(f"jitgrad.ops.{family}.{module}")
+del sys.modules["jitgrad"], sys.modules["jitgrad.ops"]
+"""
+PROGRAM = """
+import jitgrad
+x = jitgrad.arange(6.0).reshape(2, 3).requires_grad_()
+y = jitgrad.nn.functional.log_softmax(x.exp().cumsum(1)[:, 1:] + x.clone().clamp_(0.5).sum(1, keepdim=True), 1)
+(y * y).sum().backward()
+public = {name: getattr(jitgrad, name).__doc__ for name in dir(jitgrad) if callable(getattr(jitgrad, name, None))}
+methods = {name: getattr(jitgrad.Tensor, name).__doc__ for name in dir(jitgrad.Tensor)}
+print(sorted(public.items(), key=str), sorted(methods.items(), key=str), x.grad.tolist())
+"""
+
+
+def test_the_order_in_which_families_are_imported_makes_no_difference():
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for code in (PROGRAM, BACKWARDS + PROGRAM)
+    ]
+    assert runs[0] == runs[1]
