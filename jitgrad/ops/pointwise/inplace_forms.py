@@ -157,5 +157,5 @@ for _op in (
 ):  # fmt: skip
     _declared = _op.operation.op
     for _name in (_declared.name, *_declared.aliases):
-        if _name != "absolute":  # a method only, as in PyTorch
+        if _name not in ("absolute", "expit"):  # methods only, as in PyTorch
             public(_op.operation.inplace, f"{_name}_", method_too=False)

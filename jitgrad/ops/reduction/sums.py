@@ -163,7 +163,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 
-class NanSum(Structured, public=True):
+class Nansum(Structured, public=True):
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 
     batch = over_dims("dim")
@@ -186,7 +186,7 @@ class NanSum(Structured, public=True):
 @numpy_names
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN; NaN where there is nothing else."""
-    total = NanSum.apply(input, dim, keepdim, dtype)
+    total = Nansum.apply(input, dim, keepdim, dtype)
     return total / sum(~plain(input).isnan(), dim, keepdim)
 
 
