@@ -45,11 +45,12 @@ ALIASES = {
     "float": "float32", "double": "float64", "int": "int32", "long": "int64", "short": "int16",
     "cfloat": "complex64", "cdouble": "complex128",
 }  # fmt: skip
-TITLES = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-}  # fmt: skip
 _default = _ALL["float32"]
+
+
+def every() -> tuple[dtype, ...]:
+    """All dtypes there are."""
+    return tuple(_ALL.values())
 
 
 def by_name(name: str) -> dtype:

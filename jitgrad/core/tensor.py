@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_requires_grad, is_inference, version
 from jitgrad.core.layout import Layout, Size
@@ -255,8 +255,8 @@ class Tensor:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._layout.dtype is not self._layout.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
-                f"'{TITLES[self.dtype.name]}'. The gradient must match the tensor's grad_dtype (defaults to the "
+                f"attempting to assign a gradient with dtype '{cpp_type(value.dtype)}' to a tensor with grad_dtype "
+                f"'{scalar_type(self.dtype)}'. The gradient must match the tensor's grad_dtype (defaults to the "
                 "tensor's dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to "
                 "allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may "
                 "break downstream systems that assume they match."
@@ -314,12 +314,6 @@ class Tensor:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
-
-
-def _c_name(tensor: Tensor) -> str:
-    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
-    names |= {"complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "uint8": "unsigned char"}
-    return names.get(tensor.dtype.name, tensor.dtype.name)
 
 
 def address(tensor: Tensor) -> int:

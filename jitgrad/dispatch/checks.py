@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import must_be_tensor, not_implemented_for, same_device, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, is_dense
@@ -31,10 +31,7 @@ _PUBLIC_NAMES = {"x": "input", "y": "other"}
 def number(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
     """Return the category of a Python number; TypeError for anything else, or where none may be."""
     if not (allowed and isinstance(value, NUMBERS)):
-        raise TypeError(
-            f"{op}(): argument '{_PUBLIC_NAMES.get(name, name)}' (position {position + 1}) must be Tensor, "
-            f"not {type(value).__name__}"
-        )
+        raise must_be_tensor(op, _PUBLIC_NAMES.get(name, name), position + 1, value)
     return dtypes.category_of(value)
 
 
@@ -44,10 +41,7 @@ def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
     if len(devices) > 1:
         devices = list(dict.fromkeys(str(t._layout.device) for t in tensors if t.ndim or t._layout.device != "cpu"))
     if len(devices) > 1:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{devices[0]} and {devices[1]}! (in {op})"
-        )
+        raise same_device(op, devices[0], devices[1])
 
 
 def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:
@@ -64,14 +58,14 @@ def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) 
 def check_kernel(op: Any, common: dtypes.dtype) -> None:
     """There must be a kernel for this category."""
     if _CATEGORY_NAMES[common.category] not in op.accepts.split():
-        raise NotImplementedError(f'"{op.error_name}" not implemented for \'{TITLES[common.name]}\'')
+        raise not_implemented_for(op.error_name, common)
 
 
 def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
     """An in-place result must not lose its category."""
     if result.category > target.category:
         raise RuntimeError(
-            f"result type {TITLES[result.name]} can't be cast to the desired output type {TITLES[target.name]}"
+            f"result type {scalar_type(result)} can't be cast to the desired output type {scalar_type(target)}"
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache
@@ -186,9 +187,7 @@ def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...])
         refused = op.numbers is not None and named in op.inputs and named not in op.numbers
         if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
             title = "other" if named == "y" else named
-            raise TypeError(
-                f"{name}(): argument '{title}' (position {place}) must be Tensor, not {type(operand).__name__}"
-            )
+            raise must_be_tensor(name, title, place, operand)
 
 
 def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import same_device
 from jitgrad.core.layout import Layout, broadcast_strides, collapse, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
@@ -124,10 +125,7 @@ def plan_elementwise(
     """
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if target is not None and target.device != device:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{target.device} and {device}! (in {name.removesuffix('_forward')})"
-        )
+        raise same_device(name.removesuffix("_forward"), target.device, device)
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
     strides = _preserved_strides(walked, shape)
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]

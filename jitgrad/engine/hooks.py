@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.core.node import Node, edge_pair, leaf_hooks, node_of, number_of
 from jitgrad.core.tensor import Tensor, method
@@ -161,6 +161,6 @@ def _name(hook: Any) -> str:
 
 def _type(tensor: Tensor) -> str:
     """A tensor's type as hooks' errors print it: complex ones have no name in PyTorch's old style."""
-    title = TITLES[tensor.dtype.name]
+    title = scalar_type(tensor.dtype)
     place = "" if tensor._layout.device == "cpu" else f"{tensor.device.type}."
     return f"CPU{title}Type" if tensor.dtype.is_complex else f"torch.{place}{title}Tensor"

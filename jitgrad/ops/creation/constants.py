@@ -14,6 +14,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
+from jitgrad.core.errors import cpp_name, must_be_tensor
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -28,10 +29,6 @@ from jitgrad.kernels.loops import fill as kernels
 __all__ = ["as_dtype", "check_fits", "convert_number", "finished", "new"]
 
 _PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
-_CPP_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float32": "float",
-    "float64": "double", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "bool": "bool",
-}  # fmt: skip
 
 
 def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
@@ -48,7 +45,7 @@ def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
     kind = dtype.category
     if kind == 2 and type(value) is float and -1e30 < value < 1e30:
         return
-    complex_lost = isinstance(value, complex) and kind < 3 and value.imag != 0
+    complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
     if kind >= 2:
         limit = float(np.finfo(dtype.to_real().numpy).max)
@@ -68,15 +65,17 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
     """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
     if isinstance(value, (np.generic, Tensor)):
         value = value.item()
-    check_fits(value, dtype, _CPP_NAMES[dtype.name])
+    check_fits(value, dtype, cpp_name(dtype))
     if dtype.category == 3:
         return complex(value)
+    if dtype.category == 0:
+        return bool(value)
     value = value.real if isinstance(value, complex) else value
     if dtype.category == 1:
         bits = 8 * dtype.itemsize
         value = int(value) % (1 << bits)
         return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
-    return (bool, None, float)[dtype.category](value)  # type: ignore[misc]
+    return float(value)
 
 
 def finished(
@@ -163,7 +162,7 @@ def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, .
 def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """An uninitialised tensor of the shape and memory order of ``x``."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+        raise must_be_tensor(op, "input", 1, x)
     if x._level is not None and not x._level.open:
         x._data  # noqa: B018 - a sample that escaped from its vmap says so
     layout = preserved(x._layout, as_dtype(op, dtype))

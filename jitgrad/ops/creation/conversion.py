@@ -11,6 +11,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
@@ -340,14 +341,14 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
     """The name of the tensor's type, as "torch.FloatTensor"; given a dtype or such a name, the cast."""
     if dtype is None:
         place = "" if self._layout.device == "cpu" else f"{self.device.type}."
-        return f"torch.{place}{dtypes.TITLES[self._layout.dtype.name]}Tensor"
+        return f"torch.{place}{scalar_type(self._layout.dtype)}Tensor"
     if isinstance(dtype, LegacyType):
         return self.to(dtype.dtype)
     if not isinstance(dtype, str):
         return self.to(dtype)
-    for name, title in dtypes.TITLES.items():
-        if dtype == f"torch.{title}Tensor":
-            return self.to(dtypes.by_name(name))
+    for wanted in dtypes.every():
+        if dtype == f"torch.{scalar_type(wanted)}Tensor":
+            return self.to(wanted)
     raise ValueError(f"invalid type: '{dtype}'")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -69,7 +70,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if not isinstance(src, Tensor):
         if not isinstance(src, (bool, int, float, complex)):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+            raise must_be_tensor("copy_", "other", 1, src)
         src = tensor(src)
     return CopyFrom.inplace(self, src)
 

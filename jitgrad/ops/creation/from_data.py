@@ -11,6 +11,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
@@ -270,7 +271,7 @@ def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None) -> T
 
 
 def _title(dtype: dtypes.dtype) -> str:
-    return f"torch.{dtypes.TITLES[dtype.name]}Tensor"
+    return f"torch.{scalar_type(dtype)}Tensor"
 
 
 def _new(cls: type[Tensor], *args: Any, device: Any = None, **named: Any) -> Any:
@@ -301,10 +302,10 @@ class LegacyType(type):
 
 
 def _declare_types() -> None:
-    for name, title in dtypes.TITLES.items():
-        if not title.startswith("Complex"):
-            dtype = dtypes.by_name(name)
-            doc = f"``{title}Tensor(2, 3)`` or ``{title}Tensor([1, 2])``: a tensor of dtype {name}."
+    for dtype in dtypes.every():
+        if not dtype.is_complex:
+            title = scalar_type(dtype)
+            doc = f"``{title}Tensor(2, 3)`` or ``{title}Tensor([1, 2])``: a tensor of dtype {dtype.name}."
             made = LegacyType(f"{title}Tensor", (), {"dtype": dtype, "__doc__": doc})
             FUNCTIONS[f"{title}Tensor"] = made
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.inference import is_inference as made_in_inference
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, public
@@ -43,9 +44,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode, or shows the memory of one that was."""
     if not isinstance(input, Tensor):
-        raise TypeError(
-            f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
-        )
+        raise must_be_tensor("is_inference", "input", 1, input)
     return made_in_inference(input)
 
 

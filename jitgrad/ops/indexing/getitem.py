@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, bool_, int64
+from jitgrad.core.dtypes import bool_, int64
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.saved_tensors import SavedTensor
@@ -363,7 +364,7 @@ def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
     if values._layout.dtype is not x._layout.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{TITLES[x.dtype.name]} for the destination and {TITLES[values.dtype.name]} for the source."
+            f"{scalar_type(x.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
         )
     shape = values._layout.shape
     lead, kept = shape[: max(len(shape) - len(pattern.result), 0)], shape[-len(pattern.result) or len(shape) :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 
 __all__ = ["check_index", "check_source", "out_of_range"]
@@ -12,7 +12,7 @@ __all__ = ["check_index", "check_source", "out_of_range"]
 
 def check_index(op: str, index: Layout) -> None:
     """An index must be an int vector; index_copy and index_fill take int64 only."""
-    title, wide = TITLES[index.dtype.name], index.dtype.name == "int64"
+    title, wide = scalar_type(index.dtype), index.dtype.name == "int64"
     whole = wide or index.dtype.name == "int32"
     if op == "index_select" and not whole:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
@@ -55,7 +55,7 @@ def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) ->
         return
     if x.dtype is not source.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({TITLES[x.dtype.name]}) and source ({TITLES[source.dtype.name]}) must have the same "
+            f"index_add_(): self ({scalar_type(x.dtype)}) and source ({scalar_type(source.dtype)}) must have the same "
             "scalar type"
         )
     mine, theirs = x.shape, source.shape
@@ -74,8 +74,8 @@ def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) ->
 def _check_copied(x: Layout, dim: int, index: Layout, source: Layout) -> None:
     if x.dtype is not source.dtype:
         raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, but got (self) {TITLES[x.dtype.name]} "
-            f"and (source) {TITLES[source.dtype.name]}"
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {scalar_type(x.dtype)} "
+            f"and (source) {scalar_type(source.dtype)}"
         )
     mine, theirs = x.shape, source.shape
     if mine and theirs and len(mine) != len(theirs):

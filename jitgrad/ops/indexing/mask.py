@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, bool_
+from jitgrad.core.dtypes import bool_
+from jitgrad.core.errors import cpp_type, must_be_tensor, overflow, scalar_type
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -79,15 +80,12 @@ def argwhere(input: Tensor) -> Tensor:
 
 def _check_mask(op: str, mask: Any) -> None:
     if not isinstance(mask, Tensor):
-        raise TypeError(f"{op}(): argument 'mask' (position 2) must be Tensor, not {type(mask).__name__}")
+        raise must_be_tensor(op, "mask", 2, mask)
     if mask._layout.dtype is not bool_:
         if op == "masked_fill_":
-            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_c_name(mask)}")
+            found = cpp_type(mask.dtype)
+            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {found}")
         raise RuntimeError(f"{op}: expected BoolTensor for mask")
-
-
-def _c_name(x: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long int"}.get(x.dtype.name, x.dtype.name)
 
 
 def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
@@ -155,8 +153,8 @@ class MaskedFillWith(InplaceOp):
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value._layout.ndim} dimension(s)."
             )
-        if value._layout.dtype.is_complex and not x._layout.dtype.is_complex:
-            raise RuntimeError(f"value cannot be converted to type {_c_name(x)} without overflow")
+        if value._layout.dtype.is_complex and x._layout.dtype.category in (1, 2):
+            raise overflow(x.dtype)
         _choose(x, mask, value.detach().to(x.dtype))
 
     def grad_x(g, mask):
@@ -242,7 +240,7 @@ def _check_source(x: Tensor, mask: Tensor, source: Tensor) -> None:
     if source._layout.dtype is not x._layout.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"  # the missing space is PyTorch's
-            f"{TITLES[x.dtype.name]} and {TITLES[source.dtype.name]}"
+            f"{scalar_type(x.dtype)} and {scalar_type(source.dtype)}"
         )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, int64
+from jitgrad.core.dtypes import int64
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -32,7 +33,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
     if indices._layout.dtype is not int64:
         raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {TITLES[indices.dtype.name]}"
+            f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type(indices.dtype)}"
         )
     if dim is None:
         return Gather.apply(input.reshape(-1), 0, indices.reshape(-1))
@@ -50,7 +51,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     if index._layout.dtype is not int64:
-        raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {TITLES[index.dtype.name]}")
+        raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {scalar_type(index.dtype)}")
     n = x._layout.numel
     plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
     out = new_like(plain._layout, (plain._layout.numel,))

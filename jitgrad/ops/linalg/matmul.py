@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import cpp_type, expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for, home_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -23,20 +23,14 @@ from jitgrad.ops.shape.copy import contiguous
 
 __all__ = ["Addmm", "Bmm", "Dot", "Mm", "Mv"]
 
-_C_NAMES = {
-    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
-    "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
 
 def _title(layout: Layout) -> str:
-    return TITLES[layout.dtype.name]
+    return scalar_type(layout.dtype)
 
 
 def _no_bools(x: Layout, what: str) -> None:
     if x.numpy_dtype == np.bool_:
-        raise NotImplementedError(f"\"{what}\" not implemented for 'Bool'")
+        raise not_implemented_for(what, x.dtype)
 
 
 def _conjugated(x: Tensor) -> Any:
@@ -87,7 +81,7 @@ class Mm(Structured, public=True):
         if a.dtype is not b.dtype:
             raise RuntimeError(
                 "expected m1 and m2 to have the same dtype, "
-                f"but got: {_C_NAMES[a.dtype.name]} != {_C_NAMES[b.dtype.name]}"
+                f"but got: {cpp_type(a.dtype)} != {cpp_type(b.dtype)}"
             )
         _no_bools(a, "addmm_impl_cpu_")
         return multiply(kernels.dot, x._data, mat2._data, (a.shape[0], b.shape[1]))
@@ -231,7 +225,7 @@ def _check_stacks(x: Layout, y: Layout) -> None:
             f"but got: [{y.shape[0]}, {y.shape[1]}]."
         )
     if x.dtype is not y.dtype:
-        raise RuntimeError(f"expected scalar type {_title(x)} but found {_title(y)}")
+        raise expected_scalar_type(x.dtype, y.dtype)
     _no_bools(x, "bmm")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, Rule, align
 
@@ -29,7 +29,7 @@ def _product(call: BatchedCall, op: str, first: str, second: str) -> Tensor:
     if op == "dot":
         _check_sizes(call, first, second)
         if x.dtype is not y.dtype:
-            found = " and ".join(TITLES[t.dtype.name] for t in (x, y))
+            found = " and ".join(scalar_type(t.dtype) for t in (x, y))
             raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
         return (x * y).sum(-1)
     if op != "mv":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
@@ -31,7 +31,7 @@ class Trace(Structured, public=True):
     def forward(x):
         _check_matrix(x._layout.ndim)
         if x._layout.dtype.category == 0:
-            raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+            raise not_implemented_for("trace", x.dtype)
         diagonal = Diagonal.forward(x, 0, 0, 1)
         return sum_values(diagonal, fold(diagonal._layout, 0), None)
 
@@ -92,9 +92,9 @@ def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     if a != 3 or b != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a} and {b}")
     if input.dtype is not other.dtype:
-        raise RuntimeError(f"expected scalar type {TITLES[input.dtype.name]} but found {TITLES[other.dtype.name]}")
+        raise expected_scalar_type(input.dtype, other.dtype)
     if input._layout.dtype.category == 0:
-        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+        raise not_implemented_for("cross", input.dtype)
     shape = broadcast_shapes(input._layout.shape, other._layout.shape)
     x, y = [t if t._layout.shape == shape else t.expand(shape) for t in (input, other)]
     return Cross.apply(x, y, d - len(shape))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
@@ -178,7 +178,7 @@ def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
         if p is not None and p.numel() != x.shape[1]:
             raise RuntimeError(f"{name} should contain {x.shape[1]} elements not {p.numel()}")
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"batch_norm\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for("batch_norm", x.dtype)
     check_mixed(x, *parameters.values())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -46,7 +46,7 @@ class BinaryCrossEntropy(Structured):
 
     def forward(x, target, weight=None, reduction="mean"):
         if target._layout.dtype is not x._layout.dtype:
-            got, wanted = TITLES[target._layout.dtype.name], TITLES[x._layout.dtype.name]
+            got, wanted = scalar_type(target._layout.dtype), scalar_type(x._layout.dtype)
             raise RuntimeError(f"Found dtype {got} but expected {wanted}")
         _in_unit("input", x)
         _in_unit("target", target)
@@ -160,8 +160,8 @@ def binary_cross_entropy_with_logits(
         )
     if target._layout.dtype.category < 2:
         raise RuntimeError(
-            f"result type {TITLES[input._layout.dtype.name]} can't be cast to the desired output type "
-            f"{TITLES[target._layout.dtype.name]}"
+            f"result type {scalar_type(input._layout.dtype)} can't be cast to the desired output type "
+            f"{scalar_type(target._layout.dtype)}"
         )
     x, y = matched(input, target)
     return BinaryCrossEntropyWithLogits.apply(x, y, weight, pos_weight, reduction)

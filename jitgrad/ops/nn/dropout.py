@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -26,7 +26,7 @@ __all__ = [
 def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """0 with probability ``p``, else 1 / (1 - p), in a shape that broadcasts to that of ``x``."""
     if x.dtype.category < 2:
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {TITLES[x.dtype.name]}")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type(x.dtype)}")
     if shape != tuple(x.shape) or grad_state.levels:  # row by row, as PyTorch's vmap does
         mask = drawn_for(new(x.dtype, shape, x.device))
     else:

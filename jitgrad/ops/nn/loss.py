@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_losses
@@ -60,7 +60,7 @@ def loss_values(pair: kernels.Pointwise, x: Tensor, target: Tensor, reduction: s
     layout = x._layout
     if not layout.dtype.is_floating_point:
         name = pair.each.name.removesuffix("_each")
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{TITLES[layout.dtype.name]}'")
+        raise not_implemented_for(f"{name}_cpu", layout.dtype)
     a, b = flat_array(x), flat_array(target)
     if reduction == "none":
         result = intern(layout.numpy_dtype, layout.shape)

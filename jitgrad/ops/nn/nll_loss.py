@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -161,9 +161,9 @@ class NllLoss2D(Structured):
 
 def _check_dtypes(x: Layout, target: Layout) -> None:
     if target.dtype.name not in ("int64", "uint8"):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {TITLES[target.dtype.name]}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for("nll_loss_out_frame", x.dtype)
 
 
 def _check_flat(x: Layout, target: Layout) -> None:
@@ -184,9 +184,7 @@ def _check_weight(x: Layout, weight: Tensor | None) -> None:
             f"of shape: {list(weight.shape)}"
         )
     if weight._layout.dtype is not x.dtype:
-        raise RuntimeError(
-            f"expected scalar type {TITLES[x.dtype.name]} but found {TITLES[weight._layout.dtype.name]}"
-        )
+        raise expected_scalar_type(x.dtype, weight._layout.dtype)
 
 
 def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
@@ -236,7 +234,7 @@ def cross_entropy(
     dim = 0 if input._layout.ndim == 1 else 1
     if input._layout.shape == target._layout.shape and input._layout.ndim:
         if not target._layout.dtype.is_floating_point:
-            title = TITLES[target._layout.dtype.name]
+            title = scalar_type(target._layout.dtype)
             raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title}")
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, float32
+from jitgrad.core.dtypes import float32
+from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, wrap
@@ -54,7 +55,7 @@ def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
         )
     for other in found:
         if other is not dtype:
-            raise RuntimeError(f"expected scalar type {TITLES[dtype.name]} but found {TITLES[other.name]}")
+            raise expected_scalar_type(dtype, other)
 
 
 def _filled(weight: Tensor | None, x: Tensor, shape: tuple[int, int], value: float) -> Any:
@@ -190,7 +191,7 @@ def _check_layer(x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias:
             f"got input of size{list(x.shape)}"
         )
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"LayerNormKernelImpl\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for("LayerNormKernelImpl", x.dtype)
     check_mixed(x, weight, bias)
 
 
@@ -236,7 +237,7 @@ def rms_norm(
             f"got input of size{list(input.shape)}"
         )
     if input._layout.dtype.category < 2:
-        raise NotImplementedError(f"\"rms_norm\" not implemented for '{TITLES[input.dtype.name]}'")
+        raise not_implemented_for("rms_norm", input.dtype)
     eps = float(np.finfo(input._layout.dtype.to_real().numpy).eps) if eps is None else eps
     return scaled(input * (input.square().mean(_dims(len(shape)), True) + eps).rsqrt(), weight, None)
 
@@ -313,7 +314,7 @@ def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | N
                 f"shape {list(p.shape)} and input of shape {list(x.shape)}"
             )
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"GroupNormKernelImpl\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for("GroupNormKernelImpl", x.dtype)
     check_mixed(x, weight, bias)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -121,7 +121,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         dtype = input._layout.dtype
         raise RuntimeError(
-            f"lambda must be in range [0, {np.finfo(dtype.numpy).max:g}] for input dtype {TITLES[dtype.name]}, "
+            f"lambda must be in range [0, {np.finfo(dtype.numpy).max:g}] for input dtype {scalar_type(dtype)}, "
             f"but found {lambd:g}"
         )
     return apply(table.softshrink, input, lambd)

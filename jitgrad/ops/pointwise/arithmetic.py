@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -253,7 +254,7 @@ method(_polygamma_method)
 def square(input: Tensor, *, inplace: bool = False) -> Tensor:
     """``input ** 2``."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"square(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise must_be_tensor("square", "input", 1, input)
     return apply(table.pow_number, input, 2, inplace=inplace)
 
 

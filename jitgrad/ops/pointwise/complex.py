@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -56,9 +57,7 @@ def imag_view(x: Tensor) -> Tensor:
 
 
 def _check_parts(x: Tensor, y: Tensor) -> None:
-    from jitgrad.core.dtypes import TITLES
-
-    titles = [TITLES[t._layout.dtype.name] for t in (x, y)]
+    titles = [scalar_type(t._layout.dtype) for t in (x, y)]
     if not (x._layout.dtype.is_floating_point and y._layout.dtype.is_floating_point):
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {titles[0]} and {titles[1]}"

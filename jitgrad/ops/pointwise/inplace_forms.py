@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.dtypes import complex128, float64
+from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import edge_of, node_of
 from jitgrad.core.storage import count_write
@@ -25,8 +26,6 @@ from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import zeros_like
 
 __all__: list[str] = []
-
-_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
 
 
 def _as_it_was(target: Tensor) -> Tensor:
@@ -77,17 +76,17 @@ def _publish(name: str, check: Callable[..., None] | None = None, publish: Any =
 
 def _check_double(self: Tensor, exponent: Any) -> None:
     other = exponent._layout.dtype.is_complex if isinstance(exponent, Tensor) else isinstance(exponent, complex)
-    wide = "complex128" if self._layout.dtype.is_complex or other else "float64"
-    if self._layout.dtype.name != wide:
+    wide = complex128 if self._layout.dtype.is_complex or other else float64
+    if self._layout.dtype is not wide:
         raise RuntimeError(
-            f"the base given to float_power_ has dtype {TITLES[self.dtype.name]} but the operation's result requires "
-            f"dtype {TITLES[wide]}"
+            f"the base given to float_power_ has dtype {scalar_type(self.dtype)} but the operation's result requires "
+            f"dtype {scalar_type(wide)}"
         )
 
 
 def _check_scan(self: Tensor, dim: int, *, dtype: Any = None) -> None:
     if dtype is not None and dtype is not self.dtype:
-        mine, theirs = (_NAMES.get(d.name, d.name) for d in (self.dtype, dtype))
+        mine, theirs = (cpp_type(d) for d in (self.dtype, dtype))
         raise RuntimeError(
             f"Bad in-place call: input tensor dtype {mine} and output tensor dtype {theirs} should match"
         )

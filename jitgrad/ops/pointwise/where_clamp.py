@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for, scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
@@ -23,7 +23,7 @@ __all__ = ["clamp", "where"]
 
 def _condition(condition: Any) -> Tensor:
     if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+        raise must_be_tensor("where", "condition", 1, condition)
     dtype = condition._layout.dtype
     if dtype.name == "bool":
         return condition
@@ -36,7 +36,7 @@ def _condition(condition: Any) -> Tensor:
         )
         return condition != 0
     raise RuntimeError(
-        f"where expected condition to be a boolean tensor, but got a tensor with dtype {TITLES[dtype.name]}"
+        f"where expected condition to be a boolean tensor, but got a tensor with dtype {scalar_type(dtype)}"
     )
 
 
@@ -155,25 +155,21 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
     return apply(table.addcdiv, input, tensor1, tensor2, value, inplace=inplace)
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
-
-
 @published("lerp")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> Tensor:
     """``input + weight * (end - input)``; ``weight`` is a number or a tensor."""
-    if input._layout.dtype.category < 2:
-        kind = "tensor" if isinstance(weight, Tensor) else "scalar"
-        title = TITLES[input._layout.dtype.name]
-        raise NotImplementedError(f"\"lerp_kernel_{kind}\" not implemented for '{title}'")
     tensors = {"end": end, "weight": weight} if isinstance(weight, Tensor) else {"end": end}
     for name, tensor in tensors.items():
         if tensor._layout.dtype is not input._layout.dtype:
-            titles = [_C_NAMES.get(d.name, d.name) for d in (input._layout.dtype, tensor._layout.dtype)]
+            titles = [cpp_type(d) for d in (input._layout.dtype, tensor._layout.dtype)]
             raise RuntimeError(f"expected dtype {titles[0]} for `{name}` but got dtype {titles[1]}")
+    if input._layout.dtype.category < 2:
+        kind = "tensor" if isinstance(weight, Tensor) else "scalar"
+        raise not_implemented_for(f"lerp_kernel_{kind}", input._layout.dtype)
     return apply(table.lerp if isinstance(weight, Tensor) else table.lerp_number, input, end, weight, inplace=inplace)
 
 
-# -- closeness ------------------------------------------------------------------------------------
+# -- parts of complex numbers ------------------------------------------------------------------------------------
 
 
 @public

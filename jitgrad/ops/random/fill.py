@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -57,7 +57,7 @@ def draw(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: 
 
 
 def _refuse(op: str, x: Tensor) -> None:
-    raise NotImplementedError(f'"{op}" not implemented for \'{TITLES[x.dtype.name]}\'')
+    raise not_implemented_for(op, x.dtype)
 
 
 def _fills(*parameters: Any) -> Any:

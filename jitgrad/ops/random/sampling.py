@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
@@ -228,7 +228,7 @@ public(normal, method_too=False)
 def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
     if not weights.dtype.is_floating_point:
         raise RuntimeError(
-            f"multinomial only supports floating-point dtypes for input, got: {TITLES[weights.dtype.name]}"
+            f"multinomial only supports floating-point dtypes for input, got: {scalar_type(weights.dtype)}"
         )
     if weights._layout.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import is_batch, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
@@ -73,7 +73,7 @@ def isclose(
     """
     a, b = input._layout.dtype, other._layout.dtype
     if a is not b:
-        raise RuntimeError(f"{TITLES[a.name]} did not match {TITLES[b.name]}")
+        raise RuntimeError(f"{scalar_type(a)} did not match {scalar_type(b)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -171,7 +172,7 @@ def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
 def check_tensor(op: str, x: Any, name: str = "input", position: int = 1) -> None:
     """TypeError, in PyTorch's words, for anything but a tensor."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{op}(): argument '{name}' (position {position}) must be Tensor, not {type(x).__name__}")
+        raise must_be_tensor(op, name, position, x)
 
 
 _OVERLOADS = {

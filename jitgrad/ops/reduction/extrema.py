@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -33,7 +33,7 @@ def _check(op: str, x: Layout, dim: Any) -> None:
         name = {"argmax": None, "argmin": None, "max": "max_all", "min": "min_all"}.get(op, op)
         if name is None:
             raise RuntimeError(f"{op}(): does not support complex input")
-        raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for(name, x.dtype)
     if x.numel:
         return
     if dim is None or dim == ():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_dims
@@ -51,9 +51,7 @@ def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
 def _check(op: str, x: Layout, dim: int) -> None:
     if not x.dtype.is_floating_point:
         last = normalize_dim(dim, x.ndim) == x.ndim - 1
-        raise NotImplementedError(
-            f"\"{op}{'_lastdim' if last else ''}_kernel_impl\" not implemented for '{TITLES[x.dtype.name]}'"
-        )
+        raise not_implemented_for(f"{op}{'_lastdim' if last else ''}_kernel_impl", x.dtype)
 
 
 def _samples() -> Iterator[Any]:
@@ -148,7 +146,7 @@ class Logsumexp(Structured):
     def forward(x, dim, keepdim=False):
         layout = x._layout
         if layout.dtype.is_complex:
-            raise NotImplementedError(f"\"logsumexp\" not implemented for '{TITLES[layout.dtype.name]}'")
+            raise not_implemented_for("logsumexp", layout.dtype)
         if layout.dtype.category < 2:
             x = plain(x, dtypes.get_default_dtype())
         folded = fold(x._layout, dim, keepdim)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import return_types
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -184,7 +184,7 @@ class Kthvalue(Structured, public=True):
 
 def _check_median(name: str, x: Layout) -> None:
     if x.dtype.is_complex or x.numpy_dtype == np.bool_:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{TITLES[x.dtype.name]}'")
+        raise not_implemented_for(name, x.dtype)
 
 
 def _check_median_dim(x: Tensor, dim: int) -> int:

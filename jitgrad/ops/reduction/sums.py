@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -34,7 +34,7 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
     if dtype is None:
         return dtypes.int64 if source.category < 2 else source
     if dtype.category < 2 and x._requires_grad:
-        raise RuntimeError(f"Autograd not support dtype: {TITLES[dtype.name]}")
+        raise RuntimeError(f"Autograd not support dtype: {scalar_type(dtype)}")
     return dtype
 
 
@@ -55,7 +55,7 @@ def mean_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
             "mean(): could not infer output dtype. "
-            f"{which} dtype must be either a floating point or complex dtype. Got: {TITLES[known.name]}"
+            f"{which} dtype must be either a floating point or complex dtype. Got: {scalar_type(known)}"
         )
     out = sum_values(x, folded, dtype)
     launch(kernels.divide, out._data.reshape(-1), folded.n)

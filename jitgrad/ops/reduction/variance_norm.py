@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.dtypes import TITLES
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -264,7 +264,7 @@ class VectorNorm(Structured):
         if x._layout.dtype.category < 2:
             raise RuntimeError(
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-                f"Got {TITLES[x._layout.dtype.name]}"
+                f"Got {scalar_type(x._layout.dtype)}"
             )
         if math.isinf(ord) and not x._layout.numel and not all(x.shape[d] for d in fold(x._layout, dim).dims):
             raise RuntimeError(

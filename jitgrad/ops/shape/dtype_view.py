@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.core.dtypes import TITLES, by_name
+from jitgrad.core.dtypes import by_name
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
@@ -33,11 +34,11 @@ class ViewAsDtype(View, public="function"):
             return reread(x, dtype, layout.shape, layout.strides)
         if not layout.ndim:
             raise RuntimeError(
-                f"self.dim() cannot be 0 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element sizes)"
+                f"self.dim() cannot be 0 to view {scalar_type(old)} as {scalar_type(dtype)} (different element sizes)"
             )
         if layout.strides[-1] != 1:
             raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {TITLES[old.name]} as {TITLES[dtype.name]} (different element "
+                f"self.stride(-1) must be 1 to view {scalar_type(old)} as {scalar_type(dtype)} (different element "
                 f"sizes), but got {layout.strides[-1]}"
             )
         if dtype.itemsize < old.itemsize:
@@ -47,7 +48,7 @@ class ViewAsDtype(View, public="function"):
         k = dtype.itemsize // old.itemsize
         if layout.shape[-1] % k:
             raise RuntimeError(
-                f"self.size(-1) must be divisible by {k} to view {TITLES[old.name]} as {TITLES[dtype.name]} "
+                f"self.size(-1) must be divisible by {k} to view {scalar_type(old)} as {scalar_type(dtype)} "
                 f"(different element sizes), but got {layout.shape[-1]}"
             )
         return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] // k),

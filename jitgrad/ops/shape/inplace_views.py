@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write, is_inference
 from jitgrad.core.layout import intern
@@ -127,7 +128,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
         source = wrap(empty_for(layout), layout)
     if source._layout.dtype is not self._layout.dtype:
         raise RuntimeError(
-            f"Could not set tensor of type {_c_name(source)} to a tensor of type {_c_name(self)}"
+            f"Could not set tensor of type {cpp_type(source.dtype)} to a tensor of type {cpp_type(self.dtype)}"
         )
     self._data, self._layout = source._data, source._layout
     if self._edge is None and self._requires_grad:
@@ -135,11 +136,6 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     if not is_inference(self):  # views of the old memory are written to no more
         self._counter = [self._counter[0] + 1]
     return underived("set_", self, self, source) if recorded else self
-
-
-def _c_name(x: Tensor) -> str:
-    names = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
-    return names.get(x.dtype.name, x.dtype.name)
 
 
 for _function in (resize_, resize_as_, set_):

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.dtypes import TITLES, complex64, complex128
+from jitgrad.core.dtypes import complex64, complex128
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import innermost
@@ -316,7 +317,7 @@ class ViewAsComplex(View, public=True):
         if layout.dtype.name not in ("float32", "float64"):
             raise RuntimeError(
                 "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
-                f"type: {TITLES[layout.dtype.name]}"
+                f"type: {scalar_type(layout.dtype)}"
             )
         if not layout.ndim or layout.shape[-1] != 2:
             raise RuntimeError("Tensor must have a last dimension of size 2")

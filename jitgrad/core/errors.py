@@ -1,0 +1,81 @@
+"""What errors of several ops have in common: PyTorch's names of dtypes, and its sentences that name an op.
+
+PyTorch writes a dtype in three ways, by which part of it raises: as its ScalarType ("Float", "Long"), as the C++ type
+that holds an element ("float", "long int"), and as the name by which C++ code asks for that type ("float", "int64_t").
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from jitgrad.core.dtypes import dtype
+
+__all__ = [
+    "cpp_name", "cpp_type", "expected_scalar_type", "must_be_tensor", "not_implemented_for", "overflow",
+    "same_device", "scalar_type",
+]  # fmt: skip
+
+
+class _Names(NamedTuple):
+    scalar_type: str
+    cpp_type: str
+    cpp_name: str
+
+
+_NAMES = {
+    "bool": _Names("Bool", "bool", "bool"),
+    "uint8": _Names("Byte", "unsigned char", "uint8_t"),
+    "int8": _Names("Char", "signed char", "int8_t"),
+    "int16": _Names("Short", "short int", "int16_t"),
+    "int32": _Names("Int", "int", "int"),
+    "int64": _Names("Long", "long int", "int64_t"),
+    "float32": _Names("Float", "float", "float"),
+    "float64": _Names("Double", "double", "double"),
+    "complex64": _Names("ComplexFloat", "c10::complex<float>", "c10::complex<float>"),
+    "complex128": _Names("ComplexDouble", "c10::complex<double>", "c10::complex<double>"),
+}
+
+
+def scalar_type(dtype: dtype) -> str:
+    """A dtype as PyTorch's ScalarType: ``Float``, ``Long``."""
+    return _NAMES[dtype.name].scalar_type
+
+
+def cpp_type(dtype: dtype) -> str:
+    """A dtype as the C++ type of an element: ``float``, ``long int``."""
+    return _NAMES[dtype.name].cpp_type
+
+
+def cpp_name(dtype: dtype) -> str:
+    """A dtype as C++ code asks for it: ``float``, ``int64_t``."""
+    return _NAMES[dtype.name].cpp_name
+
+
+def not_implemented_for(kernel: str, dtype: dtype) -> NotImplementedError:
+    """No kernel for this dtype; ``kernel`` is what PyTorch calls it."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type(dtype)}'")
+
+
+def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeError:
+    """An argument that should have been a tensor; ``position`` counts from 1."""
+    return TypeError(
+        f"{op}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+    )
+
+
+def expected_scalar_type(wanted: dtype, found: dtype) -> RuntimeError:
+    """Operands that have to be of one dtype and are not."""
+    return RuntimeError(f"expected scalar type {scalar_type(wanted)} but found {scalar_type(found)}")
+
+
+def overflow(dtype: dtype) -> RuntimeError:
+    """A number that lies outside what a dtype holds."""
+    return RuntimeError(f"value cannot be converted to type {cpp_name(dtype)} without overflow")
+
+
+def same_device(op: str, one: Any, other: Any) -> RuntimeError:
+    """Operands of an op on two devices."""
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other}! (in {op})"
+    )
