@@ -21,7 +21,7 @@ from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.registry import OPS, public
+from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 
@@ -242,4 +242,11 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     return inplace
 
 
-on_declaration(_publish)
+def _taken(op: type[Elementwise], name: str) -> str:
+    """What is public already under a name that ``op`` would be published under, "" if nothing."""
+    if op.function and name in FUNCTIONS:
+        return f"jitgrad.{name}"
+    return f"Tensor.{name}" if op.method and hasattr(Tensor, name) else ""
+
+
+on_declaration(_publish, _taken)

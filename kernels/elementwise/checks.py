@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -78,11 +78,17 @@ def check_parameters(cls: Any) -> None:
         _refuse(f"{op}.domain: {len(cls.domain)} pairs for {len(inputs)} inputs", "give one pair, or as many")
 
 
-def check_names(cls: Any, owners: Mapping[str, Any]) -> None:
-    """RuleError where another op owns a name of ``cls``. The same class may come again: a notebook's cell is rerun."""
+def check_names(cls: Any, owners: Mapping[str, Any], taken: Iterable[Callable[[Any, str], str]]) -> None:
+    """RuleError where another op owns a name of ``cls``, or something else is published under it.
+
+    The same class may come again: a notebook's cell is run twice.
+    """
     for name in (cls.name, *cls.aliases):
         owner = owners.get(name)
-        if owner and (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__):
+        if owner is None:
+            for what in filter(None, (find(cls, name) for find in taken)):
+                _refuse(f"{cls.__name__}: the name {name!r} is taken by {what}", "choose another name")
+        elif (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__):
             code = owner.rule.function.__code__
             place = f"{code.co_filename}:{code.co_firstlineno}"
             _refuse(f"{cls.__name__}: the name {name!r} belongs to {owner.__name__} at {place}", "choose another name")

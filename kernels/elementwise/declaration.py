@@ -19,12 +19,19 @@ __all__ = ["TABLE", "Elementwise", "elementwise_kernel", "on_declaration"]
 
 TABLE: dict[str, type[Elementwise]] = {}
 _owners: dict[str, type[Elementwise]] = {}  # by public name and by alias
+_taken: list[Callable[[type[Elementwise], str], str]] = []
 _listeners: list[Callable[[type[Elementwise]], None]] = []
 
 
-def on_declaration(listener: Callable[[type[Elementwise]], None]) -> None:
-    """Call ``listener`` with every op declared so far and from now on."""
+def on_declaration(
+    listener: Callable[[type[Elementwise]], None], taken: Callable[[type[Elementwise], str], str]
+) -> None:
+    """Call ``listener`` with every op declared so far and from now on.
+
+    ``taken(op, name)`` says what else has the name already that the op would be published under, "" if nothing.
+    """
     _listeners.append(listener)
+    _taken.append(taken)
     for op in tuple(TABLE.values()):
         listener(op)
 
@@ -77,7 +84,7 @@ class Elementwise:
         cls.scalars = cls.rule.defaults
         cls.grads = {n: Rule(cls.__name__, rule) for n, rule in cls._gradient_rules()}
         check_parameters(cls)
-        check_names(cls, _owners)
+        check_names(cls, _owners, _taken)
         if not ships_with_jitgrad(cls.__module__):
             for rule in (cls.rule, *cls.grads.values()):
                 rule.tree  # noqa: B018  (parsed: what is wrong with a user's rule shows where it is declared)
