@@ -334,7 +334,7 @@ def edge_of(tensor: Tensor) -> Edge | None:
     if tensor._leaf_edge is not None:
         return tensor._leaf_edge
     if tensor._unrecorded is not None:
-        tensor._unreachable()
+        tensor._check_reachable()
         return None
     node = AccumulateGrad(tensor)
     if tensor._leaf_hooks is None:

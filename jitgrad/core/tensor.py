@@ -14,6 +14,7 @@ from jitgrad.core.node import node_of, number_of
 from jitgrad.core.storage import UNWRITTEN, counter_of
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.core.transform_guards import API, refuse_inside
+from jitgrad.core.view_errors import stale_message
 
 __all__ = ["Tensor", "address", "method", "wrap"]
 
@@ -142,7 +143,7 @@ class Tensor:
         RuntimeError for a view made under ``no_grad`` whose memory was written to since.
         """
         if self._edge is None and self._unrecorded is not None:
-            self._unreachable()
+            self._check_reachable()
         return node_of(self._edge) if self._edge is not None else None
 
     @property
@@ -294,13 +295,10 @@ class Tensor:
 
     # -- for the recorder ---------------------------------------------------------------------
 
-    def _rebase(self, edge: Any, before: Any = None) -> None:
-        """Become output ``edge`` of the graph after a write in place; see engine/view_history.py."""
-        raise NotImplementedError
-
-    def _unreachable(self) -> None:
-        """Refuse a view made while nothing was recorded if its memory was written to since."""
-        raise NotImplementedError
+    def _check_reachable(self) -> None:
+        """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
+        if self._counter[0] != self._unrecorded:
+            raise RuntimeError(stale_message(self))
 
     def _attached(self, edge: Any) -> Tensor:
         """The same memory and version counter, as an output of the graph."""

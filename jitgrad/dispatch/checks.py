@@ -14,7 +14,7 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, is_dense
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, address
-from jitgrad.dispatch.view_errors import check_view_kind
+from jitgrad.core.view_errors import check_view_kind
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",

@@ -14,12 +14,12 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.node import FREED, Edge, Node, edge_of, next_sequence_number, node_of, number_of
 from jitgrad.core.storage import counter_of
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor, method, wrap
+from jitgrad.core.view_errors import stale_message
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.strides import empty_laid, offset_in
 from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.view_errors import stale_message
 from jitgrad.ops.shape.slicing import AsStrided, ViewAsComplex, ViewAsReal, zeros_of
 
 __all__ = ["CopySlices", "Place"]
@@ -28,7 +28,6 @@ __all__ = ["CopySlices", "Place"]
 class Laid(Structured):
     """A copy with the strides of ``layout``, gaps included: views by stride and offset can be taken of it."""
 
-    name, function, method = "laid", False, False
     samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
 
     def forward(x, layout):
@@ -71,7 +70,6 @@ class Place:
 class CopySlice(Structured):
     """A copy of ``x`` in which the view at ``place`` has the values of ``y``."""
 
-    name, function, method = "copy_slice", False, False
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), _column(draw(2, 3))))
 
     def forward(x, y, place):
@@ -143,7 +141,8 @@ class CopySlices(Node):
 # -- after a write ------------------------------------------------------------------------------------
 
 
-def rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
+@method
+def _rebase(self: Tensor, edge: Edge | None, before: Any = None) -> None:
     """Make ``edge`` the history of a tensor that an inplace op has written to, and through it of its base and views.
 
     ``before``: the tensor's edge before the op, if that has been replaced already. ``edge`` is None for an inplace
@@ -220,4 +219,3 @@ class StaleView(Tensor):
 
 
 StaleView.__name__ = StaleView.__qualname__ = "Tensor"
-Tensor._rebase = rebase  # type: ignore[method-assign]

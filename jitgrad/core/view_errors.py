@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jitgrad.core.node import node_of, number_of, short_name
-from jitgrad.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from jitgrad.core.tensor import Tensor
 
 __all__ = ["check_view_kind", "stale_message"]
 
@@ -51,16 +55,7 @@ def stale_message(view: Tensor) -> str:
     return _message(view, "its base or another view of its base has been modified inplace")
 
 
-def unreachable(self: Tensor) -> None:
-    """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
-    if self._counter[0] != self._unrecorded:
-        raise RuntimeError(stale_message(self))
-
-
 def check_view_kind(view: Tensor) -> None:
     """A recorded write needs a view that has a history of its own."""
     if view._view_kind:
         raise RuntimeError(_message(view, "is being modified inplace"))
-
-
-Tensor._unreachable = unreachable  # type: ignore[method-assign]
