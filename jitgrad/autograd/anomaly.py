@@ -46,7 +46,7 @@ class _Mode:
     def set(self, enabled: bool, check_nan: bool) -> None:
         """Switch the mode on or off."""
         with _lock:
-            if enabled != self.enabled:
+            if enabled != self.enabled:  # blocks may be nested: observe once
                 (_start if enabled else _stop)()
             self.enabled, self.check_nan = enabled, check_nan
 
@@ -118,6 +118,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def _note(made: Node) -> None:
     """Keep the stack of the call that made a node and, if it was made in backward, the node that was running."""
+    # Formatted at once: a kept frame would hold all locals of the user's functions.
     frames = [pair for pair in traceback.walk_stack(sys._getframe(1)) if not _is_ours(pair[0])]
     made.metadata[_TRACE] = traceback.StackSummary.extract(reversed(frames)).format()
     if _mode.nodes():
@@ -148,7 +149,7 @@ def _observe(at: Node, phase: str, grads: Sequence[Tensor | None]) -> None:
 
 
 def _refuse_nan(at: Node, grads: Sequence[Tensor | None]) -> None:
-    with no_grad():
+    with no_grad():  # under create_graph grad mode is on here
         for k, grad in enumerate(grads):
             if grad is not None and bool(grad.isnan().any()):
                 raise RuntimeError(f"Function '{at.name()}' returned nan values in its {k}th output.")

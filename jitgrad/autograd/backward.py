@@ -68,7 +68,7 @@ def _roots(outputs: Sequence[Tensor], grads: Sequence[Tensor | None]) -> tuple[l
         if not isinstance(out, Tensor):
             raise AssertionError("Expected output to be a torch.Tensor")
         edge = edge_of(out)
-        gradients.append(first_gradient(out, gradient, k, edge))
+        gradients.append(first_gradient(out, gradient, k, edge))  # PyTorch refuses a wrong gradient first
         if edge is None:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
         edges.append(edge)
@@ -129,13 +129,13 @@ def backward(
     edges, gradients = _roots([*map(_stand_in, outputs, grads)], grads)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        warnings.warn(_CYCLE, UserWarning, stacklevel=3)
+        warnings.warn(_CYCLE, UserWarning, stacklevel=3)  # names the caller of Tensor.backward, as PyTorch's does
     if targets is None:
         engine.run(edges, gradients, keep, create_graph)
         return
     for target in targets:
         if isinstance(target, Tensor):
-            target.retain_grad()
+            target.retain_grad()  # of a non-leaf: that is how its ``.grad`` comes to be set
     wanted = [_input_edge(t) for t in targets]
     engine.run(edges, gradients, keep, create_graph, wanted)
 

@@ -83,6 +83,7 @@ class Region:
         explain: Callable[[CheckpointError], None] | None = None,
     ):  # fmt: skip
         self.rerun, self.early_stop, self.facts, self.explain = rerun, early_stop, facts, explain
+        # Tensor arguments are kept by a node, others here; ``places`` says where tensors belong.
         self.others = [None if isinstance(a, Tensor) else a for a in inputs]
         self.places = [k for k, a in enumerate(inputs) if isinstance(a, Tensor)]
         self.inputs = _Inputs(tuple([inputs[k] for k in self.places]))
@@ -106,13 +107,14 @@ class Region:
     def _open(self, slot: _Slot) -> Tensor:
         """The unpack hook of forward: the tensor of a slot, computed again if this run has not done so."""
         try:
+            # Outside of backward (``grad_fn._saved_self``) there is no run to share with: a key of its own.
             task = _group[-1] if _group else engine.current_task() or _Run()
             run = self.runs.setdefault(task, _Run())
             if not run.done:
                 self._recompute(run)
             if slot not in run.tensors:
                 raise CheckpointError(_opened_twice())
-            return run.tensors.pop(slot)
+            return run.tensors.pop(slot)  # from now on the node's, and freed when it has run
         except CheckpointError as error:
             if self.explain is not None:
                 self.explain(error)
@@ -132,7 +134,7 @@ class Region:
 
     def _catch(self, run: _Run, tensor: Tensor) -> Tensor:
         """The pack hook of the second call: keeps the tensor for the slot of the same number, if that still exists."""
-        tensor = tensor.detach() if tensor.requires_grad else tensor
+        tensor = tensor.detach() if tensor.requires_grad else tensor  # without the second call's graph
         index, run.count = run.count, run.count + 1
         if index >= len(self.slots):
             if not self.complete:  # the function calls backward itself: it has saved only a part so far

@@ -39,7 +39,7 @@ def enter_dual_level() -> int:
     """Open a level; tensors made dual inside are dual until it is closed."""
     if state.forward is not None or any(type(level) is Level for level in state.levels):
         raise RuntimeError(NESTED)
-    state.forward = Level()
+    state.forward = Level()  # one per thread: PyTorch has no nested levels
     state.forward.__enter__()
     return 0
 
@@ -119,6 +119,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if state.forward is None or not state.pushing:
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(tensor, state.forward)
+    # An alias: ops on the primal are recorded as ops on a view of the tensor, as in PyTorch.
     return UnpackedDualTensor(tensor if tangent is None else Alias.apply(primal), tangent)
 
 

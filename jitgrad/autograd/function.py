@@ -142,12 +142,12 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """
         if cls._has_setup_context():
             args, kwargs = _bind_arguments(cls.forward, args, kwargs)
-        if grad_state.levels or grad_state.scope is not None:
+        if grad_state.levels or grad_state.scope is not None:  # inside a transform; else nothing more is asked
             found = _transformed(cls, args, kwargs)
             if found is not NotImplemented:
                 return found
         ctx, output = _call(cls, args, kwargs)
-        ctx.saved_for_forward = None
+        ctx.saved_for_forward = None  # from now on ``saved_tensors`` is what backward is to see
         return output
 
 
@@ -168,10 +168,11 @@ def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunctio
     inputs = (*args, *kwargs.values()) if kwargs else args
     ctx = (cls._backward_cls if grad_state.scope is None else generated_node_class(cls))()
     ctx._are_tensors = are = tuple([isinstance(a, Tensor) for a in inputs])
+    # By the property, not the flag: a view made under no_grad says what its base says.
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     has_setup_context = cls._has_setup_context()
     before, pushing = grad_state.enabled, grad_state.pushing
-    grad_state.enabled = grad_state.pushing = False
+    grad_state.enabled = grad_state.pushing = False  # gradients and tangents are the user's to compute
     try:
         output = cls.forward(*args, **kwargs) if has_setup_context else cls.forward(ctx, *args, **kwargs)
         if has_setup_context:
@@ -212,7 +213,7 @@ def _behind_error(outputs: Any) -> tuple[Any, ...]:
     node.sequence_number = next_sequence_number()
     outs = outputs if isinstance(outputs, tuple) else (outputs,)
     node.edges = tuple([_unreached_leaf(o) if isinstance(o, Tensor) else None for o in outs])
-    if len(outs) > 1:
+    if len(outs) > 1:  # the engine's common path knows nodes of one output only
         node.n_outputs, node.special = len(outs), True
     return tuple([o._attached(edge_to(node, k)) if isinstance(o, Tensor) else o for k, o in enumerate(outs)])
 

@@ -167,7 +167,7 @@ class BackwardCFunction(Node, FunctionCtx):
         if self.materialize_grads:
             grads = tuple([self._zeros(k) if g is None else g for k, g in enumerate(grads)])
         found = self._checked(self.apply(*grads))
-        self.owned = are_owned(found)
+        self.owned = are_owned(found)  # the engine reads it right after this call
         return found
 
     def _zeros(self, number: int) -> Tensor | None:
@@ -181,7 +181,7 @@ class BackwardCFunction(Node, FunctionCtx):
         """Check what backward returned, a gradient or None per input; return those of tensors, made to fit."""
         given, name = found if isinstance(found, tuple) else (found,), type(self).__name__
         n = len(self._are_tensors)
-        if len(given) > n and all(g is None for g in given[n:]):
+        if len(given) > n and all(g is None for g in given[n:]):  # PyTorch lets backward return more, if that is None
             given = given[:n]
         if len(given) != n:
             raise RuntimeError(

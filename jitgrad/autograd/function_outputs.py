@@ -72,7 +72,7 @@ def connect(ctx: Any, inputs: Sequence[Any], output: Any, recorded: bool, has_se
     outs = output if isinstance(output, tuple) else (output,)
     fixed = _marked(ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1}")
     dirty = _marked(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {0} is of type {1}")
-    for tensor in dirty.values():
+    for tensor in dirty.values():  # marking counts as a write, besides those that forward's inplace ops have counted
         count_write(tensor)
     call = _CallOutputs(ctx, tensors, dirty, fixed, recorded, len(outs), has_setup_context)
     results = [call.output(out, k) if isinstance(out, Tensor) else out for k, out in enumerate(outs)]
@@ -149,6 +149,7 @@ class _CallOutputs:
     def outside(self, out: Tensor) -> Tensor:
         """An output that gets no history: it is not differentiable, or the call is not recorded."""
         is_input = id(out) in self.inputs
+        # An input that forward did not write to comes out as another tensor, never as the same object.
         if not out.requires_grad:
             return view_of(out, out._data, out._layout, "custom") if is_input and id(out) not in self.dirty else out
         if is_input:

@@ -101,7 +101,8 @@ def jvp(
         at = Evaluation("jvp", inputs, create_graph, strict)
         weights = at.input_weights(v)
         at.run(func)
-        seeds = [zeros_like(o.detach(), requires_grad=True) for o in at.outputs]
+        # Backward is linear in these, so their values do not matter: the double backward trick of transforms/dual.py.
+        seeds = [zeros_like(o, requires_grad=True) for o in at.outputs]
         back = gradients(at.outputs, at.inputs, seeds, create_graph=True)
         if strict:
             require_dependence(back, _GRADIENT_FIXED)
@@ -145,7 +146,7 @@ def hvp(
         first = gradients(at.outputs, at.inputs, create_graph=True)
         if strict:
             require_dependence(first, _FIRST_DERIVATIVE_FIXED)
-        seeds = [zeros_like(x.detach(), requires_grad=True) for x in at.inputs]
+        seeds = [zeros_like(x, requires_grad=True) for x in at.inputs]
         second = gradients(first, at.inputs, seeds, create_graph=True)
     found = gradients(second, seeds, weights, create_graph=create_graph)
     return at.results(filled_gradients(found, at.inputs, strict, create_graph, _HVP_FIXED, _HESSIAN_FIXED), at.several)
@@ -188,7 +189,7 @@ def jacobian(
 def _by_rows(at: Evaluation, number: int, vectorize: bool) -> list[Tensor]:
     """The Jacobian of one output with respect to each input: a backward per element of the output, or one batched."""
     out, create = at.outputs[number], at.create_graph
-    if out.dtype.is_complex and not vectorize:
+    if out.dtype.is_complex and not vectorize:  # PyTorch starts each row from an implicit 1
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
     shape, n, basis = tuple(out.shape), out._layout.numel, _basis(out)
     stacks: list[Tensor | None] = [None] * len(at.inputs)
@@ -298,7 +299,7 @@ def hessian(
         if strict:
             require_dependence(outs, OUTPUT_FIXED)
         check_scalar("hessian", out, is_tuple)
-        return out.squeeze()
+        return out.squeeze()  # of shape (1,), say: then Jacobians have the shape of inputs, without that dim
 
     def first(*args: Tensor) -> tuple[Tensor, ...]:
         if outer_jacobian_strategy == "forward-mode":

@@ -195,6 +195,7 @@ def _compare(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
     if not outputs:
         _expect_zero(numerical)
         return
+    # ``numerical`` has the outputs of floating point numbers, ``outputs`` those of them that require grad.
     numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
     forward = jacobians.forward(func, inputs, check.dtypes) if check.forward else None
     for i, number in enumerate(numbers):
@@ -222,6 +223,7 @@ def _compare_fast(func: Function, inputs: tuple[Any, ...], check: _Check) -> Non
     if not outputs and not check.forward:
         _expect_zero(numerical, check.nondet_tol)
         return
+    # ``numerical`` has the outputs of floating point numbers, ``outputs`` those of them that require grad.
     numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
     for i, number in enumerate(numbers):
         if check.forward:

@@ -99,7 +99,7 @@ def numerical(func: Function, inputs: tuple[Any, ...], k: int, eps: float, forwa
     for index in product(*[range(n) for n in x.shape]):
         about = f"on index {index} "
         row = _difference(func, inputs, data, index, eps, eps, about)
-        if x.dtype.is_complex:
+        if x.dtype.is_complex:  # d/dx + i d/dy needs a step along the imaginary axis too
             other = _difference(func, inputs, data, index, eps * 1j, eps, about)
             row = [a + b * 1j for a, b in zip(row, other, strict=True)]
         rows.append(row)

@@ -139,12 +139,14 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if any(e is None for e in edges):
         raise AssertionError("Expected gradient function to be set")
     nodes, lock = [node_of(e) for e in edges if e is not None], threading.Lock()
+    # By run of the engine, weakly: a run that fails never collects the rest.
     runs: WeakKeyDictionary[Any, tuple[list[Any], int]] = WeakKeyDictionary()  # gradients, and how many miss
 
     def collect(index: int, grad: Tensor | None) -> None:
         task: Any = engine.current_task()
-        with lock:
+        with lock:  # several threads may run backward through the same tensors
             if task not in runs:
+                # Only nodes that this run computes gradients for can call their hooks.
                 runs[task] = [None] * len(tensors), sum(map(task.will_run, nodes))
             found, missing = runs.pop(task)
             found[index] = grad

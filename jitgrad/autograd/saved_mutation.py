@@ -77,7 +77,7 @@ class _AllowMutationOnSavedContext:
             places = self.sid_to_tid.pop(id(_owner(args[k])), None)
             for place in places or ():
                 handle = self.tid_to_weakhandle.pop(place, None)
-                if handle is not None:  # else no node needs it any more
+                if handle is not None:  # a node still needs it
                     with no_grad():
                         self.cloned[handle] = self.original.pop(handle).clone()
 

@@ -1,10 +1,10 @@
-"""Tensors that a transform sees through: dual numbers of forward mode, batches of vmap.
+"""Wrapped tensors: the dual tensors of forward mode and the batched ones of vmap, and the levels that they belong to.
 
-A transform opens a ``Level`` and hands its function wrapped tensors: they wrap what lies below, and
-look like it but for a tangent or a missing dim. An op on wrapped operands is given to the class of
-the outermost of them, which says what it means there in terms of ops on what it wraps. Transforms
-nest, so that may be wrapped again, by a level opened earlier; a tensor's outermost wrapper always is
-that of its latest level. The graph of reverse mode is recorded at the bottom, on plain tensors.
+A transform opens a ``Level`` and calls its function with wrapped tensors. A dual tensor adds a tangent to the tensor
+that it wraps, a batched one hides the dim of the batch. An op on wrapped operands is given to the class of the
+outermost one, which says what the op means in terms of ops on the wrapped tensors. Since transforms compose, these may
+be wrapped too, by a level opened earlier: a tensor's wrappers are nested in the order of their levels, the latest
+outermost. The graph of reverse mode is recorded on the plain tensors inside.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Level:
 
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
-        self.layouts: dict[Layout, Layout] = {}  # of what lies below: of what this level puts round it
-        self.wrapped_in_place: list[weakref.ref[Any]] = []  # tensors that writes in place have wrapped where they are
+        self.layouts: dict[Layout, Layout] = {}  # {layout of the wrapped tensor: layout of its wrapper}
+        # Tensors that an inplace op has turned into wrapped ones, the same objects; __exit__ turns them back.
+        self.wrapped_in_place: list[weakref.ref[Any]] = []
 
     def layout(self, below: Layout) -> Layout:
         """The layout of a tensor that wraps one of layout ``below``.
@@ -59,7 +60,7 @@ class Level:
             self._turn_back(reference())
 
     def _turn_back(self, x: Any) -> None:
-        """Let a tensor that outlives the level be again what it was, the same object, with what was written to it."""
+        """Turn a tensor of ``wrapped_in_place`` into the one that it wraps, the same object, if it still exists."""
         if not (isinstance(x, Wrapped) and x._level is self):
             return
         below = x.unwrapped()
@@ -69,7 +70,7 @@ class Level:
 
 
 class Wrapped(Tensor):
-    """Base of tensors that wrap others for a transform. What an op means on them, subclasses say."""
+    """Base of wrapped tensors. The classes that say what ops mean on them are in jitgrad/transforms/."""
 
     _level: Any
     # The tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors.
@@ -77,15 +78,15 @@ class Wrapped(Tensor):
     _wrapped_views: Any = None  # weak references to such views
 
     def unwrapped(self) -> Any:
-        """What carries the values: a wrapped tensor of an earlier level, or a plain one."""
+        """The tensor inside, without a tangent: one wrapped by an earlier level, or a plain one."""
         raise NotImplementedError
 
     def value_and_dim(self) -> tuple[Any, Any]:
-        """(what is below, as the transform was given it; the dim of its batch there, or None)."""
+        """(the tensor that the user gave to the transform, the dim of the batch in it or None)."""
         raise NotImplementedError
 
     def wrap_alias(self) -> None:
-        """Put an alias in the place of what this wraps."""
+        """Wrap an alias of the tensor inside instead, which then can get flags of its own."""
         raise NotImplementedError
 
     @classmethod
@@ -99,25 +100,25 @@ class Wrapped(Tensor):
         raise NotImplementedError
 
     def map(self, function: Any) -> Any:
-        """The same lift of what a linear ``function`` makes of what it wraps; None where that is None."""
+        """A linear ``function`` applied to all inside, tangents too, and wrapped alike; None if that is None."""
         raise NotImplementedError
 
     def map_graph(self, function: Any) -> Any:
-        """The same lift of what ``function`` makes of the tensor that carries the graph."""
+        """``function`` applied to the tensor that carries the graph, and wrapped alike; a tangent stays as it is."""
         raise NotImplementedError
 
     def wrap_new(self, made: Tensor) -> Any:
-        """A new tensor, as ``zeros_like`` of this one gives it."""
+        """A new plain tensor ``made``, wrapped as ``zeros_like`` of this one has to be."""
         raise NotImplementedError
 
     @staticmethod
     def map_pair(function: Any, level: Level, x: Any, y: Any) -> Any:
-        """Apply a linear ``function`` of two tensors below ``level``."""
+        """A linear ``function`` of two tensors, applied to what they are at ``level``, and wrapped alike."""
         raise NotImplementedError
 
     @classmethod
     def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
-        """Gradients of outs with respect to ins, by way of ``run``, which takes what lies below."""
+        """Gradients of ``outs`` by ``ins``; ``run(outs, ins, grads)`` finds those of the tensors inside."""
         raise NotImplementedError
 
 
@@ -149,7 +150,7 @@ def turn_into(x: Any, other: Any) -> Any:
 
 
 def link_views(x: Any, outs: Any) -> None:
-    """Let wrapped results of a view op know what they are views of; a later level may give both a tangent."""
+    """Note of wrapped results of a view op what they are views of: an inplace op may give base and views a tangent."""
     if not isinstance(x, Wrapped):
         return
     root, memory = x if x._wrapped_base is None else x._wrapped_base, _memory(x)
@@ -159,7 +160,7 @@ def link_views(x: Any, outs: Any) -> None:
 
 
 def link_view(root: Any, view: Any) -> None:
-    """Let ``view`` be known as one of ``root``, on each level that has wrapped both."""
+    """Note that ``view`` is a view of ``root``, at each level that has wrapped both."""
     while isinstance(root, Wrapped) and type(view) is type(root) and view._level is root._level:
         if view._wrapped_base is root or view is root:
             return
@@ -169,6 +170,6 @@ def link_view(root: Any, view: Any) -> None:
 
 
 def _memory(x: Any) -> Any:
-    """The plain tensor whose memory ``x`` shows."""
+    """The plain tensor that owns the memory of ``x``."""
     x = innermost(x)
     return x if x._base is None else x._base

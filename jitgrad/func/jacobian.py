@@ -27,7 +27,7 @@ def unit_vectors(tensors: Sequence[Tensor]) -> list[Tensor]:
     total, start, rows = sum(sizes), 0, []
     for tensor, size in zip(tensors, sizes, strict=True):
         part = zeros((total, size), dtype=tensor.dtype, device=tensor.device)
-        part.diagonal(-start).fill_(1)
+        part.diagonal(-start).fill_(1)  # rows from ``start`` on are this tensor's
         rows.append(part.view(total, *tensor.shape))
         start += size
     return rows
@@ -118,6 +118,7 @@ def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomnes
         moved, aux = pushed if has_aux else (pushed, None)
         outs, out_structure = flatten(moved)
         _check_real("jacfwd", outs, "outputs")
+        # Each part is (*input's shape, *output's shape); in a Jacobian the output's dims come first.
         cut = [[part.movedim(tuple(range(x.ndim)), tuple(range(-x.ndim, 0))) if x.ndim else part
                 for part, x in zip(_cut(out, values, 0), values, strict=True)] for out in outs]  # fmt: skip
         found = unflatten([unflatten(parts, structure) for parts in cut], out_structure)

@@ -66,6 +66,7 @@ def _replaced(module: Any, given: Any, tie_weights: bool, strict: bool) -> Itera
             slots[name] = slot
         yield
     finally:
+        # In reverse: of a module that is registered under two names, the second slot has seen the first one's tensor.
         assigned = {name: slot.restore() for name, slot in reversed(slots.items())}
         given.update({name: value for name, value in assigned.items() if name in given})
 

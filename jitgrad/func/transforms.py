@@ -165,6 +165,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
                 f"function. cotangents: {given.outline()}, primal output: {structure.outline()}"
             )
         pairs = enumerate(zip(outs, weights, strict=True))
+        # The graph is kept, since the user may ask for products more than once.
         weights = [first_gradient(out, weight, k, edge_of(out)) for k, (out, weight) in pairs]
         found = unflatten(variables.gradients(outs, weights), inputs)
         return found if len(primals) != 1 else (found[0],)
@@ -237,7 +238,7 @@ def _checked_dual(level: Level, value: Tensor, tangent: Tensor) -> Any:
 
 def linearize(func: Function, *primals: Any) -> Any:
     """Return (``func(*primals)``, the function from tangents to Jacobian-vector products there)."""
-    values = map_leaves(lambda x: x.detach(), primals)
+    values = map_leaves(lambda x: x.detach(), primals)  # later writes to ``primals`` are seen: nothing is copied
 
     def product(*tangents: Any) -> Any:
         return jvp(func, values, tangents)[1]

@@ -123,7 +123,7 @@ class _Call:
         """
         with Batch(size, self.randomness) as level:
             wrapped = [v if d is None else batched(level, v) for v, d in zip(leaves, dims, strict=True)]
-            if any(dims):
+            if any(dims):  # a batch that was not dim 0: printing and Function.vmap tell the user's dim
                 for value, dim in zip(wrapped, dims, strict=True):
                     if dim:
                         value._in_dim = dim
@@ -184,7 +184,7 @@ class _Call:
         """The results of ``chunk`` samples at a time, joined; with randomness "same" chunks draw the same numbers."""
         pieces, state = [], default_generator.get_state()
         for start in range(0, size, chunk):
-            if self.randomness == "same":
+            if self.randomness == "same":  # all chunks start from the same state, so all samples draw the same numbers
                 default_generator.set_state(state)
             count = min(chunk, size - start)
             part = [v if d is None else v.narrow(0, start, count) for v, d in zip(leaves, dims, strict=True)]
