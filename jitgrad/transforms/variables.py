@@ -12,7 +12,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
-from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
+from jitgrad.core.node import AccumulateGrad, Node, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import innermost
 from jitgrad.ops.creation.constants import zeros_like
@@ -37,6 +37,9 @@ class Variables:
                 raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.recorded = state.enabled  # the caller's grad mode: without it, what is handed back has no history
         self.scope = Scope()
+        # Nodes whose history leads to these variables only, so that several questions walk over each node once. They
+        # live as long as this object, which func.vjp hands out with the outputs whose history they are.
+        self.closed: set[Node] = set()
         self.leaves = _variables(inputs)
         plain = [*map(innermost, self.leaves)] if state.levels else self.leaves
         for x in plain:
@@ -55,15 +58,13 @@ class Variables:
         create = state.enabled and (self.reaches_out(outs) or any(map(requires_grad, weights)))
         found = gradients(outs, self.leaves, weights, create_graph=create)
         full = [zeros_like(x) if g is None else g for g, x in zip(found, self.leaves, strict=True)]
-        return self.released(full, state.enabled)
+        return self._released(full, state.enabled, set(self.closed))  # of gradients no nodes are kept
 
-    def reaches_out(self, outs: Sequence[Tensor], closed: set[Any] | None = None) -> bool:
-        """Whether the history of ``outs`` leads to a leaf other than these variables.
+    def reaches_out(self, outs: Sequence[Tensor]) -> bool:
+        """Whether the history of ``outs`` leads to a leaf other than these variables."""
+        return self._reaches_out(outs, self.closed)
 
-        ``closed``: nodes whose history is known not to. Those that are found are added to it, so that several
-        calls walk over each node once.
-        """
-        closed = set() if closed is None else closed
+    def _reaches_out(self, outs: Sequence[Tensor], closed: set[Node]) -> bool:
         plain = [t for o in outs for t in plain_tensors(o) if t._requires_grad]
         starts = {node_of(e) for t in plain if (e := edge_of(t)) is not None}
         found = []
@@ -85,15 +86,13 @@ class Variables:
             scope = scope.parent
         return scope is not None
 
-    def released(self, results: Sequence[Any], recorded: bool | None = None) -> list[Any]:
-        """Results as the caller gets them: without history where that leads to these variables only.
+    def released(self, results: Sequence[Any]) -> list[Any]:
+        """Results as the caller gets them: without history where that leads to these variables only."""
+        return self._released(results, self.recorded, self.closed)
 
-        ``recorded``: whether the caller records; by default the grad mode in which the variables were made.
-        """
-        closed: set[Any] = set()
-        recorded = self.recorded if recorded is None else recorded
+    def _released(self, results: Sequence[Any], recorded: bool, closed: set[Node]) -> list[Any]:
         return [
-            x if not isinstance(x, Tensor) or not requires_grad(x) or (recorded and self.reaches_out([x], closed))
+            x if not isinstance(x, Tensor) or not requires_grad(x) or (recorded and self._reaches_out([x], closed))
             else without_history(x)
             for x in results
         ]  # fmt: skip

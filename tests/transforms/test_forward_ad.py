@@ -195,3 +195,10 @@ def test_deep_copies_of_dual_tensors_are_plain_ones():
         twin = copy.deepcopy(x)
         assert type(twin) is torch.Tensor and twin.tolist() == [1, 1]
         assert fwAD.unpack_dual(twin).tangent is None
+
+
+def test_dual_tensors_print_their_tangent():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(torch.tensor([1.0]), torch.tensor([2.0]))
+        assert repr(x) == "tensor([1.], tangent=tensor([2.]))"
+    assert repr(x) == "tensor([1.])"
