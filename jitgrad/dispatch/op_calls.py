@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -28,7 +28,7 @@ class OpFunction:
 
     operation: the ElementwiseOp or Structured class whose own function this is or goes on to; None for a function
     composed of several ops. in_place: whether it writes to its first argument. own: whether it is the op's own
-    function, not one that goes on to it.
+    function, not one that goes on to it. call: the function as it is while nobody observes.
     """
 
     __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain")
@@ -36,15 +36,9 @@ class OpFunction:
     def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool):
         self.function, self.plain = function, function.__code__
         self.operation, self.in_place, self.own = operation, in_place, own
-        self.call: Callable[..., Any] = self._copy
-
-    def _copy(self, *args: Any, **kwargs: Any) -> Any:
-        """The op itself: the function with the code that it has while nobody observes; made when first needed."""
-        f = self.function
-        call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
-        call.__kwdefaults__ = f.__kwdefaults__
-        self.call = call
-        return call(*args, **kwargs)
+        f = function
+        self.call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+        self.call.__kwdefaults__ = f.__kwdefaults__
 
     def observed(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the op as the observers will have it, the latest outermost."""
@@ -64,36 +58,41 @@ def _proceed(op: OpFunction, observers: tuple[Observer, ...], args: Any, kwargs:
 _lock = threading.RLock()
 _added: list[Observer] = []
 _observers: tuple[Observer, ...] = ()  # those of _added, each once; a tuple, so that a call sees one state of it
-_functions: weakref.WeakSet[OpFunction] = weakref.WeakSet()  # weakly: a user's op may be dropped
+_registered: list[weakref.ref[FunctionType]] = []  # weakly: a user's op may be dropped
 
 
 def register(function: Any, operation: Any = None, in_place: bool = False, own: bool = False) -> None:
-    """Let calls of ``function`` be observed; the first registration of a function counts."""
-    with _lock:
-        if isinstance(function, FunctionType) and _registered(function) is None:
-            op = vars(function)["_op_function"] = OpFunction(function, operation, in_place, own)
-            _functions.add(op)
+    """Let calls of ``function`` be observed; the first registration of a function counts.
+
+    Over a thousand functions are registered at import, so this only leaves a note on them; see OpFunction for what the
+    parameters mean.
+    """
+    if isinstance(function, FunctionType) and _note(function) is None:
+        vars(function)["_op_note"] = (id(function), operation, in_place, own)
+        with _lock:
+            _registered.append(weakref.ref(function))
             if _observers:
-                function.__code__ = _observed_code(op)
+                _put(function, True)
 
 
-def _registered(function: Any) -> OpFunction | None:
-    op = getattr(function, "_op_function", None)
-    return op if op is not None and op.function is function else None  # functools.wraps copies attributes
+def _note(function: Any) -> tuple[int, Any, bool, bool] | None:
+    """What ``register`` noted on a function. Its id tells it from a note that functools.wraps copied to another one."""
+    note = getattr(function, "_op_note", None)
+    return note if note is not None and note[0] == id(function) else None
 
 
 def is_own(function: Any) -> bool:
     """Whether a function is the own one of a declared op."""
-    op = _registered(function)
-    return op is not None and op.own
+    note = _note(function)
+    return note is not None and note[3]
 
 
 def operation_behind(function: Any) -> Any:
     """The op that a function goes on to: ``add`` knows ``alpha``, and closes over the function of the op itself."""
     for cell in getattr(function, "__closure__", None) or ():
-        found = _registered(cell.cell_contents)
-        if found is not None and found.own:
-            return found.operation
+        note = _note(cell.cell_contents)
+        if note is not None and note[3]:
+            return note[1]
     return None
 
 
@@ -115,8 +114,23 @@ def _exchange() -> None:
     global _observers
     before, _observers = _observers, tuple(dict.fromkeys(_added))
     if bool(before) != bool(_observers):
-        for op in tuple(_functions):
-            op.function.__code__ = _observed_code(op) if _observers else op.plain
+        for function in _living():
+            _put(function, bool(_observers))
+
+
+def _living() -> Iterator[FunctionType]:
+    """The registered functions that somebody still holds; the others are forgotten."""
+    found = [(reference, function) for reference in _registered if (function := reference()) is not None]
+    _registered[:] = [reference for reference, _ in found]
+    return iter([function for _, function in found])
+
+
+def _put(function: Any, observed: bool) -> None:
+    """Give a function the code that observers want, or its own."""
+    op = vars(function).get("_op_function")
+    if op is None or op.function is not function:
+        op = vars(function)["_op_function"] = OpFunction(function, *function._op_note[1:])
+    function.__code__ = _observed_code(op) if observed else op.plain
 
 
 @functools.cache
