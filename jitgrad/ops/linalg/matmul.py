@@ -17,7 +17,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import matmul as kernels
 from jitgrad.ops.linalg.matmul_batch_rules import over_added_product, over_product
-from jitgrad.ops.reduction.blocks import fold, plain
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import sum_values
 from jitgrad.ops.shape.copy import contiguous
 
@@ -35,7 +35,7 @@ def _no_bools(x: Layout, what: str) -> None:
 
 def _conjugated(x: Tensor) -> Any:
     """The array of conj(x), for backward kernels; real tensors as they are."""
-    return plain(x).conj()._data if x._layout.dtype.is_complex else x._data
+    return unrecorded(x).conj()._data if x._layout.dtype.is_complex else x._data
 
 
 def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
@@ -204,10 +204,10 @@ class Bmm(Structured, public=True):
         return Bmm.apply(_adjoint(x), g)
 
     def kernel_x(g, mat2):
-        return _multiply_stacks(g, _adjoint(plain(mat2)))
+        return _multiply_stacks(g, _adjoint(unrecorded(mat2)))
 
     def kernel_mat2(g, x):
-        return _multiply_stacks(_adjoint(plain(x)), g)
+        return _multiply_stacks(_adjoint(unrecorded(x)), g)
 
     @staticmethod
     def samples() -> Iterator[Any]:
@@ -248,7 +248,7 @@ def _for_blas(x: Tensor) -> Any:
         (rows, columns), (down, right) = layout.shape[-2:], layout.strides[-2:]
         row_major, column_major = right == 1 and down >= max(columns, 1), down == 1 and right >= max(rows, 1)
         _readable[layout] = row_major or column_major
-    return x._data if _readable[layout] else contiguous(plain(x))._data
+    return x._data if _readable[layout] else contiguous(unrecorded(x))._data
 
 
 # -- products that add ------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
         launch(kernels.add_row, added._data, product._data)
         return product
     product = _scaled(product, alpha)
-    return product if beta == 0 else product + _scaled(plain(added), beta)
+    return product if beta == 0 else product + _scaled(unrecorded(added), beta)
 
 
 class Addmm(Structured, public=True):
@@ -321,7 +321,7 @@ class Addmm(Structured, public=True):
 
     def kernel_x(g, x_layout, beta):
         if x_layout.shape == g._layout.shape[1:]:
-            return _scaled(sum_values(g, fold(g._layout, 0), None), _conj(beta))
+            return _scaled(sum_values(g, plan_reduction(g._layout, 0), None), _conj(beta))
         return Addmm.grad_x(g, x_layout, beta)
 
     def kernel_mat1(g, mat1_layout, mat2, alpha):
@@ -377,7 +377,7 @@ class Baddbmm(Structured, public=True):
         _check_same_dtype(batch1._layout, batch2._layout, x._layout)
         _check_expands(x._layout, product._layout.shape)
         product = _scaled(product, alpha)
-        return product if beta == 0 else product + _scaled(plain(x), beta)
+        return product if beta == 0 else product + _scaled(unrecorded(x), beta)
 
     def grad_x(g, x_layout, beta):
         return _scaled(g.sum_to_size(x_layout.shape), _conj(beta))

@@ -13,7 +13,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
-from jitgrad.ops.reduction.blocks import fold, plain
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import sum_values
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
@@ -33,7 +33,7 @@ class Trace(Structured, public=True):
         if x._layout.dtype.category == 0:
             raise not_implemented_for("trace", x.dtype)
         diagonal = Diagonal.forward(x, 0, 0, 1)
-        return sum_values(diagonal, fold(diagonal._layout, 0), None)
+        return sum_values(diagonal, plan_reduction(diagonal._layout, 0), None)
 
     def grad_x(g, x_layout):
         rows = min(x_layout.shape)
@@ -63,7 +63,7 @@ class Cross(Structured):
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
 
     def forward(x, y, dim):
-        x, y = plain(x), plain(y)
+        x, y = unrecorded(x), unrecorded(y)
         return _turned(x, 1, dim) * _turned(y, 2, dim) - _turned(x, 2, dim) * _turned(y, 1, dim)
 
     def grad_x(g, y, dim):

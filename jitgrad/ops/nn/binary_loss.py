@@ -18,7 +18,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.nn.loss import flat_array, loss_gradient, loss_values, matched, per_element, reduced, reduction_name
-from jitgrad.ops.reduction.blocks import plain
+from jitgrad.ops.reduction.reduction_plan import unrecorded
 
 __all__: list[str] = []
 
@@ -31,7 +31,7 @@ def _in_unit(name: str, x: Tensor) -> None:
 
 
 def _weighted(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    return reduced(values if weight is None else values * plain(weight), reduction)
+    return reduced(values if weight is None else values * unrecorded(weight), reduction)
 
 
 def _times(g: Tensor, weight: Tensor | None) -> Tensor:
@@ -86,7 +86,7 @@ class BinaryCrossEntropyWithLogits(Structured):
             return loss_values(kernels.LOGITS, x, target, reduction)
         if pos_weight is None:
             return _weighted(loss_values(kernels.LOGITS, x, target, "none"), weight, reduction)
-        x, target, emphasis = plain(x), plain(target), _emphasis(plain(target), plain(pos_weight))
+        x, target, emphasis = unrecorded(x), unrecorded(target), _emphasis(unrecorded(target), unrecorded(pos_weight))
         soft = table.where(x < 0, -x, 0) + (-x.abs()).exp().log1p()  # log(1 + exp(-x))
         return _weighted((1 - target) * x + emphasis * soft, weight, reduction)
 

@@ -21,7 +21,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, launch
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.kernels.loops.reduction import sum_rows
 from jitgrad.ops.pointwise.arithmetic import xlogy
-from jitgrad.ops.reduction.blocks import plain
+from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = ["reduction_name"]
@@ -53,7 +53,7 @@ def per_element(g: Tensor, layout: Layout, reduction: str) -> Tensor:
 
 
 def flat_array(x: Tensor) -> Any:
-    return contiguous(plain(x))._data.reshape(-1)
+    return contiguous(unrecorded(x))._data.reshape(-1)
 
 
 def loss_values(pair: kernels.Pointwise, x: Tensor, target: Tensor, reduction: str, option: float = 0.0) -> Tensor:

@@ -19,7 +19,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.creation.constants import arange, full_like
 from jitgrad.ops.nn.loss import reduced, reduction_name
-from jitgrad.ops.reduction.blocks import plain
+from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.softmax import LogSoftmax
 from jitgrad.ops.shape.copy import contiguous
 
@@ -29,7 +29,7 @@ IGNORED = -100
 
 
 def _array(x: Tensor | None, dtype: np.dtype[Any]) -> Any:
-    return np.empty(0, dtype) if x is None else contiguous(plain(x))._data
+    return np.empty(0, dtype) if x is None else contiguous(unrecorded(x))._data
 
 
 def _blocks(layout: Layout) -> tuple[int, int, int]:
@@ -45,8 +45,8 @@ def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ig
     shape = target._layout.shape if reduction == "none" else ()
     data, wrong = np.empty(shape, layout.numpy_dtype), np.zeros(2, np.int64)
     arrays = (
-        contiguous(plain(x))._data.reshape(n, classes, places),
-        contiguous(plain(target))._data.reshape(n, places),
+        contiguous(unrecorded(x))._data.reshape(n, classes, places),
+        contiguous(unrecorded(target))._data.reshape(n, places),
         _array(weight, layout.numpy_dtype),
     )
     if reduction == "none":
@@ -65,8 +65,8 @@ def _gradient(
     result = intern(layout.numpy_dtype, layout.shape)
     data = np.empty(result.shape, result.numpy_dtype)
     arrays = (
-        contiguous(plain(g))._data.reshape(-1),
-        contiguous(plain(target))._data.reshape(n, places),
+        contiguous(unrecorded(g))._data.reshape(-1),
+        contiguous(unrecorded(target))._data.reshape(n, places),
         _array(weight, layout.numpy_dtype),
         data.reshape(n, classes, places),
     )
@@ -80,7 +80,7 @@ def _rule(
     """The gradient in differentiable ops: linear in ``g``."""
     dim = min(layout.ndim, 2) - 1
     classes = arange(layout.shape[dim]).reshape(-1, *[1] * (layout.ndim - dim - 1))
-    target = plain(target).to(classes.dtype)
+    target = unrecorded(target).to(classes.dtype)
     share = table.where(target != ignore_index, target, -1).unsqueeze(dim) == classes
     share = share.to(layout.dtype)
     if weight is not None:
@@ -279,7 +279,7 @@ def _smoothed(
         if weight is None:
             spread = spread.sum() / counted.sum()
         else:  # the mean divides by the weights of the targets
-            shares = -_nll(plain(x) * 0 + _along_classes(weight, x, dim), target, None, ignore_index, "sum")
+            shares = -_nll(unrecorded(x) * 0 + _along_classes(weight, x, dim), target, None, ignore_index, "sum")
             spread = spread.sum() / shares
     else:
         spread = reduced(spread, reduction)

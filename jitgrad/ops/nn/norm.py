@@ -19,7 +19,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.ops.creation.constants import full
-from jitgrad.ops.reduction.blocks import plain
+from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__ = [
@@ -39,7 +39,7 @@ class SavedStatistics:
 
 def values_of(x: Tensor, shape: Sequence[int]) -> Any:
     """The values of a tensor as a row-major array of this shape."""
-    return contiguous(plain(x))._data.reshape(shape)
+    return contiguous(unrecorded(x))._data.reshape(shape)
 
 
 _NOT_FLOAT = "expect parameter to have scalar type of Float"
@@ -66,7 +66,7 @@ def _filled(weight: Tensor | None, x: Tensor, shape: tuple[int, int], value: flo
         return values_of(weight, shape)
     channels = weight._layout.numel
     inner = math.prod(shape) // channels
-    return values_of(plain(weight).reshape(channels, 1).expand(channels, inner), shape)
+    return values_of(unrecorded(weight).reshape(channels, 1).expand(channels, inner), shape)
 
 
 def _forward(x: Tensor, weight: Any, bias: Any, blocks: tuple[int, int, int], eps: float,
@@ -88,7 +88,7 @@ def _backward(
     """The gradients; ``sizes`` is the shape of weight and bias."""
     if statistics is None or not hasattr(statistics, "mean"):
         statistics = SavedStatistics()
-        _forward(plain(x), None, None, blocks, eps, statistics)
+        _forward(unrecorded(x), None, None, blocks, eps, statistics)
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
     known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
     found = {}

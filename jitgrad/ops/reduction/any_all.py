@@ -14,7 +14,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
-from jitgrad.ops.reduction.blocks import fold, plain
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 
 __all__: list[str] = []
 
@@ -26,10 +26,10 @@ class Truth(Structured):
     samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
 
     def forward(x, dim, keepdim, every):
-        folded = fold(x._layout, dim, keepdim)
+        plan = plan_reduction(x._layout, dim, keepdim)
         kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
         dtype = np.dtype(np.uint8 if kept else np.bool_)
-        return folded.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
+        return plan.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
 
 
 @public
@@ -50,7 +50,7 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
-    return (plain(input) != 0).sum((dim, *more) if more else dim)
+    return (unrecorded(input) != 0).sum((dim, *more) if more else dim)
 
 
 @public
@@ -59,7 +59,7 @@ def isin(
 ) -> Tensor:  # fmt: skip
     """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
     values, wanted = (v if isinstance(v, Tensor) else tensor(v) for v in (elements, test_elements))
-    found = any(plain(values).unsqueeze(-1) == plain(wanted).reshape(-1), -1)
+    found = any(unrecorded(values).unsqueeze(-1) == unrecorded(wanted).reshape(-1), -1)
     return ~found if invert else found
 
 
@@ -77,7 +77,7 @@ def isclose(
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
-    x, y = plain(input), plain(other)
+    x, y = unrecorded(input), unrecorded(other)
     close: Any = x == y
     if equal_nan and a.category >= 2:
         close = close | (x.isnan() & y.isnan())
@@ -110,5 +110,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
         raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
     if input._layout.shape != other._layout.shape:
         return False
-    same: Any = plain(input) == plain(other)
+    same: Any = unrecorded(input) == unrecorded(other)
     return bool(all(same).item())

@@ -19,7 +19,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.reduction.blocks import FULL, Fold, as_before, fold, plain
+from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, plan_reduction, unrecorded, with_reduced_dims
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["chosen_rule", "shared_rule"]
@@ -45,7 +45,7 @@ def _check(op: str, x: Layout, dim: Any) -> None:
         if op.startswith("arg"):
             raise IndexError(words)
         raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
-    for d in fold(x, dim).dims:
+    for d in plan_reduction(x, dim).dims:
         if x.ndim and not x.shape[d]:
             raise IndexError(f"{op}(): Expected reduction dim {d} to have non-zero size.")
 
@@ -58,19 +58,19 @@ def _orderable(x: Tensor) -> Tensor:
     return wrap(x._data.view(np.uint8), intern(np.dtype(np.uint8), layout.shape, layout.strides, layout.device))
 
 
-def _extreme(x: Tensor, folded: Fold, largest: bool) -> Tensor:
+def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
     """The extrema, in the dtype of ``x``."""
-    out = folded.reduce(EXTREMES, _orderable(x), _orderable(x)._layout.numpy_dtype, largest)
+    out = plan.reduce(EXTREMES, _orderable(x), _orderable(x)._layout.numpy_dtype, largest)
     if x._layout.numpy_dtype != np.bool_:
         return out
     return wrap(out._data.view(np.bool_), intern(np.dtype(np.bool_), out._layout.shape, None, out._layout.device))
 
 
-def _located(x: Tensor, folded: Fold, largest: bool) -> tuple[Tensor, Tensor]:
+def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Tensor]:
     """Extrema along one dim (or all), and their places."""
-    out, index = _extreme(x, folded, largest), folded.empty(np.dtype(np.int64))
-    kernel = kernels.locate_rows if folded.flat else kernels.locate_columns
-    launch(kernel, folded.read(_orderable(x)), folded.written(_orderable(out)), folded.written(index))
+    out, index = _extreme(x, plan, largest), plan.empty(np.dtype(np.int64))
+    kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
+    launch(kernel, plan.read(_orderable(x)), plan.written(_orderable(out)), plan.written(index))
     return out, index
 
 
@@ -80,32 +80,33 @@ def chosen_rule(g: Tensor, index: Tensor, layout: Layout, dim: int, keepdim: boo
         return g
     d = normalize_dim(dim, layout.ndim)
     places = arange(layout.shape[d]).reshape(-1, *[1] * (layout.ndim - d - 1))
-    here = as_before(index, layout, dim, keepdim) == places
-    return table.where(here, as_before(g, layout, dim, keepdim), 0)
+    here = with_reduced_dims(index, layout, dim, keepdim) == places
+    return table.where(here, with_reduced_dims(g, layout, dim, keepdim), 0)
 
 
 def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
-    folded = fold(layout, dim)
-    out, flat = np.empty(folded.blocks, layout.numpy_dtype), folded.blocks[::2]
-    launch(kernels.place, folded.written(g).reshape(flat), folded.written(index).reshape(flat), out)
-    return folded.tensor(out, layout)
+    plan = plan_reduction(layout, dim)
+    out, flat = np.empty(plan.blocks, layout.numpy_dtype), plan.blocks[::2]
+    launch(kernels.place, plan.written(g).reshape(flat), plan.written(index).reshape(flat), out)
+    return plan.tensor(out, layout)
 
 
 def shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """Equal elements share the gradient."""
-    value = as_before(out.detach(), x._layout, dim, keepdim)
+    value = with_reduced_dims(out.detach(), x._layout, dim, keepdim)
     x = x.detach()
     hit = (x == value) | (x.isnan() & value.isnan())
     share = cast(hit, g._layout.dtype)
-    return as_before(g, x._layout, dim, keepdim) * (share / share.sum(fold(x._layout, dim).dims, True))
+    share_of = share.sum(plan_reduction(x._layout, dim).dims, True)
+    return with_reduced_dims(g, x._layout, dim, keepdim) * (share / share_of)
 
 
 def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
-    folded = fold(x._layout, dim)
-    blocks, flat = folded.read(x).reshape(folded.blocks), folded.blocks[::2]
+    plan = plan_reduction(x._layout, dim)
+    blocks, flat = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
     result = np.empty_like(blocks)
-    launch(kernels.share, blocks, folded.written(out).reshape(flat), folded.written(g).reshape(flat), result)
-    return folded.tensor(result, x._layout)
+    launch(kernels.share, blocks, plan.written(out).reshape(flat), plan.written(g).reshape(flat), result)
+    return plan.tensor(result, x._layout)
 
 
 def _samples() -> Iterator[Any]:
@@ -130,7 +131,7 @@ class Max(Structured):
 
     def forward(x):
         _check("max", x._layout, None)
-        return _extreme(x, fold(x._layout, None), True)
+        return _extreme(x, plan_reduction(x._layout, None), True)
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -148,7 +149,7 @@ class Min(Structured):
 
     def forward(x):
         _check("min", x._layout, None)
-        return _extreme(x, fold(x._layout, None), False)
+        return _extreme(x, plan_reduction(x._layout, None), False)
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -166,7 +167,7 @@ class MaxDim(Structured):
 
     def forward(x, dim, keepdim=False):
         _check("max", x._layout, dim)
-        return return_types.max(*_located(x, fold(x._layout, dim, keepdim), True))
+        return return_types.max(*_located(x, plan_reduction(x._layout, dim, keepdim), True))
 
     def grad_x(g, out, x_layout, dim, keepdim):
         return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
@@ -184,7 +185,7 @@ class MinDim(Structured):
 
     def forward(x, dim, keepdim=False):
         _check("min", x._layout, dim)
-        return return_types.min(*_located(x, fold(x._layout, dim, keepdim), False))
+        return return_types.min(*_located(x, plan_reduction(x._layout, dim, keepdim), False))
 
     def grad_x(g, out, x_layout, dim, keepdim):
         return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
@@ -204,7 +205,7 @@ class Amax(Structured, public=True):
 
     def forward(x, dim=(), keepdim=False):
         _check("amax", x._layout, dim)
-        return _extreme(x, fold(x._layout, dim, keepdim), True)
+        return _extreme(x, plan_reduction(x._layout, dim, keepdim), True)
 
     def grad_x(g, out, x, dim, keepdim):
         return shared_rule(g, out, x, dim, keepdim)
@@ -224,7 +225,7 @@ class Amin(Structured, public=True):
 
     def forward(x, dim=(), keepdim=False):
         _check("amin", x._layout, dim)
-        return _extreme(x, fold(x._layout, dim, keepdim), False)
+        return _extreme(x, plan_reduction(x._layout, dim, keepdim), False)
 
     def grad_x(g, out, x, dim, keepdim):
         return shared_rule(g, out, x, dim, keepdim)
@@ -241,8 +242,8 @@ class Aminmax(Structured, public=True):
 
     def forward(x, dim=None, keepdim=False):
         _check("aminmax", x._layout, dim)
-        folded = fold(x._layout, dim, keepdim)
-        return return_types.aminmax(_extreme(x, folded, False), _extreme(x, folded, True))
+        plan = plan_reduction(x._layout, dim, keepdim)
+        return return_types.aminmax(_extreme(x, plan, False), _extreme(x, plan, True))
 
     def grad_x(g, out, x, dim, keepdim):
         parts = [shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
@@ -319,8 +320,8 @@ def _place(op: str, x: Tensor, dim: int | None, keepdim: bool, largest: bool) ->
         raise RuntimeError(f"{op}(): does not support bool input")
     _check(op, layout, dim)
     if dim is None and not layout.contiguous:
-        x = plain(x).contiguous()  # places count in row-major order, whatever the memory's
-    return _located(x, fold(x._layout, dim, keepdim), largest)[1]
+        x = unrecorded(x).contiguous()  # places count in row-major order, whatever the memory's
+    return _located(x, plan_reduction(x._layout, dim, keepdim), largest)[1]
 
 
 @public

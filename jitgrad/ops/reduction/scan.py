@@ -18,7 +18,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.reduction.blocks import check_tensor, fold, plain
+from jitgrad.ops.reduction.reduction_plan import check_tensor, plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import accumulated
 from jitgrad.ops.shape.copy import cast, contiguous
 
@@ -30,11 +30,11 @@ PRODUCTS = (kernels.cumprod_rows, kernels.cumprod_columns)
 
 def _scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
     dtype = accumulated(x, dtype)
-    source = contiguous(plain(x, dtype))
+    source = contiguous(unrecorded(x, dtype))
     layout = intern(dtype.numpy, x._layout.shape)
-    folded = fold(layout, normalize_dim(dim, layout.ndim))
+    plan = plan_reduction(layout, normalize_dim(dim, layout.ndim))
     data = np.empty(layout.shape, layout.numpy_dtype)
-    launch(pair[not folded.flat], folded.read(source), data.reshape(folded.source), *options)
+    launch(pair[not plan.flat], plan.read(source), data.reshape(plan.source), *options)
     return wrap(data, layout)
 
 
@@ -75,7 +75,7 @@ class Cumprod(Structured):
         return cast(Cumsum.apply(g * out.conj(), dim, None, True) / x.conj(), source.dtype)
 
     def kernel_x(g, out, x, dim):
-        source, x = x._layout, plain(x, g._layout.dtype)
+        source, x = x._layout, unrecorded(x, g._layout.dtype)
         return cast(_first_zero_apart(g, out, x, dim), source.dtype)
 
     @staticmethod

@@ -17,7 +17,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import softmax as kernels
-from jitgrad.ops.reduction.blocks import as_before, fold, plain
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded, with_reduced_dims
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = ["along"]
@@ -30,10 +30,10 @@ def blocks_of(layout: Layout, dim: int) -> tuple[int, ...]:
     key = (layout.shape, dim)
     found = _blocks.get(key)
     if found is None:
-        folded = fold(intern(layout.numpy_dtype, layout.shape), normalize_dim(dim, layout.ndim))
+        plan = plan_reduction(intern(layout.numpy_dtype, layout.shape), normalize_dim(dim, layout.ndim))
         if len(_blocks) > 1 << 12:
             _blocks.clear()
-        found = _blocks[key] = folded.source
+        found = _blocks[key] = plan.source
     return found
 
 
@@ -148,16 +148,16 @@ class Logsumexp(Structured):
         if layout.dtype.is_complex:
             raise not_implemented_for("logsumexp", layout.dtype)
         if layout.dtype.category < 2:
-            x = plain(x, dtypes.get_default_dtype())
-        folded = fold(x._layout, dim, keepdim)
-        out = folded.empty(x._layout.numpy_dtype)
-        kernel = kernels.logsumexp_rows if folded.flat else kernels.logsumexp_columns
-        launch(kernel, folded.read(x), folded.written(out))
+            x = unrecorded(x, dtypes.get_default_dtype())
+        plan = plan_reduction(x._layout, dim, keepdim)
+        out = plan.empty(x._layout.numpy_dtype)
+        kernel = kernels.logsumexp_rows if plan.flat else kernels.logsumexp_columns
+        launch(kernel, plan.read(x), plan.written(out))
         return out
 
     def grad_x(g, out, x, dim, keepdim):
         layout = x._layout
-        return as_before(g, layout, dim, keepdim) * (x - as_before(out, layout, dim, keepdim)).exp()
+        return with_reduced_dims(g, layout, dim, keepdim) * (x - with_reduced_dims(out, layout, dim, keepdim)).exp()
 
     @staticmethod
     def samples() -> Iterator[Any]:

@@ -20,8 +20,8 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
 from jitgrad.ops.creation.constants import full, zeros
-from jitgrad.ops.reduction.blocks import FULL, plain
 from jitgrad.ops.reduction.extrema import chosen_rule, shared_rule
+from jitgrad.ops.reduction.reduction_plan import FULL, unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
 __all__: list[str] = []
@@ -31,7 +31,7 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
     """Run a kernel of (rows, n) arrays along ``dim``; results are row-major with ``width`` there."""
     layout = x._layout
     d = normalize_dim(dim, layout.ndim)
-    moved = plain(x).transpose(d, -1) if layout.ndim else plain(x)
+    moved = unrecorded(x).transpose(d, -1) if layout.ndim else unrecorded(x)
     n = moved._layout.shape[-1] if layout.ndim else 1
     width = n if width is None else width
     shape = (*moved._layout.shape[:-1], width) if layout.ndim else ()
@@ -41,7 +41,7 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
         launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), flag)
     results = [wrap(a, intern(a.dtype, shape)) for a in (values, index)]
     if layout.ndim > 1 and d != layout.ndim - 1:
-        results = [plain(contiguous(r.transpose(d, -1))) for r in results]
+        results = [unrecorded(contiguous(r.transpose(d, -1))) for r in results]
     return results[0], results[1]
 
 
@@ -119,7 +119,7 @@ def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]
     if k <= INSERTED:
         return _along_last(kernels.select, x, dim, k, largest)
     values, index = _along_last(kernels.sort, x, dim, None, largest)
-    values, index = (plain(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
+    values, index = (unrecorded(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
     return values, index
 
 
@@ -157,7 +157,7 @@ def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Ten
     if not x._layout.ndim:
         return values, index
     parts = [t.narrow(dim, rank, 1) for t in (values, index)]
-    parts = [plain(contiguous(p if keepdim else p.squeeze(dim))) for p in parts]
+    parts = [unrecorded(contiguous(p if keepdim else p.squeeze(dim))) for p in parts]
     return parts[0], parts[1]
 
 
@@ -203,7 +203,7 @@ class Median(Structured):
 
     def forward(x):
         _check_median("median_cpu", x._layout)
-        flat = plain(x).reshape(-1)
+        flat = unrecorded(x).reshape(-1)
         if not flat._layout.numel:
             return full((), float("nan"), dtype=x.dtype)
         values, _ = _along_last(kernels.sort, flat, 0, None, False)
@@ -211,7 +211,7 @@ class Median(Structured):
         middle = values.select(0, (flat._layout.numel - 1) // 2)
         if x._layout.dtype.is_floating_point:
             middle = table.where(last.isnan(), last, middle)
-        return plain(contiguous(middle.clone()))
+        return unrecorded(contiguous(middle.clone()))
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -230,7 +230,7 @@ class NanMedian(Structured):
     def forward(x):
         if not x._layout.numel:
             return full((), float("nan"), dtype=x.dtype)
-        return _nanmedian(plain(x).reshape(-1), 0, False)[0]
+        return _nanmedian(unrecorded(x).reshape(-1), 0, False)[0]
 
     def grad_x(g, out, x):
         return shared_rule(g, out, x, None, False)
@@ -247,7 +247,7 @@ class NanMedianDim(Structured):
     name, grad_name, multiple_results = "nanmedian_dim", "NanmedianBackward1", True
 
     def forward(x, dim, keepdim=False):
-        return return_types.nanmedian(*_nanmedian(plain(x), dim, keepdim))
+        return return_types.nanmedian(*_nanmedian(unrecorded(x), dim, keepdim))
 
     def grad_x(g, out, x_layout, dim, keepdim):
         return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
@@ -265,8 +265,9 @@ def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     if not x._layout.ndim:
         return values, index
     rank = ((~values.isnan()).sum(dim, True) - 1).clamp(min=0) // 2
-    found = values.gather(dim, rank), index.gather(dim, rank)
-    return found if keepdim else (plain(contiguous(found[0].squeeze(dim))), plain(contiguous(found[1].squeeze(dim))))
+    found = [t.gather(dim, rank) for t in (values, index)]
+    found = found if keepdim else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
+    return found[0], found[1]
 
 
 @public
@@ -287,7 +288,7 @@ class MedianDim(Structured):
         n = _check_median_dim(x, dim)
         values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
         if x._layout.dtype.is_floating_point:
-            top = plain(x).max(dim, keepdim)
+            top = unrecorded(x).max(dim, keepdim)
             broken = top.values.isnan()
             values = table.where(broken, top.values, values)
             index = table.where(broken, top.indices, index)

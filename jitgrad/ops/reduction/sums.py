@@ -19,7 +19,16 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.creation.constants import eye, ones_like
-from jitgrad.ops.reduction.blocks import FULL, Fold, check_dims, check_one_dim, check_tensor, fold, plain, spread
+from jitgrad.ops.reduction.reduction_plan import (
+    FULL,
+    ReductionPlan,
+    check_dims,
+    check_one_dim,
+    check_tensor,
+    expand_reduced,
+    plan_reduction,
+    unrecorded,
+)
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["mean_values", "sum_values"]
@@ -38,17 +47,17 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
     return dtype
 
 
-def sum_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
+def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
     """The sums of ``x`` outside the graph."""
     if dtype is None and x._layout.dtype.category >= 2:
-        return folded.reduce(SUMS, x, x._layout.numpy_dtype)
+        return plan.reduce(SUMS, x, x._layout.numpy_dtype)
     dtype = accumulated(x, dtype)
     if dtype.category >= 2:
-        x = plain(x, dtype)
-    return folded.reduce(SUMS, x, dtype.numpy)
+        x = unrecorded(x, dtype)
+    return plan.reduce(SUMS, x, dtype.numpy)
 
 
-def mean_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
+def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
     """The means of ``x`` outside the graph."""
     known = dtype or x._layout.dtype
     if known.category < 2:
@@ -57,8 +66,8 @@ def mean_values(x: Tensor, folded: Fold, dtype: dtypes.dtype | None) -> Tensor:
             "mean(): could not infer output dtype. "
             f"{which} dtype must be either a floating point or complex dtype. Got: {scalar_type(known)}"
         )
-    out = sum_values(x, folded, dtype)
-    launch(kernels.divide, out._data.reshape(-1), folded.n)
+    out = sum_values(x, plan, dtype)
+    launch(kernels.divide, out._data.reshape(-1), plan.n)
     return out
 
 
@@ -83,7 +92,7 @@ class Sum(Structured):
     name, samples = "sum_all", staticmethod(_samples)
 
     def forward(x, dtype=None):
-        return sum_values(x, fold(x._layout, None), dtype)
+        return sum_values(x, plan_reduction(x._layout, None), dtype)
 
     def grad_x(g, x_layout):
         return cast(g.expand(x_layout.shape), x_layout.dtype)
@@ -98,10 +107,10 @@ class SumDim(Structured):
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
-        return sum_values(x, fold(x._layout, dim, keepdim), dtype)
+        return sum_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
-        return cast(spread(g, x_layout, dim, keepdim), x_layout.dtype)
+        return cast(expand_reduced(g, x_layout, dim, keepdim), x_layout.dtype)
 
 
 class Mean(Structured):
@@ -112,7 +121,7 @@ class Mean(Structured):
     name, samples = "mean_all", staticmethod(_samples)
 
     def forward(x, dtype=None):
-        return mean_values(x, fold(x._layout, None), dtype)
+        return mean_values(x, plan_reduction(x._layout, None), dtype)
 
     def grad_x(g, x_layout):
         return cast(g.expand(x_layout.shape) / x_layout.numel, x_layout.dtype)
@@ -127,11 +136,11 @@ class MeanDim(Structured):
     samples = staticmethod(_samples_dim)
 
     def forward(x, dim, keepdim=False, dtype=None):
-        return mean_values(x, fold(x._layout, dim, keepdim), dtype)
+        return mean_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
-        n = fold(x_layout, dim, keepdim).n
-        return cast(spread(g, x_layout, dim, keepdim) / n, x_layout.dtype)
+        n = plan_reduction(x_layout, dim, keepdim).n
+        return cast(expand_reduced(g, x_layout, dim, keepdim) / n, x_layout.dtype)
 
 
 @public
@@ -172,13 +181,13 @@ class Nansum(Structured, public=True):
     def forward(x, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.is_complex:
             raise RuntimeError("nansum on CPU does not support complex inputs")
-        kept = plain(x)
+        kept = unrecorded(x)
         if x._layout.dtype.is_floating_point:
             kept = table.where(kept.isnan(), 0, kept)
-        return sum_values(kept, fold(x._layout, dim, keepdim), dtype)
+        return sum_values(kept, plan_reduction(x._layout, dim, keepdim), dtype)
 
     def grad_x(g, x, dim, keepdim):
-        g = spread(g, x._layout, dim, keepdim)
+        g = expand_reduced(g, x._layout, dim, keepdim)
         return cast(table.where(x.isnan(), 0, g), x._layout.dtype)
 
 
@@ -187,7 +196,7 @@ class Nansum(Structured, public=True):
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN; NaN where there is nothing else."""
     total = Nansum.apply(input, dim, keepdim, dtype)
-    return total / sum(~plain(input).isnan(), dim, keepdim)
+    return total / sum(~unrecorded(input).isnan(), dim, keepdim)
 
 
 # -- products ---------------------------------------------------------------------------------------
@@ -195,29 +204,29 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 def _prod_values(x: Tensor, dim: int | None, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
     dtype = accumulated(x, dtype)
-    x = plain(x, dtype)
-    return fold(x._layout, dim, keepdim).reduce(PRODUCTS, x, dtype.numpy)
+    x = unrecorded(x, dtype)
+    return plan_reduction(x._layout, dim, keepdim).reduce(PRODUCTS, x, dtype.numpy)
 
 
 def _prod_gradient(g: Tensor, x: Tensor, dim: int | None) -> Tensor:
     """The backward kernel: running products from both ends."""
     source = x._layout
-    x = plain(x, g._layout.dtype)
-    folded = fold(source, dim)
-    blocks = folded.read(x).reshape(folded.blocks)
+    x = unrecorded(x, g._layout.dtype)
+    plan = plan_reduction(source, dim)
+    blocks = plan.read(x).reshape(plan.blocks)
     out = np.empty_like(blocks)
-    launch(kernels.prod_others, blocks, folded.written(g).reshape(folded.blocks[::2]), out)
-    return plain(folded.tensor(out, source), source.dtype)
+    launch(kernels.prod_others, blocks, plan.written(g).reshape(plan.blocks[::2]), out)
+    return unrecorded(plan.tensor(out, source), source.dtype)
 
 
 def _prod_rule(g: Tensor, out: Tensor, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     layout = x._layout
     x = cast(x, g._layout.dtype)
-    g = spread(g, layout, dim, keepdim)
+    g = expand_reduced(g, layout, dim, keepdim)
     if (x.detach() == 0).any().item():
         others = _others(x, dim)
     else:
-        others = spread(out, layout, dim, keepdim) / x
+        others = expand_reduced(out, layout, dim, keepdim) / x
     if others._layout.dtype.is_complex:
         others = others.conj()
     return cast(g * others, layout.dtype)

@@ -22,8 +22,15 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.kernels.loops.reduction import divide
-from jitgrad.ops.reduction.blocks import FULL, Fold, as_before, fold, plain, spread
 from jitgrad.ops.reduction.extrema import Amax, Amin
+from jitgrad.ops.reduction.reduction_plan import (
+    FULL,
+    ReductionPlan,
+    expand_reduced,
+    plan_reduction,
+    unrecorded,
+    with_reduced_dims,
+)
 from jitgrad.ops.reduction.sums import mean, mean_values, sum_values
 from jitgrad.ops.shape.copy import cast
 
@@ -35,19 +42,19 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
     layout = x._layout
     if layout.dtype.category < 2:
         raise RuntimeError("std and var only support floating point and complex dtypes")
-    folded = fold(layout, dim, keepdim)
-    if folded.n - correction <= 0:
+    plan = plan_reduction(layout, dim, keepdim)
+    if plan.n - correction <= 0:
         warnings.warn(
             f"{op}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             UserWarning,
             stacklevel=5,
         )
-    mean = mean_values(x, folded, None)
-    out = folded.empty(layout.dtype.to_real().numpy)
-    kernel, array = kernels.squares_rows if folded.flat else kernels.squares_columns, folded.written(out)
-    launch(kernel, folded.read(x), folded.written(mean), array)
-    launch(divide, array.reshape(-1), max(folded.n - correction, 0))
+    mean = mean_values(x, plan, None)
+    out = plan.empty(layout.dtype.to_real().numpy)
+    kernel, array = kernels.squares_rows if plan.flat else kernels.squares_columns, plan.written(out)
+    launch(kernel, plan.read(x), plan.written(mean), array)
+    launch(divide, array.reshape(-1), max(plan.n - correction, 0))
     return out, mean
 
 
@@ -58,24 +65,24 @@ def _deviation(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -
 
 
 def _slope(layout: Layout, dim: Any, correction: float) -> float:
-    freedom = max(fold(layout, dim).n - correction, 0)
+    freedom = max(plan_reduction(layout, dim).n - correction, 0)
     return 2 / freedom if freedom else math.nan
 
 
 def _var_rule(g: Tensor, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     layout = x._layout
-    center = mean(x, fold(layout, dim).dims, True)
-    return as_before(g, layout, dim, keepdim) * (x - center) * _slope(layout, dim, correction)
+    center = mean(x, plan_reduction(layout, dim).dims, True)
+    return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _slope(layout, dim, correction)
 
 
 def _var_kernel(g: Tensor, x: Tensor, dim: Any, correction: float) -> Tensor:
     layout = x._layout
-    folded = fold(layout, dim)
-    mean, out = mean_values(x, folded, None), np.empty(folded.source, layout.numpy_dtype)
-    kernel = kernels.deviations_rows if folded.flat else kernels.deviations_columns
+    plan = plan_reduction(layout, dim)
+    mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
+    kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
     scale = _slope(layout, dim, correction)
-    launch(kernel, folded.read(x), folded.written(mean), folded.written(g), out, scale)
-    return folded.tensor(out, layout)
+    launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, scale)
+    return plan.tensor(out, layout)
 
 
 def _std_slope(g: Tensor, out: Tensor) -> Tensor:
@@ -133,8 +140,8 @@ class VarMean(Structured):
         return _variance("var_mean", x, dim, correction, keepdim)
 
     def grad_x(g, x, dim, correction, keepdim):
-        spread_g, mean_g = g
-        parts = [] if spread_g is None else [_var_rule(spread_g, x, dim, correction, keepdim)]
+        g_of_values, mean_g = g
+        parts = [] if g_of_values is None else [_var_rule(g_of_values, x, dim, correction, keepdim)]
         return _with_mean(parts, mean_g, x._layout, dim, keepdim)
 
 
@@ -148,16 +155,16 @@ class StdMean(Structured):
         return _deviation("std_mean", x, dim, correction, keepdim)
 
     def grad_x(g, out, x, dim, correction, keepdim):
-        spread_g, mean_g = g
+        g_of_values, mean_g = g
         parts = []
-        if spread_g is not None:
-            parts = [_var_rule(_std_slope(spread_g, out[0]), x, dim, correction, keepdim)]
+        if g_of_values is not None:
+            parts = [_var_rule(_std_slope(g_of_values, out[0]), x, dim, correction, keepdim)]
         return _with_mean(parts, mean_g, x._layout, dim, keepdim)
 
 
 def _with_mean(parts: list[Tensor], g: Tensor | None, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
     if g is not None:
-        parts.append(spread(g, layout, dim, keepdim) / fold(layout, dim).n)
+        parts.append(expand_reduced(g, layout, dim, keepdim) / plan_reduction(layout, dim).n)
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
@@ -216,18 +223,18 @@ public(numpy_names(std_mean), method_too=False)
 # -- norms ------------------------------------------------------------------------------------------
 
 
-def _norm_values(x: Tensor, order: float, folded: Fold) -> Tensor:
+def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
     if order == 2:
-        return folded.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
-    size = plain(x).abs()
-    dims, keepdim = folded.dims, len(folded.shape) == len(folded.ones)
+        return plan.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
+    size = unrecorded(x).abs()
+    dims, keepdim = plan.dims, len(plan.shape) == len(plan.ones)
     if math.isinf(order):
         return (Amax if order > 0 else Amin).apply(size, dims, keepdim)
     if order == 0:
-        return sum_values(cast(size != 0, size.dtype), folded, None)
+        return sum_values(cast(size != 0, size.dtype), plan, None)
     if order == 1:
-        return sum_values(size, folded, None)
-    return sum_values(size**order, folded, None) ** (1 / order)
+        return sum_values(size, plan, None)
+    return sum_values(size**order, plan, None) ** (1 / order)
 
 
 def _direction(x: Tensor) -> Tensor:
@@ -266,19 +273,19 @@ class VectorNorm(Structured):
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. "
                 f"Got {scalar_type(x._layout.dtype)}"
             )
-        if math.isinf(ord) and not x._layout.numel and not all(x.shape[d] for d in fold(x._layout, dim).dims):
+        if math.isinf(ord) and not x._layout.numel and not all(x.shape[d] for d in plan_reduction(x._layout, dim).dims):
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
                 "does not have an identity"
             )
-        x = plain(x, dtype)
-        return _norm_values(x, ord, fold(x._layout, dim, keepdim))
+        x = unrecorded(x, dtype)
+        return _norm_values(x, ord, plan_reduction(x._layout, dim, keepdim))
 
     def grad_x(g, out, x, ord, dim, keepdim):
         layout = x._layout
         if ord == 0:
             return None  # a number of elements
-        out, g = as_before(out, layout, dim, keepdim), as_before(g, layout, dim, keepdim)
+        out, g = with_reduced_dims(out, layout, dim, keepdim), with_reduced_dims(g, layout, dim, keepdim)
         if g._layout.dtype is not layout.dtype.to_real():
             x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)
         return cast(_norm_gradient(g, out, x, ord), layout.dtype)

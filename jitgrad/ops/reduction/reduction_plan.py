@@ -1,6 +1,6 @@
 """From dims to blocks: how a reduction over some dims reads contiguous memory.
 
-Every reduction kernel works on a contiguous (outer, n, inner) array and reduces n. A Fold says how
+Every reduction kernel works on a contiguous (outer, n, inner) array and reduces n. A ReductionPlan says how
 a tensor of some layout becomes one, and what the result looks like.
 """
 
@@ -21,7 +21,8 @@ from jitgrad.kernels.loops.reduction import STREAMED
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = [
-    "FULL", "Fold", "as_before", "check_dims", "check_one_dim", "check_tensor", "fold", "plain", "spread",
+    "FULL", "ReductionPlan", "check_dims", "check_one_dim", "check_tensor", "expand_reduced", "plan_reduction",
+    "unrecorded", "with_reduced_dims",
 ]  # fmt: skip
 
 
@@ -35,7 +36,7 @@ class _Full:
 FULL: Any = _Full()
 
 
-class Fold:
+class ReductionPlan:
     """The blocks (outer, n, inner) of a layout, reduced over ``dims``.
 
     ``order`` lists the dims as they are read; where memory does not lie in that order, the tensor
@@ -139,34 +140,34 @@ def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...],
     return tuple(d for d in natural if d not in dims) + dims, False
 
 
-_folds: dict[Any, Fold] = {}
+_plans: dict[Any, ReductionPlan] = {}
 
 
-def fold(layout: Layout, dim: Any, keepdim: bool = False) -> Fold:
-    """The Fold of a layout over ``dim``: an int, several, or None for all."""
+def plan_reduction(layout: Layout, dim: Any, keepdim: bool = False) -> ReductionPlan:
+    """The ReductionPlan of a layout over ``dim``: an int, several, or None for all."""
     key = (layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
-    found = _folds.get(key)
+    found = _plans.get(key)
     if found is None:
-        if len(_folds) >= CAPACITY:
-            _folds.clear()
-        found = _folds[key] = Fold(layout, normalize_dims(dim, layout.ndim), bool(keepdim))
+        if len(_plans) >= CAPACITY:
+            _plans.clear()
+        found = _plans[key] = ReductionPlan(layout, normalize_dims(dim, layout.ndim), bool(keepdim))
     return found
 
 
-def plain(x: Tensor, dtype: Any = None) -> Tensor:
+def unrecorded(x: Tensor, dtype: Any = None) -> Tensor:
     """The values of ``x`` outside the graph, cast to ``dtype`` if given."""
     x = wrap(x._data, x._layout) if x._level is None else x.detach()
     return x if dtype is None else cast(x, dtype)
 
 
-def as_before(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+def with_reduced_dims(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
     """A result-shaped tensor with the reduced dims put back as ones, so that it broadcasts."""
-    return g if keepdim or not layout.ndim else g.reshape(fold(layout, dim).ones)
+    return g if keepdim or not layout.ndim else g.reshape(plan_reduction(layout, dim).ones)
 
 
-def spread(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
+def expand_reduced(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
     """A result-shaped tensor repeated along the reduced dims."""
-    return as_before(g, layout, dim, keepdim).expand(layout.shape)
+    return with_reduced_dims(g, layout, dim, keepdim).expand(layout.shape)
 
 
 def check_tensor(op: str, x: Any, name: str = "input", position: int = 1) -> None:
