@@ -6,7 +6,10 @@
 import os as _os
 from math import e, inf, nan, pi
 
-from jitgrad import autograd, cuda, func, nn, ops, optim, random
+from jitgrad.core.collector import paused_collector as _paused_collector
+
+with _paused_collector():
+    from jitgrad import autograd, cuda, ops, random
 from jitgrad.core import dtypes, return_types
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -15,7 +18,6 @@ from jitgrad.core.dtypes import (
     bool_, complex128, complex64, dtype, float32, float64, get_default_dtype, int16, int32, int64, int8, promote_types,
     uint8,
 )  # fmt: skip
-from jitgrad.func import vmap
 from jitgrad.core.formatting import get_printoptions, printoptions, set_printoptions
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
@@ -37,12 +39,13 @@ newaxis = None
 globals().update(FUNCTIONS)
 
 
-# Rarely used, and so imported when a program first asks for them.
-_lazy_attribute, __dir__ = lazy_attributes(
-    __name__,
-    {name: f"jitgrad.{name}" for name in ("datasets", "debug", "notebook", "profiler", "testing", "utils")}
-    | {"kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization"},
-)
+# Imported when a program first asks for them, since none of it is needed by the rest.
+_lazy_attribute, __dir__ = lazy_attributes(__name__, {
+    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
+    "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
+    "testing": "jitgrad.testing", "utils": "jitgrad.utils", "vmap": "jitgrad.func",
+    "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
+})  # fmt: skip
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports

@@ -6,7 +6,6 @@ rules' syntax trees are checked by `Rule`, when they are first used.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -55,6 +54,8 @@ def check_attributes(cls: Any, known: Collection[str]) -> None:
 
 
 def _nearest(key: str, known: Collection[str]) -> str:
+    import difflib  # 2 ms, for an error only
+
     near = difflib.get_close_matches(key, [*known, "forward", "grad_x", "grad_y"], 1)
     every = f"attributes are {', '.join(known)}; rules are forward and grad_INPUT"
     return f"did you mean {near[0]}?" if near else every
