@@ -37,10 +37,9 @@ def _publish(op: type[Elementwise]) -> None:
     operation.inplace = _inplace(operation, f"{op.name}_")
     register(function, operation, own=True)
     register(operation.inplace, operation, in_place=True, own=True)
-    for name in (op.name, *op.aliases):
-        public(function, name, function_too=op.function, method_too=op.method)
-        if op.method:
-            setattr(Tensor, f"{name}_", operation.inplace)
+    for name in (op.name, *op.aliases) if op.public else ():
+        public(function, name)
+        setattr(Tensor, f"{name}_", operation.inplace)
     for name in op.operators:
         operator = function if len(op.inputs) == 1 else _binary(operation, operator=True)
         register(operator, operation, own=True)
@@ -244,9 +243,11 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
 
 def _taken(op: type[Elementwise], name: str) -> str:
     """What is public already under a name that ``op`` would be published under, "" if nothing."""
-    if op.function and name in FUNCTIONS:
+    if not op.public:
+        return ""
+    if name in FUNCTIONS:
         return f"jitgrad.{name}"
-    return f"Tensor.{name}" if op.method and hasattr(Tensor, name) else ""
+    return f"Tensor.{name}" if hasattr(Tensor, name) else ""
 
 
 on_declaration(_publish, _taken)

@@ -44,10 +44,10 @@ class Relu(Elementwise):
         return where(out <= 0, 0, g)
 
 
-class LeakyRelu(Elementwise):
+class LeakyRelu(Elementwise, public=False):
     """``x`` where it is positive, else ``negative_slope * x``."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x, negative_slope=0.01):
@@ -60,10 +60,10 @@ class LeakyRelu(Elementwise):
         return where(x > 0, g, g * negative_slope)
 
 
-class Elu(Elementwise):
+class Elu(Elementwise, public=False):
     """``scale * x`` where x is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -78,11 +78,10 @@ class Elu(Elementwise):
         return where(x <= 0, g * slope, g * scale)
 
 
-class Celu(Elementwise):
+class Celu(Elementwise, public=False):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
 
     kind, accepts, error_name = "same", "float", "elu_cpu"
-    function = method = False
 
     @staticmethod
     def reference(x, alpha=1.0):
@@ -96,11 +95,10 @@ class Celu(Elementwise):
         return where(x <= 0, g * exp(minimum(x / alpha, 0)), g)
 
 
-class Gelu(Elementwise):
+class Gelu(Elementwise, public=False):
     """``x`` times the normal distribution function of ``x``."""
 
     kind, accepts, error_name = "same", "float", "GeluKernelImpl"
-    function = method = False
 
     @staticmethod
     def reference(x):
@@ -118,11 +116,10 @@ class Gelu(Elementwise):
         return g * (below + x * density)
 
 
-class GeluTanh(Elementwise):
+class GeluTanh(Elementwise, public=False):
     """``gelu`` by the approximation with tanh."""
 
     kind, accepts, error_name, grad_name = "same", "float", "GeluKernelImpl", "GeluBackward0"
-    function = method = False
 
     @staticmethod
     def reference(x):
@@ -138,10 +135,10 @@ class GeluTanh(Elementwise):
         return g * (0.5 * (1 + t) + 0.5 * x * ((1 - t) * (1 + t)) * inner)
 
 
-class Silu(Elementwise):
+class Silu(Elementwise, public=False):
     """``x * sigmoid(x)``."""
 
-    kind, accepts, function, method = "same", "float complex", False, False
+    kind, accepts = "same", "float complex"
 
     @staticmethod
     def reference(x):
@@ -156,10 +153,10 @@ class Silu(Elementwise):
         return g * (s * (1 + x * (1 - s)))
 
 
-class Mish(Elementwise):
+class Mish(Elementwise, public=False):
     """``x * tanh(log(1 + exp(x)))``."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x):
@@ -173,10 +170,10 @@ class Mish(Elementwise):
         return g * (t + x * sigmoid(x) * ((1 - t) * (1 + t)))
 
 
-class Softplus(Elementwise):
+class Softplus(Elementwise, public=False):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x, beta=1.0, threshold=20.0):
@@ -190,11 +187,10 @@ class Softplus(Elementwise):
         return where(x * beta > threshold, g, g * sigmoid(x * beta))
 
 
-class LogSigmoid(Elementwise):
+class LogSigmoid(Elementwise, public=False):
     """``log(sigmoid(x))``."""
 
     kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
-    function = method = False
 
     @staticmethod
     def reference(x):
@@ -208,10 +204,10 @@ class LogSigmoid(Elementwise):
         return g * sigmoid(-x)
 
 
-class Hardtanh(Elementwise):
+class Hardtanh(Elementwise, public=False):
     """``x`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
 
-    kind, accepts, function, method = "same", "int float", False, False
+    kind, accepts = "same", "int float"
     refuses = {
         "bool": (RuntimeError, "Bool inputs not supported for hardtanh"),
         "complex": (NotImplementedError, "clamp is not supported for complex types"),
@@ -228,10 +224,10 @@ class Hardtanh(Elementwise):
         return where((x <= min_val) | (x >= max_val), 0, g)
 
 
-class Hardsigmoid(Elementwise):
+class Hardsigmoid(Elementwise, public=False):
     """``x / 6 + 1 / 2`` kept between 0 and 1."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x):
@@ -244,10 +240,10 @@ class Hardsigmoid(Elementwise):
         return where((x > -3) & (x < 3), g / 6, 0)
 
 
-class Hardswish(Elementwise):
+class Hardswish(Elementwise, public=False):
     """``x`` times its hard sigmoid."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x):
@@ -261,10 +257,10 @@ class Hardswish(Elementwise):
         return where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
 
 
-class Threshold(Elementwise):
+class Threshold(Elementwise, public=False):
     """``x`` where it is above ``threshold``, else ``value``."""
 
-    kind, accepts, function, method = "same", "int float", False, False
+    kind, accepts = "same", "int float"
 
     @staticmethod
     def reference(x, threshold=0.5, value=2.0):
@@ -277,10 +273,10 @@ class Threshold(Elementwise):
         return where(x <= threshold, 0, g)
 
 
-class Softshrink(Elementwise):
+class Softshrink(Elementwise, public=False):
     """``x`` moved towards 0 by ``lambd``, 0 within that distance."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
     error_name = "softshrink_check"
 
     @staticmethod

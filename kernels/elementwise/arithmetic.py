@@ -40,10 +40,10 @@ class Add(Elementwise):
         return g
 
 
-class AddScaled(Add):
+class AddScaled(Add, public=False):
     """Sum with a factor: ``x + alpha * y``."""
 
-    function, method, grad_name = False, False, "AddBackward0"
+    grad_name = "AddBackward0"
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -73,10 +73,10 @@ class Sub(Elementwise):
         return -g
 
 
-class SubScaled(Sub):
+class SubScaled(Sub, public=False):
     """Difference with a factor: ``x - alpha * y``."""
 
-    function, method, grad_name = False, False, "SubBackward0"
+    grad_name = "SubBackward0"
 
     @staticmethod
     def reference(x, y, alpha=1):
@@ -89,10 +89,10 @@ class SubScaled(Sub):
         return -g * alpha
 
 
-class Rsub(Elementwise):
+class Rsub(Elementwise, public=False):
     """Difference, reversed: ``y - alpha * x``."""
 
-    kind, function, method = "same", False, False
+    kind = "same"
     accepts, refuses = "int float complex", _BOOLS
     variants = {"rsub_number": {"grad_name": "RsubBackward1", "numbers_only": True}}
 
@@ -171,7 +171,7 @@ class Sign(Elementwise):
     variants = {
         "sgn_real": {
             "grad_name": "SgnBackward0", "error_name": "sgn_real_cpu", "refuses": {},
-            "function": False, "method": False,
+            "public": False,
         },
     }  # fmt: skip
 
@@ -186,11 +186,10 @@ class Sign(Elementwise):
         return 0
 
 
-class SgnComplex(Elementwise):
+class SgnComplex(Elementwise, public=False):
     """``x / abs(x)``, 0 at 0."""
 
     kind, accepts, holomorphic = "same", "complex", False
-    function = method = False
     grad_name = "SgnBackward0"
     reference = np.sign
 
@@ -203,11 +202,10 @@ class SgnComplex(Elementwise):
         return where(x == 0, 0, g / size - real(g / x) * (x / size))
 
 
-class Conj(Elementwise):
+class Conj(Elementwise, public=False):
     """Complex conjugate."""
 
     kind, reference, holomorphic, accepts = "same", np.conj, False, "complex"
-    function = method = False
 
     def forward(x):
         return conj(x)
@@ -216,10 +214,10 @@ class Conj(Elementwise):
         return conj(g)
 
 
-class Positive(Elementwise):
+class Positive(Elementwise, public=False):
     """``x`` itself: a copy."""
 
-    kind, accepts, function, method = "same", "int float complex", False, False
+    kind, accepts = "same", "int float complex"
 
     @staticmethod
     def reference(x):
@@ -232,11 +230,10 @@ class Positive(Elementwise):
         return g
 
 
-class Addcmul(Elementwise):
+class Addcmul(Elementwise, public=False):
     """``x + value * y * z``."""
 
     kind, accepts, numbers, error_name = "same", "int float complex", (), "addcmul_cpu_out"
-    function = method = False
 
     @staticmethod
     def reference(x, y, z, value=1):
@@ -255,12 +252,12 @@ class Addcmul(Elementwise):
         return g * (y * value)
 
 
-class Lerp(Elementwise):
+class Lerp(Elementwise, public=False):
     """``x + weight * (y - x)``, computed from the nearer end."""
 
     # abs(0.5) is real whatever the dtype: complex numbers have no order.
     kind, accepts, numbers, grad_name = "same", "float complex", ("weight",), "LerpBackward1"
-    function, method, error_name = False, False, "lerp_kernel_tensor"
+    error_name = "lerp_kernel_tensor"
     variants = {"lerp_number": {"grad_name": "LerpBackward0", "error_name": "lerp_kernel_scalar"}}
 
     @staticmethod

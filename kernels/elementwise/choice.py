@@ -61,11 +61,10 @@ class Trunc(Elementwise):
         return 0
 
 
-class Round(Elementwise):
+class Round(Elementwise, public=False):
     """The nearest integer, of two equally near ones the even one."""
 
     kind, reference, accepts, error_name = "same", np.rint, "int float", "round_vml_cpu"
-    function = method = False
 
     def forward(x):
         return round(x)
@@ -74,11 +73,10 @@ class Round(Elementwise):
         return 0
 
 
-class RoundDecimals(Elementwise):
+class RoundDecimals(Elementwise, public=False):
     """``x`` rounded at ``scale`` = 10 ** decimals."""
 
     kind, accepts, error_name, grad_name = "same", "float", "round_cpu", "RoundBackward1"
-    function = method = False
 
     @staticmethod
     def reference(x, scale=1.0):
@@ -110,11 +108,10 @@ class Frac(Elementwise):
 # -- choices --------------------------------------------------------------------------------------
 
 
-class Where(Elementwise):
+class Where(Elementwise, public=False):
     """``x`` where the condition holds, else ``y``."""
 
     kind, reference, conditions = "same", np.where, ("condition",)
-    function = method = False
 
     def forward(condition, x, y):
         return where(condition, x, y)
@@ -190,11 +187,11 @@ class Fmin(Elementwise):
         return where((x <= y) | isnan(y), 0, g)
 
 
-class Clamp(Elementwise):
+class Clamp(Elementwise, public=False):
     """``x`` kept between two bounds; where they cross, the upper one."""
 
     kind, accepts, error_name = "same", "int float", "clamp_cpu"
-    function, method, domain = False, False, ((-3, 3), (-2, -1), (1, 2))
+    domain = ((-3, 3), (-2, -1), (1, 2))
     refuses = _NO_COMPLEX_CLAMP
     variants = {"clamp_numbers": {"grad_name": "ClampBackward1", "numbers_only": True}}
 
@@ -215,11 +212,10 @@ class Clamp(Elementwise):
         return where((x > high) | (high < low), g, 0)
 
 
-class ClampMin(Elementwise):
+class ClampMin(Elementwise, public=False):
     """``x``, but at least ``low``; ``clamp_low`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
-    function = method = False
     reference, error_name = np.maximum, "maximum_cpu"
     variants = {
         "clamp_min_number": {"grad_name": "ClampMinBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},
@@ -237,11 +233,10 @@ class ClampMin(Elementwise):
         return where(x < low, g, 0)
 
 
-class ClampMax(Elementwise):
+class ClampMax(Elementwise, public=False):
     """``x``, but at most ``high``; ``clamp_high`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"
-    function = method = False
     reference, error_name = np.minimum, "minimum_cpu"
     variants = {
         "clamp_max_number": {"grad_name": "ClampMaxBackward0", "refuses": _NO_COMPLEX_CLAMP, "numbers_only": True},

@@ -45,6 +45,7 @@ class Elementwise:
 
     A subclass of an op is another op that has its rules and attributes where it does not state its own;
     ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
+    ``class Name(Elementwise, public=False)`` is for other ops to be composed of: neither function nor method.
     """
 
     name: ClassVar[str] = ""  # public name; the class name in snake case by default
@@ -58,8 +59,7 @@ class Elementwise:
     holomorphic: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
-    function: ClassVar[bool] = True  # whether jitgrad.NAME exists
-    method: ClassVar[bool] = True  # whether Tensor.NAME and Tensor.NAME_ exist
+    public: ClassVar[bool] = True  # whether jitgrad.NAME, Tensor.NAME and Tensor.NAME_ exist
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
@@ -71,8 +71,10 @@ class Elementwise:
     rule: ClassVar[Rule]
     grads: ClassVar[dict[str, Rule]]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, public: bool | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if public is not None:
+            cls.public = public
         own = cls.__dict__
         cls.name = own.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
@@ -94,7 +96,8 @@ class Elementwise:
             listener(cls)
         for name, attributes in own.get("variants", {}).items():
             known = {"name": name, "__doc__": cls.__doc__, "__module__": cls.__module__}
-            type(name.title().replace("_", ""), (cls,), known | attributes)
+            body = known | attributes
+            type(name.title().replace("_", ""), (cls,), body, public=body.pop("public", None))
 
     @classmethod
     def _gradient_rules(cls) -> list[tuple[str, Callable[..., Any]]]:

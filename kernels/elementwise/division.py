@@ -9,10 +9,10 @@ from jitgrad.kernels.words import *
 from jitgrad.kernels.words.by_kind import trunc_divide
 
 
-class Div(Elementwise):
+class Div(Elementwise, public=False):
     """Quotient: ``x / y``, in floating point also for integers."""
 
-    reference, function, method = np.true_divide, False, False
+    reference = np.true_divide
     operators = ("__truediv__",)
     domain = ((-3, 3), (0.5, 3))
 
@@ -27,10 +27,10 @@ class Div(Elementwise):
         return -g * (x / y / y)
 
 
-class DivFloor(Elementwise):
+class DivFloor(Elementwise, public=False):
     """Quotient rounded down; its gradient is zero."""
 
-    kind, reference, function, method = "same", np.floor_divide, False, False
+    kind, reference = "same", np.floor_divide
     grad_name, error_name = "DivBackward2", "div_floor_cpu"
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 
@@ -44,10 +44,10 @@ class DivFloor(Elementwise):
         return 0
 
 
-class DivTrunc(Elementwise):
+class DivTrunc(Elementwise, public=False):
     """Quotient rounded towards zero; its gradient is zero."""
 
-    kind, reference, function, method = "same", trunc_divide, False, False
+    kind, reference = "same", trunc_divide
     grad_name, error_name = "DivBackward2", "div_trunc_cpu"
     domain, accepts = ((-9, 9), (1, 4)), "int float"
 
@@ -61,10 +61,10 @@ class DivTrunc(Elementwise):
         return 0
 
 
-class Remainder(Elementwise):
+class Remainder(Elementwise, public=False):
     """Remainder with the sign of ``y``, as Python's ``%``."""
 
-    kind, reference, function, method = "same", np.remainder, False, False
+    kind, reference = "same", np.remainder
     grad_name = "RemainderBackward1"
     variants = {"remainder_number": {"grad_name": "RemainderBackward0", "numbers_only": True}}
     domain, accepts = ((-9, 9), (1, 4)), "int float"
@@ -80,10 +80,10 @@ class Remainder(Elementwise):
         return -g * floor_divide(x, y)
 
 
-class Fmod(Elementwise):
+class Fmod(Elementwise, public=False):
     """Remainder with the sign of ``x``, as C's ``fmod``."""
 
-    kind, reference, function, method = "same", np.fmod, False, False
+    kind, reference = "same", np.fmod
     grad_name = "FmodBackward1"
     variants = {"fmod_number": {"grad_name": "FmodBackward0", "numbers_only": True}}
     domain, accepts = ((-9, 9), (1, 4)), "int float"
@@ -114,11 +114,10 @@ class Reciprocal(Elementwise):
         return -g * (out * out)
 
 
-class Addcdiv(Elementwise):
+class Addcdiv(Elementwise, public=False):
     """``x + value * y / z``."""
 
     kind, accepts, numbers, domain = "same", "float complex", (), (0.5, 3)
-    function = method = False
 
     @staticmethod
     def reference(x, y, z, value=1):

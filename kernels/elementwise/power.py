@@ -37,10 +37,10 @@ class Rsqrt(Elementwise):
         return -0.5 * g * (out * out * out)
 
 
-class Pow(Elementwise):
+class Pow(Elementwise, public=False):
     """``x`` to the power ``y``; small whole exponents that are numbers multiply."""
 
-    kind, reference, function, method = "same", power_of, False, False
+    kind, reference = "same", power_of
     grad_name, error_name = "PowBackward1", "pow"
     domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
     variants = {

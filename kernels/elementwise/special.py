@@ -70,10 +70,10 @@ class Digamma(Elementwise):
         return g * polygamma(1, x)
 
 
-class Polygamma(Elementwise):
+class Polygamma(Elementwise, public=False):
     """The ``n``-th derivative of ``digamma``."""
 
-    accepts, domain, function, method = "bool int float", (0.3, 6), False, False
+    accepts, domain = "bool int float", (0.3, 6)
     error_name = "polygamma"
 
     @staticmethod
@@ -126,11 +126,10 @@ class Rad2deg(Elementwise):
         return g * 57.29577951308232
 
 
-class AngleReal(Elementwise):
+class AngleReal(Elementwise, public=False):
     """The argument of a real number: pi below zero, else 0."""
 
     reference, accepts, grad_name = np.angle, "bool int float", "AngleBackward0"
-    function = method = False
 
     def forward(x):
         return angle(x)
@@ -139,11 +138,10 @@ class AngleReal(Elementwise):
         return 0
 
 
-class Angle(Elementwise):
+class Angle(Elementwise, public=False):
     """The argument of a complex number."""
 
     kind, reference, accepts, holomorphic = "real", np.angle, "complex", False
-    function = method = False
 
     def forward(x):
         return angle(x)
@@ -154,10 +152,10 @@ class Angle(Elementwise):
         return where(x == 0, 0, g * (x / size) / size * 1j)
 
 
-class Logit(Elementwise):
+class Logit(Elementwise, public=False):
     """``log(x / (1 - x))``."""
 
-    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+    domain, accepts = (0.1, 0.9), "bool int float"
 
     @staticmethod
     def reference(x):
@@ -172,10 +170,10 @@ class Logit(Elementwise):
         return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
 
 
-class LogitEps(Elementwise):
+class LogitEps(Elementwise, public=False):
     """``logit`` of ``x`` kept between ``eps`` and ``1 - eps``."""
 
-    domain, accepts, function, method = (0.1, 0.9), "bool int float", False, False
+    domain, accepts = (0.1, 0.9), "bool int float"
     error_name, grad_name = "logit_cpu", "LogitBackward0"
 
     @staticmethod
@@ -191,10 +189,10 @@ class LogitEps(Elementwise):
         return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
 
 
-class NanToNum(Elementwise):
+class NanToNum(Elementwise, public=False):
     """``x`` with NaN and the infinities replaced."""
 
-    kind, accepts, function, method = "same", "float", False, False
+    kind, accepts = "same", "float"
 
     @staticmethod
     def reference(x, nan=0.0, posinf=1e30, neginf=-1e30):

@@ -132,11 +132,10 @@ class Logaddexp2(Elementwise):
         return g / (1 + exp2(x - y))
 
 
-class Xlogy(Elementwise):
+class Xlogy(Elementwise, public=False):
     """x * log(y), 0 where x is 0 and y is not NaN."""
 
     domain, accepts = ((0.2, 3), (0.2, 3)), "bool int float"
-    function = method = False
     variants = {
         "xlogy_left": {"grad_name": "XlogyBackward1"},  # x is a number
         "xlogy_right": {"grad_name": "XlogyBackward2", "numbers_only": True},
@@ -353,11 +352,10 @@ class Sinc(Elementwise):
         return where(x == 0, 0, g * ((turned * cos(turned) - sin(turned)) / (turned * x)))
 
 
-class Copysign(Elementwise):
+class Copysign(Elementwise, public=False):
     """The size of ``x`` with the sign of ``y``."""
 
     reference, accepts, numbers = np.copysign, "bool int float", ("y",)
-    function = method = False
     variants = {"copysign_number": {"grad_name": "CopysignBackward1", "numbers_only": True}}
 
     def forward(x, y):

@@ -186,10 +186,8 @@ def test_parameters_that_gradients_and_results_are_called_by_are_refused():
 
 
 def declare_again(factor):
-    class DeclaredAgain(Elementwise):
+    class DeclaredAgain(Elementwise, public=False):
         """A cell of a notebook that is run twice."""
-
-        function = method = False
 
         def forward(x, by=factor):
             return x * by
@@ -217,10 +215,9 @@ def test_variants_share_rules_and_differ_in_attributes():
 def test_a_variant_is_checked_as_any_declaration():
     with pytest.raises(RuleError, match=r"MainVariant\.gradname: .* no such .* did you mean grad_name"):
 
-        class MainOfBadVariant(Elementwise):
+        class MainOfBadVariant(Elementwise, public=False):
             """Bad."""
 
-            function = method = False
             variants = {"main_variant": {"gradname": "X"}}
 
             def forward(x):
