@@ -357,7 +357,7 @@ def test_a_pair_without_cuda_loops():
 
 # -- every other op -----------------------------------------------------------------------------------
 
-ON_CPU = {"laid", "copy_slice"}  # whose samples name a layout, and with it the CPU
+ON_CPU = {"strided_copy", "copy_slice"}  # whose samples name a layout, and with it the CPU
 STRUCTURED = sorted(n for n, op in OPS.items() if not isinstance(op, ElementwiseOp) and n not in ON_CPU)
 
 

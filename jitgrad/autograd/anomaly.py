@@ -97,7 +97,7 @@ class set_detect_anomaly:
         _mode.set(bool(mode), check_nan)
 
     def __enter__(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the mode is set on construction, as PyTorch does it."""
 
     def __exit__(self, *error: object) -> None:
         _mode.set(*self.before)

@@ -149,6 +149,7 @@ _CYCLE = (
 
 
 def _input_edge(tensor: Any) -> Edge:
+    """The edge of a tensor, or GradientEdge, whose gradient is asked for; RuntimeError if it has none."""
     if isinstance(tensor, GradientEdge):
         return edge_to(tensor.node, tensor.output_nr)
     if not isinstance(tensor, Tensor):

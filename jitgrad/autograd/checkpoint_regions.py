@@ -173,6 +173,7 @@ class Region:
 
 
 def _opened_twice() -> str:
+    """The error message for a slot that is unpacked a second time in one run, after its tensor has been handed out."""
     overlap = (
         "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
         "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context. "

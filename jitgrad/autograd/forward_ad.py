@@ -131,7 +131,7 @@ class _set_fwd_grad_enabled(Mode):
         state.pushing = mode
 
     def __enter__(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the flag is set on construction, as PyTorch does it."""
 
     def __exit__(self, *error: Any) -> None:
         state.pushing = self._before

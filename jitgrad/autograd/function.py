@@ -237,4 +237,4 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A name that early code imports; use ``Function``, with inputs and outputs laid flat."""
+    """A name that early code imports; use ``Function``, whose inputs and outputs are not nested."""

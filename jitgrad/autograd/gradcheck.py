@@ -105,6 +105,7 @@ def gradcheck(
 
 
 def _check_properties(func: Function, inputs: tuple[Any, ...], batched: bool, undefined: bool) -> None:
+    """Check what gradcheck_properties.py has for backward; ``batched`` and ``undefined`` are options of gradcheck."""
     outputs = outputs_requiring_grad(func(*inputs))
     if batched:
         for number, output in enumerate(outputs):
@@ -140,6 +141,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
 
 
 def _check_backward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check) -> None:
+    """Compare Jacobians by backward; of complex outputs first the imaginary parts, then the real ones."""
     outputs = as_tuple(func(*inputs))
     if not any(o.dtype.is_complex for o in outputs):
         compare(func, inputs, check)
@@ -155,6 +157,7 @@ def _real_or_imaginary_outputs(func: Function, part: str) -> Function:
 
 
 def _check_forward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check, undefined: bool) -> None:
+    """Compare Jacobians by forward mode; by complex inputs first their imaginary parts, then the real ones."""
     places = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_complex]
     runs = [(func, inputs, check)]
     if places:

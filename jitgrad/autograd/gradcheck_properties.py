@@ -77,6 +77,7 @@ def check_undefined_grad(func: Function, inputs: tuple[Any, ...]) -> None:
 
 
 def _expect_nothing(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
+    """GradcheckError unless backward from zeros gives None or zeros for each tensor of ``wanted``."""
     if not outputs:
         return
     nothing = [zeros_like(o) for o in outputs]
@@ -176,6 +177,7 @@ def check_batched_tangents(func: Function, inputs: tuple[Any, ...]) -> None:
 
 
 def _expect_same(found: Sequence[Tensor], expected: Sequence[Tensor], number: int | None, words: str) -> None:
+    """GradcheckError (``words``) unless all tensors are close; ``number``: of the output, if it is always the same."""
     for k, (got, want) in enumerate(zip(found, expected, strict=True)):
         if not bool(allclose(got, want)):
             raise GradcheckError(

@@ -28,7 +28,6 @@ __all__ = ["Task", "observers"]
 observers: list[Callable[[Node, str, Gradients], None]] = []
 _leaf_lock = threading.Lock()  # two threads may run backward to the same leaf
 _by_number = attrgetter("sequence_number")
-_task_numbers = itertools.count()
 
 
 def _by_dependence(nodes: list[Node]) -> list[Node]:
@@ -76,7 +75,6 @@ class Task:
         self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
         self.seen: set[Node] = set()  # all op nodes behind the roots
         self.callbacks: list[Callable[[], Any]] = []
-        self.number = next(_task_numbers)  # larger for later runs
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Run the nodes behind the roots, starting with these gradients at them."""

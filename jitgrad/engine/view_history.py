@@ -25,7 +25,7 @@ from jitgrad.ops.shape.slicing import AsStrided, ViewAsComplex, ViewAsReal, zero
 __all__ = ["CopySlices", "Place"]
 
 
-class Laid(Structured):
+class StridedCopy(Structured):
     """A copy with the strides of ``layout``, gaps included: views by stride and offset can be taken of it."""
 
     samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
@@ -54,7 +54,7 @@ class Place:
         offset count elements of the view, two of which make a complex number.
         """
         if x._layout.strides != self.base.strides:
-            x = Laid.apply(x, self.base)
+            x = StridedCopy.apply(x, self.base)
         view = self.view
         if view.dtype.is_complex == x._layout.dtype.is_complex:
             return AsStrided.apply(x, view.shape, view.strides, self.offset)
@@ -73,7 +73,7 @@ class CopySlice(Structured):
     samples = cases(lambda: (draw(2, 3), draw(2, seed=1), _column(draw(2, 3))))
 
     def forward(x, y, place):
-        out = Laid.forward(x, _with_dtype(place.base, x._layout))
+        out = StridedCopy.forward(x, _with_dtype(place.base, x._layout))
         part = place(out)
         copy_into(part._data, part._layout, y)
         return out

@@ -68,7 +68,7 @@ def register(cls: type[Any], kind: Kind) -> None:
 
 
 def kind_of(tree: Any) -> Any:
-    """The key of KINDS for an object: its type, ``namedtuple`` for named tuples; of a leaf it is in no key of KINDS."""
+    """The type of an object, ``namedtuple`` for all named tuples: a key of KINDS for containers, none for leaves."""
     kind = type(tree)
     if kind in KINDS or not issubclass(kind, tuple):
         return kind
@@ -129,6 +129,7 @@ class Structure:
         return self._built(iter(leaves))
 
     def _built(self, leaves: Iterator[Any]) -> Any:
+        """The tree with the next leaves of an iterator."""
         if self.type is None:
             return next(leaves)
         if self.type is tuple and self.num_nodes == self.num_leaves + 1:  # a tuple of leaves, as most are
@@ -143,6 +144,7 @@ class Structure:
         return [found for part, child in parts for found in child.flatten_up_to(part)]
 
     def _children_of(self, tree: Any) -> Any:
+        """The children of a tree whose root must be like this structure's; dictionaries of any type are alike."""
         kind = kind_of(tree)
         dictionaries = self.type in _DICTIONARIES and kind in _DICTIONARIES
         if kind is not self.type and not dictionaries:
@@ -203,6 +205,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
 
 
 def _flatten_into(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> Structure:
+    """Append the leaves of a tree to ``leaves`` and return its structure."""
     kind = kind_of(tree)
     if (is_leaf is not None and is_leaf(tree)) or kind not in KINDS:
         leaves.append(tree)
@@ -217,6 +220,7 @@ _TUPLES: dict[int, Structure] = {}  # structures of tuples of leaves, which most
 
 
 def _flatten_tuple(tree: tuple[Any, ...], leaves: list[Any], is_leaf: IsLeaf) -> Structure:
+    """The same for a tuple; short tuples of leaves share one structure each."""
     children = [_flatten_into(c, leaves, is_leaf) for c in tree]
     if len(children) > 8 or children.count(LEAF) < len(children):
         return Structure(tuple, None, children)

@@ -1,4 +1,4 @@
-"""Where in a tree a leaf is: paths of keys, and walks that show them."""
+"""Paths of leaves: the keys that lead to a leaf from the root of a tree, and functions that return or take them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """What is there."""
+        """The element."""
         return sequence[self.idx]
 
 
@@ -41,7 +41,7 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What is there."""
+        """The element."""
         return mapping[self.key]
 
 
@@ -55,7 +55,7 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """What is there."""
+        """The element."""
         return getattr(obj, self.name)
 
 
@@ -96,7 +96,7 @@ def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tupl
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree with ``func(path, leaf, ...)`` for each leaf, together with what other trees have in its place."""
+    """The tree with ``func(path, leaf, ...)`` for each leaf, with the subtrees of others at its place."""
     found, structure = tree_flatten_with_path(tree, is_leaf)
     others = [structure.flatten_up_to(r) for r in rests]
     return structure.unflatten([func(*pair, *rest) for pair, *rest in zip(found, *others, strict=True)])
@@ -108,7 +108,7 @@ def keystr(kp: Path) -> str:
 
 
 def key_get(obj: Any, kp: Path) -> Any:
-    """What is at the end of a path."""
+    """The element of ``obj`` at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj

@@ -97,6 +97,7 @@ class _Call:
         return leaves, dims, Structure(tuple, None, (structure, named_structure)), sizes[0]
 
     def _checked(self, title: str, value: Any, dim: Any) -> int | None:
+        """The in dim of one leaf, not negative; ValueError, which begins with ``title``, where it does not fit."""
         if dim is None:
             return None
         if not isinstance(dim, int):
@@ -152,6 +153,7 @@ class _Call:
         return unwrapped, dims, structure
 
     def _out_dims(self, structure: Structure) -> list[Any]:
+        """The out dim, or None, of each leaf of a result."""
         dims = list(self.out_dims) if self._is_tuple_of_one(structure) else broadcast_prefix(self.out_dims, structure)
         if dims is not None and all(d is None or isinstance(d, int) for d in dims):
             return dims

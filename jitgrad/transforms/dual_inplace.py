@@ -16,7 +16,7 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, link_view, turn_into
 from jitgrad.dispatch.checks import check_result_cast
-from jitgrad.engine.view_history import Laid, Place
+from jitgrad.engine.view_history import Place, StridedCopy
 from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batched, batch_first, batched, batches_of, is_batched, with_batches
 from jitgrad.transforms.dual import Dual, dual, split, tensors_among
@@ -162,7 +162,7 @@ def _zeros_strided_like(x: Any) -> Any:
         zeros = _zeros_strided_like(x.unwrapped())
         return batched(x._level, zeros) if isinstance(x, Batched) else zeros
     zeros = zeros_like(x)
-    return zeros if zeros._layout.strides == x._layout.strides else Laid.apply(zeros, x._layout)
+    return zeros if zeros._layout.strides == x._layout.strides else StridedCopy.apply(zeros, x._layout)
 
 
 def _with_own_batches(x: Any, batches: Any) -> Any:
