@@ -62,12 +62,17 @@ PUBLIC = (
 
 
 @cache
+def syntax_tree(path):
+    """Of a file, by its path from the root."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
+
+
 def sources(*folders):
     """{path from the root: syntax tree} of the Python files; the symlink is not followed."""
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     names = [path.relative_to(ROOT) for path in paths]
     return {
-        str(name): ast.parse((ROOT / name).read_text(encoding="utf-8"), str(name))
+        str(name): syntax_tree(str(name))
         for name in names
         if name.parts[:2] != ("jitgrad", "kernels") and ".asv" not in name.parts
     }
@@ -109,9 +114,14 @@ def imports(path, tree):
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@cache
+def imported(path):
+    return sorted(set(imports(path, syntax_tree(path))))
+
+
 def importers(*folders):
-    for path, tree in sources(*folders).items():
-        for name in sorted(set(imports(path, tree))):
+    for path in sources(*folders):
+        for name in imported(path):
             yield path, name
 
 
@@ -156,7 +166,7 @@ def test_no_import_circles():
         # A package's own parent is imported by Python itself; that is no circle of ours.
         graph[here] = {
             name
-            for name in imports(path, tree)
+            for name in imported(path)
             if name in known and name != here and not here.startswith(name + ".")
         }
     try:

@@ -114,3 +114,26 @@ def test_a_type_error_names_kernel_types_and_line():
     kernel = compiler.compile_text("scale", TEXT.format(factor=1.5))
     with pytest.raises(compiler.KernelError, match=r"scale: cannot compile for .*unicode_type"):
         kernel("text", np.zeros(3))
+
+
+def inner_functions(line, above=""):
+    """The functions f, which is one line, and g, which calls f, of a kernel that has the text ``above`` them."""
+    text = (
+        f"{above}\n@njit\ndef f(x):\n    {line}\n\n@njit\ndef g(x):\n    return f(x)\n\ndef kernel(x):\n    return g(x)"
+    )
+    scope = compiler.compile_text("kernel", text).py_func.__globals__
+    return scope["f"], scope["g"]
+
+
+def test_equal_inner_functions_are_compiled_once():
+    first, second = inner_functions("return x + 0.0"), inner_functions("return x + 0.0", above="T = np.float64")
+    assert first[0] is second[0] and first[1] is second[1]
+
+
+@pytest.mark.parametrize("other", ["return x + -0.0", "return x + 0", "return np.abs(x + 0.0)", "return x + T(0.0)"])
+def test_inner_functions_that_differ_are_not_shared(other):
+    """Nor are equal functions that call them, or whose globals differ."""
+    first, second = inner_functions("return x + 0.0"), inner_functions(other, above="T = np.float64")
+    assert first[0] is not second[0] and first[1] is not second[1]
+    third = inner_functions(other, above="T = np.float32")
+    assert (third[0] is second[0]) == ("T(" not in other)
