@@ -5,9 +5,9 @@ from jitgrad.ops.creation import constants, from_data, conversion, pickle_dlpack
 from jitgrad.ops.shape import copy, view, expand, slicing, split
 from jitgrad.ops.creation import fill
 from jitgrad.ops.shape import join, rearrange
-from jitgrad.ops.indexing import gather, take, mask, getitem
+from jitgrad.ops.indexing import gather, index_select, take, masked, getitem
 from jitgrad.ops.shape import inplace_views
-from jitgrad.ops.indexing import slice_scatter
+from jitgrad.ops.indexing import slice_scatter, grids
 from jitgrad.ops.creation import type_info
 from jitgrad.ops.random import fill as random_fill, sampling
 from jitgrad.ops.reduction import sums, extrema, variance_norm, any_all, softmax

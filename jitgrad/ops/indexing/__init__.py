@@ -1,1 +1,12 @@
-"""Reading and writing by index, slice and mask."""
+"""Reading, writing and adding at places that index tensors, masks, slices or keys in brackets name.
+
+Kernels (``jitgrad.kernels.loops.indexing``) see a tensor as an (outer, n, inner) array, of which dim ``n`` is indexed,
+and trust the int64 indices that they get: ``places.py``, to be read first, checks indices and makes the arrays.
+Views of parts (``select``, ``narrow``, ``diagonal``) are in ``jitgrad.ops.shape``, embeddings in ``jitgrad.ops.nn``.
+
+Reads derive from Structured and are linear; writes derive from InplaceOp, one declaration for both forms. A read's
+gradient is added into zeros by the write of the same places; a write's gradients are its own form that writes zeros,
+and the read. Bases: RowsOp (an index for whole slices along a dim), ElementsOp (an index for every element),
+PartScatter (a copy with one part replaced). An op whose value is a number or a tensor without dims is two ops, as
+their gradients differ; the public function picks one.
+"""

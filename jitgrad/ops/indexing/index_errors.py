@@ -1,4 +1,7 @@
-"""What index_select, index_add, index_copy and index_fill say of an index or source that does not fit: each its own."""
+"""What index_select, index_add, index_copy and the fills say of an index, source or value that does not fit.
+
+PyTorch has words and types of its own for each op.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any, NoReturn
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
+from jitgrad.core.tensor import Tensor
 
-__all__ = ["check_index", "check_source", "out_of_range"]
+__all__ = ["check_index", "check_no_dims", "check_source", "out_of_range"]
 
 
 def check_index(op: str, index: Layout) -> None:
@@ -92,4 +96,12 @@ def _check_copied(x: Layout, dim: int, index: Layout, source: Layout) -> None:
     if theirs and theirs[dim] != index.numel:
         raise IndexError(
             f"index_copy_(): Number of indices ({index.numel}) should be equal to source.size(dim) ({theirs[dim]})"
+        )
+
+
+def check_no_dims(op: str, value: Tensor) -> None:
+    """A tensor to fill with must be one number."""
+    if value._layout.ndim:
+        raise RuntimeError(
+            f"{op} only supports a 0-dimensional value tensor, but got tensor with {value._layout.ndim} dimension(s)."
         )

@@ -11,6 +11,7 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.out_argument import takes_out
@@ -18,11 +19,12 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.fill import zeros_like
-from jitgrad.ops.indexing.gather import Gather, folded, new_like, sample_places
+from jitgrad.ops.indexing.gather import Gather
+from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, places_for_samples, row_major, written
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
 from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.shape.view import reshape
 
 __all__ = ["Put", "Take"]
 
@@ -54,14 +56,14 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
         raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {scalar_type(index.dtype)}")
     n = x._layout.numel
     plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
-    out = new_like(plain._layout, (plain._layout.numel,))
+    out = empty_like_layout(plain._layout, (plain._layout.numel,))
     launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1, True)
     if found[0]:
         raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
     return out
 
 
-def _take_lot(call: BatchedCall) -> Any:
+def _take_batched(call: BatchedCall) -> Any:
     return call.run() if call.batched == {"index"} else one_by_one(call)
 
 
@@ -69,13 +71,14 @@ class Take(Structured, public=True):
     """The elements at ``index``, counted row by row; of the index's shape."""
 
     linear = ("x",)
-    batch = _take_lot
+    batch = _take_batched
     samples = cases(lambda: (draw(3, 4), draw_ints(2, 2, below=12)))
+    reference = np.take
 
     def forward(x, index):
         places, n = _flat_index("take", x, index), x._layout.numel
-        out = new_like(x._layout, index._layout.shape)
-        launch(kernels.take_rows, folded(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
+        out = empty_like_layout(x._layout, index._layout.shape)
+        launch(kernels.take_rows, in_blocks(x, (1, n, 1)), places._data, out._data.reshape(1, -1, 1))
         return out
 
     def grad_x(g, x_layout, index):
@@ -87,17 +90,18 @@ class Put(InplaceOp, public=True):
 
     jointly_linear = ("x", "source")
     samples = cases(
-        lambda: (draw(3, 4), sample_places(5, 0, 11), draw(3, seed=1)),
+        lambda: (draw(3, 4), places_for_samples(5, 0, 11), draw(3, seed=1)),
         lambda: (draw(3, 4), draw_ints(2, 2, below=12), draw(2, 2, seed=1), True),
     )
+    reference = lambda x, index, source, accumulate=False: written(x, source, np.take, index, add=accumulate)
 
     def write(x, index, source, accumulate=False):
         places = _flat_index("put_", x, index)
-        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), folded(source, (1, -1, 1))
+        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), in_blocks(source, (1, -1, 1))
         through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))
 
     def grad_x(g, index, accumulate):
-        return g if accumulate else Put.apply(g, index, zeros_like(Take.apply(g, index)))
+        return g if accumulate else Put.apply(g, index, filled(row_major(g._layout, index._layout.shape), 0))
 
     def grad_source(g, index, source_layout):
-        return Take.apply(g, index).reshape(source_layout.shape)
+        return reshape(Take.apply(g, index), source_layout.shape)

@@ -10,7 +10,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.op_samples import draw, draw_ints
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.indexing.gather import IndexAdd, IndexSelect
+from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Embedding", "one_hot"]

@@ -1,4 +1,4 @@
-"""Masks: where elements are true, and reading and writing there."""
+"""Reading and writing where a mask is true: masked_fill, masked_select, masked_scatter."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import cpp_type, must_be_tensor, overflow, scalar_type
-from jitgrad.core.layout import broadcast_shapes, intern
-from jitgrad.core.storage import empty_for
+from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import BatchedCall, align, check_one_shape, is_batch, one_by_one, onto_first
-from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.batch_rules import BatchedCall, align, is_batch, one_by_one, onto_first
+from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
@@ -21,61 +20,16 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.constants import convert_number, zeros
-from jitgrad.ops.creation.fill import zeros_like
-from jitgrad.ops.indexing.gather import folded
-from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.join import cat
+from jitgrad.ops.creation.constants import convert_number
+from jitgrad.ops.indexing.index_errors import check_no_dims
+from jitgrad.ops.indexing.nonzero import true_places
+from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
+from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.shape.view import reshape
 
-__all__ = ["indices_of", "true_places"]
-
-
-def _int64(*shape: int) -> Tensor:
-    layout = intern(np.dtype(np.int64), shape, None, "cpu")
-    return wrap(empty_for(layout), layout)
-
-
-def true_places(x: Tensor) -> Tensor:
-    """The places, counted row by row, of the elements that are not zero: int64, without history."""
-    x = x.detach()
-    check_one_shape("nonzero", x)
-    flat = contiguous(x)._data.reshape(-1)
-    count = np.empty(1, np.int64)
-    launch(kernels.count_true, flat, count)
-    places = _int64(int(count[0]))
-    launch(kernels.true_places, flat, places._data)
-    return places
-
-
-def indices_of(x: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
-    places = true_places(x)
-    columns = _int64(x._layout.ndim, places._layout.numel)
-    if x._layout.ndim:
-        launch(kernels.unravel, places._data, columns._data, np.array(x._layout.shape, np.int64))
-    return columns.t().detach()
-
-
-@public
-@takes_out
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not zero: int64 of shape (count, ndim).
-
-    ``as_tuple``: a vector for each dim instead, with which the tensor can be indexed.
-    """
-    if not as_tuple:
-        return indices_of(input)
-    return indices_of(input.reshape(1) if not input._layout.ndim else input).unbind(1)
-
-
-@public
-def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row for each."""
-    return indices_of(input)
-
-
-# -- masked -------------------------------------------------------------------------------------------
+__all__: list[str] = []
 
 
 def _check_mask(op: str, mask: Any) -> None:
@@ -92,23 +46,27 @@ def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
     """The mask in the shape of ``x``, which it must broadcast to."""
     shape = tuple(broadcast_shapes(mask._layout.shape, x._layout.shape))
     if shape != x._layout.shape:
-        raise RuntimeError(
-            f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+        raise RuntimeError(f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}")
     return mask.detach().expand(shape)
 
 
-def _choose(x: Tensor, mask: Tensor, value: Any) -> None:
-    """x = value where the mask says so, x elsewhere."""
-    plain = wrap(x._data, x._layout)
-    copy_into(x._data, x._layout, table.where(_mask_for(x, mask), value, plain))
+# -- masked_fill ----------------------------------------------------------------------------------------
 
 
-class MaskedFill(InplaceOp):
+class MaskedFill(InplaceOp, abstract=True):
+    """Base of the two fills under a mask: by a number, and by a tensor without dims, which has a gradient."""
+
+    reference = lambda x, mask, value: np.where(mask, value, x)
+
+    def grad_x(g, mask):
+        return MaskedFillNumber.apply(g, mask, 0)
+
+
+class MaskedFillNumber(MaskedFill):
     """Set the elements where ``mask`` is true to a number."""
 
     batch = onto_first
-    name = "masked_fill_number"
+    grad_name = "MaskedFillBackward0"
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
     def write(x, mask, value):
@@ -117,12 +75,9 @@ class MaskedFill(InplaceOp):
         places = contiguous(_mask_for(x, mask))._data.reshape(-1)
         through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
 
-    def grad_x(g, mask):
-        return MaskedFill.apply(g, mask, 0)
 
-
-def _fill_masked_lot(call: BatchedCall) -> Any:
-    """A number for each sample, chosen where the mask is true."""
+def _fill_tensor_batched(call: BatchedCall) -> Any:
+    """A number for each sample is chosen where the mask is true, since it is no tensor without dims any more."""
     if "value" not in call.batched:
         return onto_first(call)
     x = call.whole("x")
@@ -131,37 +86,24 @@ def _fill_masked_lot(call: BatchedCall) -> Any:
     return call.overwritten(table.where(mask, value.to(x.dtype), x))
 
 
-def _masked_lot(call: BatchedCall) -> Any:
-    """The same places in every sample."""
-    if "places" in call.batched:
-        return one_by_one(call)
-    return call["x"].reshape(call.size, -1).index_select(1, call["places"])
-
-
-class MaskedFillWith(InplaceOp):
+class MaskedFillTensor(MaskedFill):
     """Set the elements where ``mask`` is true to the value of a tensor without dimensions."""
 
     jointly_linear = ("x", "value")
-    batch = _fill_masked_lot
-    name, grad_name = "masked_fill_tensor", "MaskedFillBackward1"
+    batch = _fill_tensor_batched
+    grad_name = "MaskedFillBackward1"
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
 
     def write(x, mask, value):
         _check_mask("masked_fill_", mask)
-        if value._layout.ndim:
-            raise RuntimeError(
-                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value._layout.ndim} dimension(s)."
-            )
+        check_no_dims("masked_fill_", value)
         if value._layout.dtype.is_complex and x._layout.dtype.category in (1, 2):
             raise overflow(x.dtype)
-        _choose(x, mask, value.detach().to(x.dtype))
-
-    def grad_x(g, mask):
-        return MaskedFill.apply(g, mask, 0)
+        chosen = table.where(_mask_for(x, mask), cast(value.detach(), x._layout.dtype), wrap(x._data, x._layout))
+        copy_into(x._data, x._layout, chosen)
 
     def grad_value(g, mask, value_layout):
-        return MaskedFill.apply(g, ~mask, 0).sum().to(value_layout.dtype)
+        return cast(MaskedFillNumber.apply(g, ~mask, 0).sum(), value_layout.dtype)
 
 
 @public
@@ -170,29 +112,39 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     _check_mask("masked_fill_", mask)
     shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
     x = input if shape == input._layout.shape else input.expand(shape)
-    return (MaskedFillWith if isinstance(value, Tensor) else MaskedFill).apply(x, mask, value)
+    return (MaskedFillTensor if isinstance(value, Tensor) else MaskedFillNumber).apply(x, mask, value)
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place version of ``masked_fill``."""
-    return (MaskedFillWith if isinstance(value, Tensor) else MaskedFill).inplace(self, mask, value)
+    return (MaskedFillTensor if isinstance(value, Tensor) else MaskedFillNumber).inplace(self, mask, value)
 
 
 method(masked_fill_)
 
 
+# -- masked_select and masked_scatter -------------------------------------------------------------------
+
+
+def _select_batched(call: BatchedCall) -> Any:
+    """The same places in every sample."""
+    if "places" in call.batched:
+        return one_by_one(call)
+    return call["x"].reshape(call.size, -1).index_select(1, call["places"])
+
+
 class MaskedSelect(Structured):
-    """The elements where ``mask``, of the same shape, is true: a vector."""
+    """The elements at checked places, counted row by row: a vector."""
 
     linear = ("x",)
-    batch = _masked_lot
-    name, grad_name = "masked_select_places", "MaskedSelectBackward0"
+    batch = _select_batched
+    name = "masked_select_places"
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0)))
+    reference = np.take
 
     def forward(x, places):
-        layout = intern(x._layout.numpy_dtype, (places._layout.numel,), None, x._layout.device)
-        out = wrap(empty_for(layout), layout)
-        launch(kernels.take_rows, folded(x, (1, x._layout.numel, 1)), places._data, out._data.reshape(1, -1, 1))
+        out = empty_like_layout(x._layout, (places._layout.numel,))
+        launch(kernels.take_rows, in_blocks(x, (1, x._layout.numel, 1)), places._data, out._data.reshape(1, -1, 1))
         return out
 
     def grad_x(g, x_layout, places):
@@ -200,24 +152,26 @@ class MaskedSelect(Structured):
 
 
 class PutPlaces(InplaceOp):
-    """Set the elements at checked places, counted row by row, to those of ``source``."""
+    """Set the elements at checked places, counted row by row, to the first of ``source``, which may have more."""
 
     jointly_linear = ("x", "source")
     grad_name = "MaskedScatterBackward0"
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
+    reference = lambda x, places, source: written(x, source.reshape(-1)[: places.size], np.take, places)
 
     def write(x, places, source):
-        rows = folded(source, (1, -1, 1))[:, : places._layout.numel]
+        rows = in_blocks(source, (1, source._layout.numel, 1))[:, : places._layout.numel]
         through_rows(x, lambda data: launch(kernels.put_rows, rows, places._data, data.reshape(1, -1, 1)))
 
     def grad_x(g, places):
-        return PutPlaces.apply(g, places, zeros_like(MaskedSelect.apply(g, places)))
+        return PutPlaces.apply(g, places, filled(row_major(g._layout, places._layout.shape), 0))
 
     def grad_source(g, places, source_layout):
         found = MaskedSelect.apply(g, places)
         unused = source_layout.numel - found._layout.numel
-        rest = [zeros(unused, dtype=g.dtype)] if unused else []
-        return cat([found, *rest]).reshape(source_layout.shape)
+        if unused:
+            found = Cat.apply([found, filled(row_major(g._layout, (unused,)), 0)], 0)
+        return reshape(found, source_layout.shape)
 
 
 @public

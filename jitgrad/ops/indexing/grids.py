@@ -1,0 +1,53 @@
+"""Grids of coordinates: meshgrid, and the indices of triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.inplace_ops import InplaceOp
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.creation.constants import ones
+from jitgrad.ops.creation.fill import Tril, Triu
+from jitgrad.ops.indexing.nonzero import nonzero
+from jitgrad.ops.shape.expand import shapes_broadcast
+
+__all__: list[str] = []
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Each of some vectors, repeated over a grid that has a dim for each of them ("xy": the first two exchanged)."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    if not given:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    order = "ij" if indexing is None else indexing
+    if order not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    vectors = [t.reshape(-1) for t in given]
+    if order == "xy" and len(vectors) > 1:
+        return _exchanged(vectors)
+    n = len(vectors)
+    shape = shapes_broadcast(*[(1,) * k + (len(v),) + (1,) * (n - k - 1) for k, v in enumerate(vectors)])
+    return tuple([v.view((1,) * k + (-1,) + (1,) * (n - k - 1)).expand(shape) for k, v in enumerate(vectors)])
+
+
+def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:
+    second, first, *rest = meshgrid(vectors[1], vectors[0], *vectors[2:])
+    return (first, second, *rest)
+
+
+public(meshgrid, method_too=False)
+
+
+def _indices_of(triangle: type[InplaceOp]) -> None:
+    def indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+        found = nonzero(triangle.apply(ones(row, col), offset)).t().contiguous()
+        return found if dtype is None else found.to(dtype)
+
+    indices.__name__ = indices.__qualname__ = f"{triangle.name}_indices"
+    indices.__doc__ = f"Rows and columns of the elements that ``{triangle.name}`` keeps, int64 of shape (2, count)."
+    public(indices, method_too=False)
+
+
+_indices_of(Tril)
+_indices_of(Triu)

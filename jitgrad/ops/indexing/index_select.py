@@ -1,0 +1,213 @@
+"""Whole slices along one dim, named by an index vector: read, added to, replaced, filled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import int64
+from jitgrad.core.layout import normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
+from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
+from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.creation.from_data import tensor
+from jitgrad.ops.indexing.gather import Gather
+from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, out_of_range
+from jitgrad.ops.indexing.places import (
+    blocks_around,
+    checked_index,
+    empty_like_layout,
+    in_blocks,
+    places_for_samples,
+    written,
+)
+from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.shape.view import reshape
+
+__all__ = ["IndexAdd", "IndexSelect"]
+
+
+def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
+    """An index as a checked int64 vector; errors in the words that PyTorch has for ``op``."""
+    check_index(op, index._layout)
+
+    def refuse(value: int) -> None:
+        raise out_of_range(op, value, dim, n)
+
+    return checked_index(index, n, refuse).reshape(-1)
+
+
+def _select_batched(call: BatchedCall) -> Any:
+    """Samples that share an index are selected together; where each has its own, that is a gather."""
+    n = call.ndim("x")
+    if not n or call.ndim("index") != 1:
+        return one_by_one(call)
+    d = normalize_dim(call["dim"], n) + 1
+    if "index" not in call.batched:
+        return call.run(dim=d)
+    x, index = call.whole("x"), call["index"]
+    shape = list(x._layout.shape)
+    shape[d] = index._layout.shape[1]
+    index = index.view(call.size, *(1,) * (d - 1), -1, *(1,) * (n - d)).expand(shape)
+    return Gather.apply(x, d, index)
+
+
+def _selected(x: Any, dim: int, index: Any) -> Any:
+    return np.take(x, index, dim)
+
+
+class IndexSelect(Structured, public=True):
+    """The slices along ``dim`` that ``index`` names, an int vector; copied."""
+
+    linear = ("x",)
+    batch = _select_batched
+    samples = cases(
+        lambda: (draw(3, 4), 0, draw_ints(5, below=3)),
+        lambda: (draw(3, 4), 1, draw_ints(2, below=4)),
+    )
+    reference = _selected
+
+    def forward(x, dim, index):
+        shape = x._layout.shape
+        d = normalize_dim(dim, len(shape))
+        blocks = blocks_around(shape, d)
+        places = _vector_index("index_select", index, blocks[1])
+        m = places._layout.numel
+        out = empty_like_layout(x._layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
+        launch(kernels.take_rows, in_blocks(x, blocks), places._data, out._data.reshape(blocks[0], m, blocks[2]))
+        return out
+
+    def grad_x(g, x_layout, dim, index):
+        return IndexAdd.apply(zeros_of(x_layout), dim, index, g)
+
+
+# -- writes ---------------------------------------------------------------------------------------------
+
+
+def _rows_batched(call: BatchedCall) -> Any:
+    """Slices written at places that all samples share; otherwise, or where the value is a batch, one by one."""
+    n = call.ndim("x")
+    if not n or not {"index", "value"}.isdisjoint(call.batched):
+        return one_by_one(call)
+    changed = {"source": call.whole("source")} if "source" in call.args else {}
+    return call.run(x=call.whole("x"), dim=normalize_dim(call["dim"], n) + 1, **changed)
+
+
+class RowsOp(InplaceOp, abstract=True):
+    """Base of writes into the slices of ``x`` along ``dim`` that the vector ``index`` names.
+
+    What is overwritten has no gradient; an op that adds defines another ``grad_x``.
+    """
+
+    batch = _rows_batched
+
+    def grad_x(g, dim, index):
+        return IndexFillNumber.apply(g, dim, index, 0)
+
+
+def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    d = normalize_dim(dim, x._layout.ndim)
+    check_index(op, index._layout)
+    check_source(op, x._layout, d, index._layout, source._layout)
+    blocks = blocks_around(x._layout.shape, d)
+    places = _vector_index(op, index, blocks[1], d)
+    rows = in_blocks(source, (blocks[0], places._layout.numel, blocks[2]))
+    through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
+
+
+class IndexAdd(RowsOp, public=True):
+    """Add ``alpha`` times the slices of ``source`` to the slices along ``dim`` that ``index`` names."""
+
+    jointly_linear = ("x", "source")
+    samples = cases(
+        lambda: (draw(3, 4), 0, draw_ints(5, below=3), draw(5, 4, seed=1), 0.5),
+        lambda: (draw(4, 3).t(), 0, draw_ints(5, below=3), draw(5, 4, seed=1)),
+    )
+    reference = lambda x, dim, index, source, alpha=1: written(x, alpha * source, _selected, dim, index, add=True)
+
+    def write(x, dim, index, source, alpha=1):
+        source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
+        _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
+
+    def grad_x(g):
+        return g
+
+    def grad_source(g, dim, index, source_layout, alpha):
+        rows = reshape(IndexSelect.apply(g, dim, index), source_layout.shape)
+        return rows if alpha == 1 else table.mul(rows, alpha)
+
+
+class IndexCopy(RowsOp, public=True):
+    """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
+
+    jointly_linear = ("x", "source")
+    samples = cases(lambda: (draw(4, 2), 0, places_for_samples(2, 0), draw(2, 2, seed=1)))
+    reference = lambda x, dim, index, source: written(x, source, _selected, dim, index)
+
+    def write(x, dim, index, source):
+        _write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
+
+    def grad_source(g, dim, index, source_layout):
+        return reshape(IndexSelect.apply(g, dim, index), source_layout.shape)
+
+
+class IndexFill(RowsOp, abstract=True):
+    """Base of the two fills of slices: by a number, and by a tensor without dims, which has a gradient."""
+
+    reference = lambda x, dim, index, value: written(x, value, _selected, dim, index)
+
+    def write(x, dim, index, value):
+        d = normalize_dim(dim, x._layout.ndim)
+        outer, n, inner = blocks = blocks_around(x._layout.shape, d)
+        places = _vector_index("index_fill", index, n, d)
+        rows = empty_like_layout(x._layout, (outer, places._layout.numel, inner))
+        rows.fill_(value.detach() if isinstance(value, Tensor) else value)
+        through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(blocks)))
+
+
+class IndexFillNumber(IndexFill):
+    """Set the slices along ``dim`` that ``index`` names to a number."""
+
+    grad_name = "IndexFillBackward0"
+    samples = cases(lambda: (draw(4, 2), 0, places_for_samples(2, 0), 1.5))
+
+
+class IndexFillTensor(IndexFill):
+    """Set the slices along ``dim`` that ``index`` names to the value of a tensor without dimensions."""
+
+    grad_name = "IndexFillBackward1"
+    samples = cases(lambda: (draw(4, 2), 0, places_for_samples(2, 0), draw(seed=1)))
+
+    def write(x, dim, index, value):
+        check_no_dims("index_fill_", value)
+        IndexFill.write(x, dim, index, value)
+
+    def grad_value(g, dim, index, value_layout):
+        return cast(IndexSelect.apply(g, dim, _distinct(index)).sum(), value_layout.dtype)
+
+
+def _distinct(index: Tensor) -> Tensor:
+    """An index without repetitions: a slice that is filled twice counts once."""
+    return tensor(np.unique(index._data), dtype=int64, device=index.device)
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Set the slices along ``dim`` that ``index`` names to a number, or a tensor without dimensions."""
+    return (IndexFillTensor if isinstance(value, Tensor) else IndexFillNumber).inplace(self, dim, index, value)
+
+
+@public
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy with the slices along ``dim`` that ``index`` names set to a number, or a tensor without dimensions."""
+    return (IndexFillTensor if isinstance(value, Tensor) else IndexFillNumber).apply(input, dim, index, value)
+
+
+method(index_fill_)

@@ -1,0 +1,63 @@
+"""Where elements are not zero, or true: their places counted row by row, and their indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import public
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.shape.copy import contiguous
+
+__all__ = ["indices_of", "nonzero", "true_places"]
+
+
+def _empty_int64(*shape: int) -> Tensor:
+    layout = intern(np.dtype(np.int64), shape, None, "cpu")
+    return wrap(empty_for(layout), layout)
+
+
+def true_places(x: Tensor) -> Tensor:
+    """The places, counted row by row, of the elements that are not zero: int64, without history."""
+    x = x.detach()
+    check_one_shape("nonzero", x)
+    flat = contiguous(x)._data.reshape(-1)
+    count = np.empty(1, np.int64)
+    launch(kernels.count_true, flat, count)
+    places = _empty_int64(int(count[0]))
+    launch(kernels.true_places, flat, places._data)
+    return places
+
+
+def indices_of(x: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, a row for each: int64, shape (count, ndim)."""
+    places = true_places(x)
+    columns = _empty_int64(x._layout.ndim, places._layout.numel)
+    if x._layout.ndim:
+        launch(kernels.unravel, places._data, columns._data, np.array(x._layout.shape, np.int64))
+    return columns.t().detach()
+
+
+@public
+@takes_out
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not zero: int64 of shape (count, ndim).
+
+    ``as_tuple``: a vector for each dim instead, with which the tensor can be indexed.
+    """
+    if not as_tuple:
+        return indices_of(input)
+    return indices_of(input.reshape(1) if not input._layout.ndim else input).unbind(1)
+
+
+@public
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, a row for each."""
+    return indices_of(input)

@@ -1,0 +1,32 @@
+"""Every structured op on its samples against the NumPy function that its declaration names."""
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad.dispatch.elementwise import ElementwiseOp
+from jitgrad.dispatch.registry import OPS
+from jitgrad.testing import op_samples
+
+STRUCTURED = {name: op for name, op in OPS.items() if not isinstance(op, ElementwiseOp)}
+COMPARED = sorted(name for name, op in STRUCTURED.items() if op.reference is not None)
+
+
+def as_numpy(value):
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return [as_numpy(v) for v in value]
+    return value
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_equals_its_reference(name):
+    for function, args, kwargs in op_samples(name):
+        found = function(*args, **kwargs)
+        expected = STRUCTURED[name].reference(*map(as_numpy, args), **kwargs)
+        if not isinstance(found, (tuple, list)):
+            found, expected = [found], [expected]
+        for f, e in zip(found, expected, strict=True):
+            assert tuple(f.shape) == np.shape(e)
+            np.testing.assert_allclose(f.numpy(), e, rtol=1e-10, atol=1e-12)
