@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,34 +15,42 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch import table
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.moments import squares_columns
 from jitgrad.kernels.loops.reduction import divide, sum_columns
-from jitgrad.ops.creation.constants import full
-from jitgrad.ops.nn.norm import a_channel, beside_channels, check_mixed, scaled, slope, values_of
+from jitgrad.ops.nn.norm import (
+    SavedStatistics,
+    a_channel,
+    beside_channels,
+    check_mixed,
+    scaled,
+    slope,
+    standardized,
+    values_of,
+)  # fmt: skip
 from jitgrad.ops.reduction.variance_norm import var_mean
 
 __all__ = ["batch_norm", "instance_norm"]
 
 
-class _Notes:
-    """What forward found: arrays of means, variances and inverse standard deviations, one value a channel.
+class BatchStatistics(SavedStatistics):
+    """Arrays of means, variances and inverse standard deviations, one value a channel.
 
-    ``found`` is called once, as soon as they are there: when the node is made, a checkpoint may stop.
+    ``when_measured`` is called once, as soon as forward has filled them in. Not after forward, for a checkpoint that
+    computes forward again may stop it when its node is made.
     """
 
-    __slots__ = ("found", "mean", "rstd", "var")
+    __slots__ = ("var", "when_measured")
 
-    mean: Any
     var: Any
-    rstd: Any
 
-    def __init__(self, found: Callable[[_Notes], None] | None = None):
-        self.found = found
+    def __init__(self, when_measured: Callable[[BatchStatistics], None] | None = None):
+        self.when_measured = when_measured
 
 
 def _blocks(x: Tensor) -> tuple[int, ...]:
@@ -52,69 +60,69 @@ def _blocks(x: Tensor) -> tuple[int, ...]:
     return (outer, channels) if inner == 1 else (outer, channels, inner)
 
 
-def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, notes: _Notes) -> None:
-    """Note the moments: those given, or those of the batch."""
+def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, statistics: BatchStatistics) -> None:
+    """Fill in ``statistics``: with the mean and the variance given, or with those of the batch."""
     blocks, dtype = _blocks(x), x._layout.numpy_dtype
     channels = blocks[1]
     if mean is not None and var is not None:
-        notes.mean, notes.var = values_of(mean, (channels,)), values_of(var, (channels,))
+        statistics.mean, statistics.var = values_of(mean, (channels,)), values_of(var, (channels,))
     else:
-        notes.mean, notes.var = np.empty(channels, dtype), np.empty(channels, dtype)
+        statistics.mean, statistics.var = np.empty(channels, dtype), np.empty(channels, dtype)
         if len(blocks) == 3:
-            launch(kernels.channel_moments, values_of(x, blocks), notes.mean, notes.var)
+            launch(kernels.channel_moments, values_of(x, blocks), statistics.mean, statistics.var)
         else:
             rows = values_of(x, (1, *blocks))
-            launch(sum_columns, rows, notes.mean.reshape(1, -1))
-            launch(divide, notes.mean, blocks[0])
-            launch(squares_columns, rows, notes.mean.reshape(1, -1), notes.var.reshape(1, -1))
-            launch(divide, notes.var, blocks[0])
-    notes.rstd = np.empty(channels, dtype)
-    launch(kernels.inverse_root, notes.var, notes.rstd, eps)
+            launch(sum_columns, rows, statistics.mean.reshape(1, -1))
+            launch(divide, statistics.mean, blocks[0])
+            launch(squares_columns, rows, statistics.mean.reshape(1, -1), statistics.var.reshape(1, -1))
+            launch(divide, statistics.var, blocks[0])
+    statistics.rstd = np.empty(channels, dtype)
+    launch(kernels.inverse_root, statistics.var, statistics.rstd, eps)
 
 
-def _value(p: Tensor | None, x: Tensor, value: float) -> Any:
-    """A value a channel as an array; ``value`` where there is none."""
+def _per_channel(p: Tensor | None, x: Tensor, value: float) -> Any:
+    """A weight or bias as an array of one value a channel; ``value`` where there is none."""
     channels = x._layout.shape[1]
-    return values_of(full((channels,), value, dtype=x._layout.dtype) if p is None else p, (channels,))
+    return np.full(channels, value, x._layout.numpy_dtype) if p is None else values_of(p, (channels,))
 
 
 def _normal(x: Tensor, mean: Any, var: Any, eps: float) -> tuple[Tensor, Tensor]:
-    """(x - mean) * rstd, and rstd, in differentiable ops."""
+    """(x - mean) * rstd, and rstd, in differentiable ops; of the batch's moments where ``mean`` is None."""
     if mean is None:
-        centered = x - x.mean(beside_channels(x), True)
-        var = centered.square().mean(beside_channels(x), True)
-    else:
-        centered, var = x - a_channel(mean, x), a_channel(var, x)
-    rstd = (var + eps).rsqrt()
-    return centered * rstd, rstd
-
-
-def _samples() -> Iterator[Any]:
-    parameters = draw(3, seed=1), draw(3, seed=2)
-    yield (draw(4, 3), *parameters), {}
-    yield (draw(2, 3, 4), *parameters), {}
-    yield (draw(3, 2, 2, 2).transpose(0, 1), None, None), {"eps": 0.1}
-    yield (draw(4, 3), *parameters, draw(3, seed=3), draw(3, low=0.5, seed=4)), {}
-    yield (draw(2, 3, 2), None, draw(3, seed=2), draw(3, seed=3), draw(3, low=0.5, seed=4)), {}
+        return standardized(x, beside_channels(x), eps)
+    rstd = table.rsqrt(a_channel(var, x) + eps)
+    return (x - a_channel(mean, x)) * rstd, rstd
 
 
 class NativeBatchNorm(Structured):
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel; mean and var are the batch's if not given."""
 
-    samples = staticmethod(_samples)
+    samples = cases(
+        lambda: (draw(4, 3), draw(3, seed=1), draw(3, seed=2)),
+        lambda: (draw(2, 3, 4), draw(3, seed=1), draw(3, seed=2)),
+        lambda: (draw(3, 2, 2, 2).transpose(0, 1), None, None, None, None, 0.1),
+        lambda: (draw(4, 3), draw(3, seed=1), draw(3, seed=2), draw(3, seed=3), draw(3, low=0.5, seed=4)),
+        lambda: (draw(2, 3, 2), None, draw(3, seed=2), draw(3, seed=3), draw(3, low=0.5, seed=4)),
+    )
 
-    def forward(x, weight, bias, mean=None, var=None, eps=1e-5, notes=None):
-        notes = _Notes() if notes is None else notes
+    def reference(x, weight, bias, mean=None, var=None, eps=1e-5):
+        dims, shape = tuple(d for d in range(x.ndim) if d != 1), (-1, *[1] * (x.ndim - 2))
+        mean, var = (x.mean(dims), x.var(dims)) if mean is None else (mean, var)
+        weight, bias = 1 if weight is None else weight.reshape(shape), 0 if bias is None else bias.reshape(shape)
+        return (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + eps) * weight + bias
+
+    def forward(x, weight, bias, mean=None, var=None, eps=1e-5, statistics=None):
+        statistics = BatchStatistics() if statistics is None else statistics
         layout = intern(x._layout.numpy_dtype, x._layout.shape)
         data, blocks = np.empty(layout.shape, layout.numpy_dtype), _blocks(x)
         if layout.numel:
-            _measure(x, mean, var, eps, notes)
-            arrays = values_of(x, blocks), notes.mean, notes.rstd, _value(weight, x, 1), _value(bias, x, 0)
+            _measure(x, mean, var, eps, statistics)
             kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
-            launch(kernel, *arrays, data.reshape(blocks))
-            if notes.found is not None:
-                notes.found(notes)
-                notes.found = None
+            parameters = _per_channel(weight, x, 1), _per_channel(bias, x, 0)
+            launch(kernel, values_of(x, blocks), statistics.mean, statistics.rstd, *parameters, data.reshape(blocks))
+            if statistics.when_measured is not None:
+                statistics.when_measured(statistics)
+                statistics.when_measured = None
         return wrap(data, layout)
 
     def grad_x(g, x, weight, mean, var, eps):
@@ -130,30 +138,30 @@ class NativeBatchNorm(Structured):
     def grad_bias(g):
         return g.sum(beside_channels(g))
 
-    def kernels(wants, g, x, weight, mean, var, eps, notes):
-        return _backward(wants, g, x, weight, mean, var, eps, notes) if x._layout.numel else {}
+    def kernels(wants, g, x, weight, mean, var, eps, statistics):
+        return _backward(wants, g, x, weight, mean, var, eps, statistics) if x._layout.numel else {}
 
 
 def _backward(
-    wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, mean: Any, var: Any, eps: float, notes: _Notes | None
-) -> dict[str, Tensor]:
-    if notes is None or not hasattr(notes, "rstd"):  # the result was kept by a checkpoint, forward did not run
-        notes = _Notes()
-        _measure(x, mean, var, eps, notes)
+    wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, mean: Any, var: Any, eps: float,
+    statistics: BatchStatistics | None,
+) -> dict[str, Tensor]:  # fmt: skip
+    if statistics is None or not hasattr(statistics, "rstd"):
+        statistics = BatchStatistics()
+        _measure(x, mean, var, eps, statistics)
     blocks, layout = _blocks(x), intern(x._layout.numpy_dtype, x._layout.shape)
     columns, channels = len(blocks) == 2, intern(layout.numpy_dtype, (blocks[1],))
-    slopes, xs = values_of(g, blocks), values_of(x, blocks)
+    known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
     products, sums = (np.empty(blocks[1], layout.numpy_dtype) for _ in range(2))
-    launch(kernels.channel_sums_columns if columns else kernels.channel_sums, slopes, xs, notes.mean, notes.rstd,
-           products, sums)  # fmt: skip
+    launch(kernels.channel_sums_columns if columns else kernels.channel_sums, *known, products, sums)
     found = {"weight": wrap(products, channels), "bias": wrap(sums, channels)}
     if "x" in wants:
         data = np.empty(layout.shape, layout.numpy_dtype)
-        count = layout.numel // blocks[1]
-        if mean is not None:  # constants: nothing flows through them
-            products, sums = (_value(None, x, 0) for _ in range(2))
-        launch(kernels.channel_gradient_columns if columns else kernels.channel_gradient, slopes, xs, notes.mean,
-               notes.rstd, _value(weight, x, 1), products, sums, data.reshape(blocks), count)  # fmt: skip
+        if mean is not None:  # the moments are constants: no gradient flows through them
+            products, sums = (_per_channel(None, x, 0) for _ in range(2))
+        kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient
+        factors = _per_channel(weight, x, 1)
+        launch(kernel, *known, factors, products, sums, data.reshape(blocks), layout.numel // blocks[1])
         found["x"] = wrap(data, layout)
     return found
 
@@ -206,18 +214,19 @@ def batch_norm(
                 "cannot have requires_grad True."
             )
     if not training:
-        return NativeBatchNorm.apply(input, weight, bias, _kept(running_mean), _kept(running_var), eps, _Notes())
+        mean, var = _kept(running_mean), _kept(running_var)
+        return NativeBatchNorm.apply(input, weight, bias, mean, var, eps, BatchStatistics())
 
-    def move(notes: _Notes) -> None:
+    def move(statistics: BatchStatistics) -> None:
         count = input._layout.numel // input._layout.shape[1]
-        _move(running_mean, notes.mean, momentum, 1.0)
-        _move(running_var, notes.var, momentum, count / (count - 1) if count > 1 else math.nan)
+        _move(running_mean, statistics.mean, momentum, 1.0)
+        _move(running_var, statistics.var, momentum, count / (count - 1) if count > 1 else math.nan)
 
-    return NativeBatchNorm.apply(input, weight, bias, None, None, eps, _Notes(move))
+    return NativeBatchNorm.apply(input, weight, bias, None, None, eps, BatchStatistics(move))
 
 
 def _kept(running: Any) -> Tensor:
-    """A running average as backward is to find it: training may move it in between."""
+    """A running average as backward must find it: a copy, since training may write to it before backward runs."""
     if not grad_state.enabled:
         return running
     with no_grad():
@@ -225,7 +234,7 @@ def _kept(running: Any) -> Tensor:
 
 
 def _move(running: Tensor | None, fresh: Any, momentum: float, factor: float) -> None:
-    """Move a running average towards a fresh value."""
+    """running = (1 - momentum) * running + momentum * factor * fresh, ``fresh`` an array of one value a channel."""
     if running is None:
         return
     if running._layout.contiguous:
@@ -257,7 +266,7 @@ def _composed(
             try:
                 running_mean.mul_(1 - momentum).add_(mean * momentum)
                 running_var.mul_(1 - momentum).add_(var * momentum)
-            except RuntimeError:  # one sample's place for the values of all
+            except RuntimeError:  # the running values are no batch, so cannot hold one for each sample
                 raise RuntimeError(_BATCHED) from None
     return scaled(normal, a_channel(weight, x), a_channel(bias, x))
 

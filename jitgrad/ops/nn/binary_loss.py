@@ -2,127 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import broadcast_shapes
+from jitgrad.core.layout import Layout, broadcast_shapes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
-from jitgrad.ops.nn.loss import flat_array, loss_gradient, loss_values, matched, per_element, reduced, reduction_name
+from jitgrad.ops.nn.loss import (
+    flat_array,
+    loss_gradient,
+    loss_values,
+    matched,
+    per_element,
+    reduced,
+    reduced_array,
+    reduction_name,
+)  # fmt: skip
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 
 __all__: list[str] = []
 
 
-def _in_unit(name: str, x: Tensor) -> None:
+def _check_probabilities(name: str, x: Tensor) -> None:
     found = np.empty(1, np.bool_)
     launch(kernels.outside_unit, flat_array(x), found)
     if found[0]:
         raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
-def _weighted(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    return reduced(values if weight is None else values * unrecorded(weight), reduction)
+def _weighted_values(
+    loops: kernels.Pointwise, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str
+) -> Tensor:  # fmt: skip
+    """``loss_values`` times ``weight``; a mean divides by the number of elements, not by the sum of the weights."""
+    if weight is None:
+        return loss_values(loops, x, target, reduction)
+    return reduced(loss_values(loops, x, target, "none") * unrecorded(weight), reduction)
 
 
-def _times(g: Tensor, weight: Tensor | None) -> Tensor:
+def _weighted_gradient(
+    loops: kernels.Pointwise, g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str
+) -> Tensor:  # fmt: skip
+    """The gradient of ``_weighted_values`` with respect to x."""
+    if weight is None:
+        return loss_gradient(loops, g, x, target, reduction)
+    return loss_gradient(loops, _per_element(g, x._layout, weight, reduction), x, target, "none")
+
+
+def _per_element(g: Tensor, layout: Layout, weight: Tensor | None, reduction: str) -> Tensor:
+    g = per_element(g, layout, reduction)
     return g if weight is None else g * weight
+
+
+def _logarithm(x: Tensor) -> Tensor:
+    """The logarithm, at least -100, so that a certain mistake costs a finite amount, as in PyTorch."""
+    return table.clamp_low_number(table.log(x), -100.0)
+
+
+def _chances(seed: int) -> Tensor:
+    """A sample's probabilities or targets."""
+    return draw(3, 4, low=0.1, high=0.9, seed=seed)
 
 
 class BinaryCrossEntropy(Structured):
     """-(target * log(x) + (1 - target) * log(1 - x)), with logarithms of at least -100."""
 
-    batch = over_losses
-    name = "_binary_cross_entropy"
+    name, batch = "_binary_cross_entropy", over_losses
+    samples = cases(
+        lambda: (_chances(0), _chances(1)),
+        lambda: (_chances(0), _chances(1), None, "none"),
+        lambda: (_chances(0), _chances(1), draw(4, low=0.5, seed=2), "sum"),
+    )
+
+    def reference(x, target, weight=None, reduction="mean"):
+        losses = (target - 1) * np.log1p(-x) - target * np.log(x)
+        return reduced_array(losses if weight is None else losses * weight, reduction)
 
     def forward(x, target, weight=None, reduction="mean"):
         if target._layout.dtype is not x._layout.dtype:
             got, wanted = scalar_type(target._layout.dtype), scalar_type(x._layout.dtype)
             raise RuntimeError(f"Found dtype {got} but expected {wanted}")
-        _in_unit("input", x)
-        _in_unit("target", target)
-        if weight is None:
-            return loss_values(kernels.BINARY, x, target, reduction)
-        return _weighted(loss_values(kernels.BINARY, x, target, "none"), weight, reduction)
+        _check_probabilities("input", x)
+        _check_probabilities("target", target)
+        return _weighted_values(kernels.BINARY, x, target, weight, reduction)
 
     def grad_x(g, x, target, weight, reduction):
-        g = _times(per_element(g, x._layout, reduction), weight)
-        return g * (x - target) / ((1 - x) * x).clamp(min=1e-12)
+        g = _per_element(g, x._layout, weight, reduction)
+        return g * (x - target) / table.clamp_low_number((1 - x) * x, 1e-12)  # PyTorch's epsilon
 
     def grad_target(g, x, target, weight, reduction):
-        g = _times(per_element(g, x._layout, reduction), weight)
-        return g * ((1 - x).log().clamp(min=-100) - x.log().clamp(min=-100))
+        g = _per_element(g, x._layout, weight, reduction)
+        return g * (_logarithm(1 - x) - _logarithm(x))
 
     def kernel_x(g, x, target, weight, reduction):
-        if weight is None:
-            return loss_gradient(kernels.BINARY, g, x, target, reduction)
-        return BinaryCrossEntropy.grad_x(g, x, target, weight, reduction)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        x, target = draw(3, 4, low=0.1, high=0.9), draw(3, 4, low=0.1, high=0.9, seed=1)
-        yield (x, target), {}
-        yield (x, target, None, "none"), {}
-        yield (x, target, draw(4, low=0.5, seed=2), "sum"), {}
+        return _weighted_gradient(kernels.BINARY, g, x, target, weight, reduction)
 
 
 class BinaryCrossEntropyWithLogits(Structured):
     """Binary cross entropy of sigmoid(x), computed without forming it."""
 
-    batch = over_losses
-    name = "_binary_cross_entropy_with_logits"
+    name, batch = "_binary_cross_entropy_with_logits", over_losses
+    samples = cases(
+        lambda: (draw(3, 4), _chances(1)),
+        lambda: (draw(3, 4), _chances(1), None, None, "none"),
+        lambda: (draw(3, 4), _chances(1), draw(4, low=0.5, seed=2), None, "sum"),
+        lambda: (draw(3, 4), _chances(1), None, draw(4, low=0.5, seed=3)),
+    )
+
+    def reference(x, target, weight=None, pos_weight=None, reduction="mean"):
+        positive = target if pos_weight is None else target * pos_weight
+        losses = positive * np.log1p(np.exp(-x)) + (1 - target) * np.log1p(np.exp(x))
+        return reduced_array(losses if weight is None else losses * weight, reduction)
 
     def forward(x, target, weight=None, pos_weight=None, reduction="mean"):
-        if weight is None and pos_weight is None:
-            return loss_values(kernels.LOGITS, x, target, reduction)
         if pos_weight is None:
-            return _weighted(loss_values(kernels.LOGITS, x, target, "none"), weight, reduction)
-        x, target, emphasis = unrecorded(x), unrecorded(target), _emphasis(unrecorded(target), unrecorded(pos_weight))
-        soft = table.where(x < 0, -x, 0) + (-x.abs()).exp().log1p()  # log(1 + exp(-x))
-        return _weighted((1 - target) * x + emphasis * soft, weight, reduction)
+            return _weighted_values(kernels.LOGITS, x, target, weight, reduction)
+        x, target, pos_weight = unrecorded(x), unrecorded(target), unrecorded(pos_weight)
+        losses = (1 - target) * x - _emphasis(target, pos_weight) * table.logsigmoid(x)
+        return reduced(losses if weight is None else losses * unrecorded(weight), reduction)
 
     def grad_x(g, x, target, weight, pos_weight, reduction):
-        g = _times(per_element(g, x._layout, reduction), weight)
-        chance = x.sigmoid()
+        g = _per_element(g, x._layout, weight, reduction)
+        chance = table.sigmoid(x)
         if pos_weight is None:
             return g * (chance - target)
         return g * (_emphasis(target, pos_weight) * chance - pos_weight * target)
 
     def grad_target(g, x, target, weight, pos_weight, reduction):
-        g = _times(per_element(g, x._layout, reduction), weight)
+        g = _per_element(g, x._layout, weight, reduction)
         if pos_weight is None:
             return -g * x
-        return g * ((pos_weight - 1) * -_log_sigmoid(x) - x)
+        return g * ((pos_weight - 1) * -table.logsigmoid(x) - x)
 
     def kernel_x(g, x, target, weight, pos_weight, reduction):
-        if weight is None and pos_weight is None:
-            return loss_gradient(kernels.LOGITS, g, x, target, reduction)
+        if pos_weight is None:
+            return _weighted_gradient(kernels.LOGITS, g, x, target, weight, reduction)
         return BinaryCrossEntropyWithLogits.grad_x(g, x, target, weight, pos_weight, reduction)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        x, target = draw(3, 4), draw(3, 4, low=0.1, high=0.9, seed=1)
-        yield (x, target), {}
-        yield (x, target, None, None, "none"), {}
-        yield (x, target, draw(4, low=0.5, seed=2), None, "sum"), {}
-        yield (x, target, None, draw(4, low=0.5, seed=3)), {}
 
 
 def _emphasis(target: Tensor, pos_weight: Tensor) -> Tensor:
+    """The factor of log(1 + exp(-x)) in the loss: ``pos_weight`` for a target of 1, 1 for one of 0."""
     return (pos_weight - 1) * target + 1
-
-
-def _log_sigmoid(x: Tensor) -> Tensor:
-    return table.where(x < 0, x, 0) - (-x.abs()).exp().log1p()
 
 
 def binary_cross_entropy(

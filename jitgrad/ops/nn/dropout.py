@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.errors import scalar_type
@@ -23,11 +22,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+def _mask(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """0 with probability ``p``, else 1 / (1 - p), in a shape that broadcasts to that of ``x``."""
     if x.dtype.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type(x.dtype)}")
-    if shape != tuple(x.shape) or grad_state.levels:  # row by row, as PyTorch's vmap does
+    if shape != tuple(x.shape) or grad_state.levels:  # in row-major order, as PyTorch under vmap
         mask = drawn_for(new(x.dtype, shape, x.device))
     else:
         layout = preserved(x._layout)
@@ -36,10 +35,12 @@ def _chance(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
 
 
 def _factor(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
-    return zeros((), dtype=x.dtype, device=x.device) if p == 1 else _chance(x, shape, p)
+    """What a dropout multiplies with; for p = 1, of which 1 / (1 - p) is infinite, a zero."""
+    return zeros((), dtype=x.dtype, device=x.device) if p == 1 else _mask(x, shape, p)
 
 
 def _drops(p: float, train: bool, x: Tensor) -> bool:
+    """Whether anything is to be drawn. RuntimeError unless 0 <= p <= 1."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     return train and p > 0 and x._layout.numel > 0
@@ -58,66 +59,89 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return input.mul_(_factor(input, p, tuple(input.shape))) if _drops(p, train, input) else input
 
 
-public(dropout, method_too=False)
-public(dropout_, method_too=False)
-
-
 # -- whole channels, and towards the saturation of SELU -----------------------------------------------
 
-Dropout = Callable[[Tensor, float, bool], Tensor]
-_SATURATION = 1.7580993408473766  # what SELU tends to, without its sign
+_SATURATION = 1.7580993408473766  # scale * alpha of SELU, which tends to minus this
 
 
 def _channels(x: Tensor) -> tuple[int, ...]:
+    """The shape (n, channels, 1, ...) of one value a channel."""
     if x.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return (*x.shape[:2], *[1] * (x.ndim - 2))
 
 
-def _saturated(x: Tensor, p: float, shape: tuple[int, ...]) -> tuple[Tensor, Any]:
-    """What ``alpha_dropout`` multiplies with and what it adds, so that mean and variance stay."""
+def _alpha_terms(x: Tensor, p: float, shape: tuple[int, ...]) -> tuple[Tensor, Any]:
+    """What ``alpha_dropout`` multiplies with and what it adds, None for nothing.
+
+    Dropped elements become SELU's negative saturation -s. Then a * x + b, with a = 1 / sqrt((1 - p) (1 + p s**2)) and
+    b = a p s, brings what had mean 0 and variance 1 back to these (Klambauer et al., Self-Normalizing Neural
+    Networks, 2017).
+    """
     if p == 1:
         return _factor(x, p, shape), None
-    kept = _chance(x, shape, p) * (1 - p)
+    kept = _mask(x, shape, p) * (1 - p)
     a = 1 / math.sqrt((_SATURATION**2 * p + 1) * (1 - p))
     return kept * a, (kept - 1) * (_SATURATION * a) + _SATURATION * a * p
 
 
-def _declare(name: str, alpha: bool, feature: bool) -> tuple[Dropout, Dropout]:
-    """Publish a kind of dropout and its in-place form; return both."""
-    what = "channels (dim 1 of each sample)" if feature else "elements"
-    how = (
-        "brought to SELU's negative saturation, then all scaled and shifted to keep mean and variance" if alpha else
-        "set to 0 and the rest divided by 1 - p"
-    )  # fmt: skip
-
-    def parts(x: Tensor, p: float, train: bool) -> tuple[Any, Any]:
-        if not _drops(p, train, x):
-            return None, None
-        shape = _channels(x) if feature and p < 1 else tuple(x.shape)
-        return _saturated(x, p, shape) if alpha else (_factor(x, p, shape), None)
-
-    def drop(input: Tensor, p: float, train: bool) -> Tensor:
-        factor, added = parts(input, p, train)
-        out = input if factor is None else input * factor
-        return out if added is None else out + added
-
-    def drop_(input: Tensor, p: float, train: bool) -> Tensor:
-        factor, added = parts(input, p, train)
-        out = input if factor is None else input.mul_(factor)
-        return out if added is None else out.add_(added)
-
-    drop.__doc__ = (
-        f"``input`` with {what} that are, with probability ``p``, {how}.\n\n    ``input`` itself unless ``train``. "
-        "RuntimeError unless 0 <= p <= 1.\n    "
-    )
-    drop_.__doc__ = f"In-place version of ``{name}``."
-    for function, title in ((drop, name), (drop_, f"{name}_")):
-        function.__name__ = function.__qualname__ = title
-        public(function, method_too=False)
-    return drop, drop_
+def _alpha_dropped(x: Tensor, p: float, train: bool, feature: bool, inplace: bool) -> Tensor:
+    if not _drops(p, train, x):
+        return x
+    factor, added = _alpha_terms(x, p, _channels(x) if feature and p < 1 else tuple(x.shape))
+    out = x.mul_(factor) if inplace else x * factor
+    if added is None:
+        return out
+    return out.add_(added) if inplace else out + added
 
 
-alpha_dropout, alpha_dropout_ = _declare("alpha_dropout", alpha=True, feature=False)
-feature_dropout, feature_dropout_ = _declare("feature_dropout", alpha=False, feature=True)
-feature_alpha_dropout, feature_alpha_dropout_ = _declare("feature_alpha_dropout", alpha=True, feature=True)
+def _feature_factor(x: Tensor, p: float) -> Tensor:
+    return _factor(x, p, _channels(x) if p < 1 else tuple(x.shape))
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """``input`` with elements that are, with probability ``p``, brought to SELU's negative saturation.
+
+    Then all are scaled and shifted to keep mean and variance.
+    ``input`` itself unless ``train``. RuntimeError unless 0 <= p <= 1.
+    """
+    return _alpha_dropped(input, p, train, feature=False, inplace=False)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of ``alpha_dropout``."""
+    return _alpha_dropped(input, p, train, feature=False, inplace=True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, set to 0.
+
+    The rest is divided by 1 - p. ``input`` itself unless ``train``. RuntimeError unless 0 <= p <= 1.
+    """
+    return input * _feature_factor(input, p) if _drops(p, train, input) else input
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of ``feature_dropout``."""
+    return input.mul_(_feature_factor(input, p)) if _drops(p, train, input) else input
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, brought to SELU's saturation.
+
+    Then all are scaled and shifted to keep mean and variance.
+    ``input`` itself unless ``train``. RuntimeError unless 0 <= p <= 1.
+    """
+    return _alpha_dropped(input, p, train, feature=True, inplace=False)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place version of ``feature_alpha_dropout``."""
+    return _alpha_dropped(input, p, train, feature=True, inplace=True)
+
+
+for _function in (
+    dropout, dropout_, alpha_dropout, alpha_dropout_, feature_dropout, feature_dropout_, feature_alpha_dropout,
+    feature_alpha_dropout_,
+):  # fmt: skip
+    public(_function, method_too=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
-from jitgrad.dispatch.op_samples import draw, draw_ints
+from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.constants import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
@@ -16,7 +16,7 @@ from jitgrad.ops.shape.slicing import zeros_of
 __all__ = ["Embedding", "one_hot"]
 
 
-def _rows(weight: Tensor, indices: Tensor) -> Tensor:
+def _row_numbers(weight: Tensor, indices: Tensor) -> Tensor:
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype.name not in ("int32", "int64"):
@@ -27,7 +27,8 @@ def _rows(weight: Tensor, indices: Tensor) -> Tensor:
     return indices.detach().reshape(-1)
 
 
-def _embedding_lot(call: BatchedCall) -> Any:
+def _embedding_batched(call: BatchedCall) -> Any:
+    """A batch of indices into one table is one tensor of indices; tables of a batch go one after another."""
     return call.run() if call.batched == {"indices"} else one_by_one(call)
 
 
@@ -37,24 +38,24 @@ class Embedding(Structured, public="function"):
     Row ``padding_idx``, unless negative, gets no gradient. IndexError for an index outside 0 .. n - 1.
     """
 
-    linear = ("weight",)
-    batch = _embedding_lot
+    linear, batch = ("weight",), _embedding_batched
+    samples = cases(
+        lambda: (draw(5, 3), draw_ints(2, 4, below=5)),
+        lambda: (draw(4, 2), draw_ints(6, below=4, seed=1), 2),
+    )
+    reference = lambda weight, indices, padding_idx=-1: weight[indices]
 
     def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
         if scale_grad_by_freq or sparse:
             raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not there; leave them False")
-        rows = IndexSelect.forward(weight, 0, _rows(weight, indices))
+        rows = IndexSelect.forward(weight, 0, _row_numbers(weight, indices))
         return rows.view(*indices.shape, weight.shape[1])
 
     def grad_weight(g, weight_layout, indices, padding_idx):
         if padding_idx >= 0:
-            g = g * (indices != padding_idx).unsqueeze(-1)
+            g = g * table.ne(indices, padding_idx).unsqueeze(-1)
         return IndexAdd.apply(zeros_of(weight_layout), 0, indices.reshape(-1), g.reshape(-1, weight_layout.shape[1]))
 
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(5, 3), draw_ints(2, 4, below=5)), {}
-        yield (draw(4, 2), draw_ints(6, below=4, seed=1)), {"padding_idx": 2}
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -77,6 +78,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _classes(tensor: Tensor, given: int) -> int:
+    """The number of classes: ``given``, or for -1 one more than the largest number of ``tensor``."""
     if int(tensor.min()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     largest = int(tensor.max())

@@ -1,10 +1,11 @@
-"""Losses that compare element by element: squares, absolute values, binary cross entropy, divergence."""
+"""Losses that compare element by element: squares, absolute values, divergence; and what all losses share."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.declaration_checks import refuse
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
@@ -24,7 +27,10 @@ from jitgrad.ops.pointwise.arithmetic import xlogy
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast, contiguous
 
-__all__ = ["reduction_name"]
+__all__ = [
+    "PointwiseLoss", "flat_array", "loss_gradient", "loss_values", "matched", "per_element", "reduced",
+    "reduced_array", "reduction_name", "weighted",
+]  # fmt: skip
 
 
 def reduction_name(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
@@ -45,130 +51,186 @@ def reduced(values: Tensor, reduction: str) -> Tensor:
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
 
 
+def weighted(values: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """The elements' losses times ``weight``, or their sum, or their mean, which divides by the sum of the weights."""
+    values = values * weight
+    return values.sum() / weight.sum() if reduction == "mean" else reduced(values, reduction)
+
+
 def per_element(g: Tensor, layout: Layout, reduction: str) -> Tensor:
-    """The gradient that reaches each element: ``g``, its n-th part for a mean."""
+    """The gradient of each element's loss, given that of the reduced loss: for a mean of n elements g / n."""
     if reduction == "none":
         return g
     return g.expand(layout.shape) / layout.numel if reduction == "mean" else g.expand(layout.shape)
 
 
 def flat_array(x: Tensor) -> Any:
+    """The values of a tensor, in row-major order, as an array of one dim: what the kernels of losses take."""
     return contiguous(unrecorded(x))._data.reshape(-1)
 
 
-def loss_values(pair: kernels.Pointwise, x: Tensor, target: Tensor, reduction: str, option: float = 0.0) -> Tensor:
+def loss_values(
+    loops: kernels.Pointwise, x: Tensor, target: Tensor, reduction: str, option: float = 0.0
+) -> Tensor:  # fmt: skip
+    """The losses of the elements of ``x`` and ``target``, which are of one shape and dtype, or their mean or sum."""
     layout = x._layout
     if not layout.dtype.is_floating_point:
-        name = pair.each.name.removesuffix("_each")
+        name = loops.each.name.removesuffix("_each")
         raise not_implemented_for(f"{name}_cpu", layout.dtype)
-    a, b = flat_array(x), flat_array(target)
+    a, b, option = flat_array(x), flat_array(target), float(option)
     if reduction == "none":
         result = intern(layout.numpy_dtype, layout.shape)
         data = np.empty(result.shape, result.numpy_dtype)
-        launch(pair.each, a, b, data.reshape(-1), option)
+        launch(loops.each, a, b, data.reshape(-1), option)
         return wrap(data, result)
     scale = (1 / layout.numel if layout.numel else np.nan) if reduction == "mean" else 1.0
     data = np.empty((), layout.numpy_dtype)
-    _total(pair, a, b, data.reshape(1), option, scale)
+    _total(loops, a, b, data.reshape(1), option, scale)
     return wrap(data, intern(layout.numpy_dtype, ()))
 
 
 CHUNKS = 16
 
 
-def _total(pair: kernels.Pointwise, x: Any, target: Any, out: Any, option: float, scale: float) -> None:
-    """One total; by way of several where threads may share the work."""
+def _total(loops: kernels.Pointwise, x: Any, target: Any, out: Any, option: float, scale: float) -> None:
+    """``scale`` times the sum of the elements' losses; by way of CHUNKS sums where threads may share the work.
+
+    Their number does not depend on that of the threads, so that two or more threads give the same result.
+    """
     if x.size < SPLIT_SIZE or x.size % CHUNKS or threads.get_num_threads() == 1:
-        launch(pair.total, x.reshape(1, -1), target.reshape(1, -1), out, option, scale)
+        launch(loops.total, x.reshape(1, -1), target.reshape(1, -1), out, option, scale)
         return
     parts = np.empty(CHUNKS, x.dtype)
-    launch(pair.total, x.reshape(CHUNKS, -1), target.reshape(CHUNKS, -1), parts, option, scale)
+    launch(loops.total, x.reshape(CHUNKS, -1), target.reshape(CHUNKS, -1), parts, option, scale)
     launch(sum_rows, parts.reshape(1, -1), out)
 
 
 def loss_gradient(
-    pair: kernels.Pointwise, g: Tensor, x: Tensor, target: Tensor, reduction: str, option: float = 0.0
+    loops: kernels.Pointwise, g: Tensor, x: Tensor, target: Tensor, reduction: str, option: float = 0.0
 ) -> Tensor:  # fmt: skip
+    """The gradient of ``loss_values`` with respect to x; ``g`` has one element unless ``reduction`` is "none"."""
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
     data = np.empty(layout.shape, layout.numpy_dtype)
     arrays = flat_array(g), flat_array(x), flat_array(target), data.reshape(-1)
     if reduction == "none":
-        launch(pair.gradient, *arrays, option)
+        launch(loops.gradient, *arrays, float(option))
     else:
-        launch(pair.total_gradient, *arrays, option, 1 / max(layout.numel, 1) if reduction == "mean" else 1.0)
+        scale = 1 / max(layout.numel, 1) if reduction == "mean" else 1.0
+        launch(loops.total_gradient, *arrays, float(option), scale)
     return wrap(data, layout)
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4), draw(3, 4, seed=1)), {}
-    yield (draw(3, 4), draw(3, 4, seed=1), "sum"), {}
-    yield (draw(4, 3).t(), draw(3, 4, seed=1), "none"), {}
+# -- losses that are the same for x and target exchanged ------------------------------------------------
 
 
-class MseLoss(Structured):
+class PointwiseLoss(Structured, abstract=True):
+    """A loss that compares ``x`` with ``target``, of one shape and dtype, element by element, and is symmetric.
+
+    A subclass gives ``loops``, its kernels, and ``slope(x, target)``, which computes in differentiable ops the
+    derivative of an element's loss in x; that in target is ``slope(target, x)``. A third parameter of ``slope`` is a
+    number that the op, too, takes, after ``reduction``.
+    """
+
+    batch = over_losses
+    loops: ClassVar[kernels.Pointwise]
+    slope: ClassVar[Callable[..., Tensor]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        for name in ("loops", "slope"):
+            if name not in vars(cls):
+                remedy = "define loops, a kernels.Pointwise, and slope(x, target), the derivative in x"
+                raise refuse(cls, f"a pointwise loss needs {name}", remedy)
+        cls.slope = staticmethod(cls.slope)
+        for rule in _rules(cls.loops, cls.slope):
+            setattr(cls, rule.__name__, rule)
+        super().__init_subclass__(**kwargs)
+
+
+def _rules(loops: kernels.Pointwise, slope: Callable[..., Tensor]) -> list[Any]:
+    """forward and the rules of a pointwise loss; the last of their parameters have the names that ``slope`` gives."""
+
+    def forward(x, target, reduction, *option):
+        return loss_values(loops, x, target, reduction, *option)
+
+    def grad_x(g, x, target, reduction, *option):
+        return per_element(g, x._layout, reduction) * slope(x, target, *option)
+
+    def grad_target(g, x, target, reduction, *option):
+        return per_element(g, x._layout, reduction) * slope(target, x, *option)
+
+    def kernel_x(g, x, target, reduction, *option):
+        return loss_gradient(loops, g, x, target, reduction, *option)
+
+    def kernel_target(g, x, target, reduction, *option):
+        return loss_gradient(loops, g, target, x, reduction, *option)
+
+    x, target, *option = inspect.signature(slope).parameters.values()
+    reduction = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="mean")
+    taken = inspect.Signature([x, target, reduction, *option])
+    g = inspect.Parameter("g", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    with_g = taken.replace(parameters=[g, *taken.parameters.values()])
+    rules: list[Any] = [forward, grad_x, grad_target, kernel_x, kernel_target]
+    for rule in rules:
+        rule.__signature__ = taken if rule is forward else with_g
+    return rules
+
+
+def reduced_array(values: Any, reduction: str) -> Any:
+    """``reduced``, of an array: for the references of losses."""
+    return values if reduction == "none" else np.mean(values) if reduction == "mean" else np.sum(values)
+
+
+class MseLoss(PointwiseLoss):
     """Squares of differences."""
 
-    batch = over_losses
-    name, samples = "_mse_loss", staticmethod(_samples)
+    name, loops = "_mse_loss", kernels.MSE
+    samples = cases(
+        lambda: (draw(3, 4), draw(3, 4, seed=1)),
+        lambda: (draw(3, 4), draw(3, 4, seed=1), "sum"),
+        lambda: (draw(4, 3).t(), draw(3, 4, seed=1), "none"),
+    )
 
-    def forward(x, target, reduction="mean"):
-        return loss_values(kernels.MSE, x, target, reduction)
+    def reference(x, target, reduction="mean"):
+        return reduced_array((x - target) ** 2, reduction)
 
-    def grad_x(g, x, target, reduction):
-        return per_element(g, x._layout, reduction) * (2 * (x - target))
-
-    def grad_target(g, x, target, reduction):
-        return per_element(g, x._layout, reduction) * (2 * (target - x))
-
-    def kernel_x(g, x, target, reduction):
-        return loss_gradient(kernels.MSE, g, x, target, reduction)
-
-    def kernel_target(g, x, target, reduction):
-        return loss_gradient(kernels.MSE, g, target, x, reduction)
+    def slope(x, target):
+        return 2 * (x - target)
 
 
-class SmoothL1Loss(Structured):
-    """Squares of small differences, absolute values of others."""
+class SmoothL1Loss(PointwiseLoss):
+    """Squares of differences smaller than ``beta``, absolute values of others."""
 
-    batch = over_losses
-    name, samples = "_smooth_l1_loss", staticmethod(_samples)
+    name, loops = "_smooth_l1_loss", kernels.SMOOTH_L1
+    samples = cases(
+        lambda: (draw(3, 4), draw(3, 4, seed=1)),
+        lambda: (draw(3, 4), draw(3, 4, seed=1), "sum", 0.7),
+        lambda: (draw(4, 3).t(), draw(3, 4, seed=1), "none", 2.5),
+    )
 
-    def forward(x, target, reduction="mean", beta=1.0):
-        return loss_values(kernels.SMOOTH_L1, x, target, reduction, float(beta))
+    def reference(x, target, reduction="mean", beta=1.0):
+        d = abs(x - target)
+        return reduced_array(np.where(d < beta, d * d / (2 * beta), d - beta / 2), reduction)
 
-    def grad_x(g, x, target, reduction, beta):
-        return per_element(g, x._layout, reduction) * ((x - target) / beta).clamp(-1, 1)
-
-    def grad_target(g, x, target, reduction, beta):
-        return per_element(g, x._layout, reduction) * ((target - x) / beta).clamp(-1, 1)
-
-    def kernel_x(g, x, target, reduction, beta):
-        return loss_gradient(kernels.SMOOTH_L1, g, x, target, reduction, float(beta))
-
-    def kernel_target(g, x, target, reduction, beta):
-        return loss_gradient(kernels.SMOOTH_L1, g, target, x, reduction, float(beta))
+    def slope(x, target, beta=1.0):
+        return table.clamp_numbers((x - target) / beta, -1.0, 1.0)
 
 
-class HuberLoss(Structured):
-    """Squares of small differences, ``delta`` times absolute values of others."""
+class HuberLoss(PointwiseLoss):
+    """Squares of differences up to ``delta``, ``delta`` times absolute values of others."""
 
-    batch = over_losses
-    name, samples = "_huber_loss", staticmethod(_samples)
+    name, loops = "_huber_loss", kernels.HUBER
+    samples = cases(
+        lambda: (draw(3, 4), draw(3, 4, seed=1)),
+        lambda: (draw(3, 4), draw(3, 4, seed=1), "sum", 0.7),
+        lambda: (draw(4, 3).t(), draw(3, 4, seed=1), "none", 2.5),
+    )
 
-    def forward(x, target, reduction="mean", delta=1.0):
-        return loss_values(kernels.HUBER, x, target, reduction, float(delta))
+    def reference(x, target, reduction="mean", delta=1.0):
+        d = abs(x - target)
+        return reduced_array(np.where(d <= delta, d * d / 2, delta * (d - delta / 2)), reduction)
 
-    def grad_x(g, x, target, reduction, delta):
-        return per_element(g, x._layout, reduction) * (x - target).clamp(-delta, delta)
-
-    def grad_target(g, x, target, reduction, delta):
-        return per_element(g, x._layout, reduction) * (target - x).clamp(-delta, delta)
-
-    def kernel_x(g, x, target, reduction, delta):
-        return loss_gradient(kernels.HUBER, g, x, target, reduction, float(delta))
-
-    def kernel_target(g, x, target, reduction, delta):
-        return loss_gradient(kernels.HUBER, g, target, x, reduction, float(delta))
+    def slope(x, target, delta=1.0):
+        return table.clamp_numbers(x - target, -delta, delta)
 
 
 def _warned_sizes(input: Tensor, target: Tensor) -> None:
@@ -206,8 +268,7 @@ def mse_loss(
     x, y = matched(input, target)
     if weight is None:
         return MseLoss.apply(x, y, reduction)
-    values = (x - y) ** 2 * weight
-    return values.sum() / weight.sum() if reduction == "mean" else reduced(values, reduction)
+    return weighted((x - y) ** 2, weight, reduction)
 
 
 def l1_loss(
@@ -223,8 +284,7 @@ def l1_loss(
     x, y = matched(input, target)
     if weight is None:
         return reduced((x - y).abs(), reduction)
-    values = (x - y).abs() * weight
-    return values.sum() / weight.sum() if reduction == "mean" else reduced(values, reduction)
+    return weighted((x - y).abs(), weight, reduction)
 
 
 def smooth_l1_loss(
@@ -259,8 +319,7 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if weight is None:
         return HuberLoss.apply(x, y, reduction, delta)
-    values = weight * HuberLoss.apply(x, y, "none", delta)
-    return values.sum() / weight.sum() if reduction == "mean" else reduced(values, reduction)
+    return weighted(HuberLoss.apply(x, y, "none", delta), weight, reduction)
 
 
 def kl_div(

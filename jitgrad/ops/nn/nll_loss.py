@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
-from jitgrad.dispatch.op_samples import draw, draw_ints
+from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
-from jitgrad.ops.creation.constants import arange, full_like
-from jitgrad.ops.nn.loss import reduced, reduction_name
+from jitgrad.ops.creation.constants import full_like, new
+from jitgrad.ops.nn.loss import flat_array, reduced, reduced_array, reduction_name
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.softmax import LogSoftmax
-from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 
 IGNORED = -100
 
 
-def _array(x: Tensor | None, dtype: np.dtype[Any]) -> Any:
-    return np.empty(0, dtype) if x is None else contiguous(unrecorded(x))._data
+def _weights(weight: Tensor | None, dtype: np.dtype[Any]) -> Any:
+    """The factors of the classes as an array; an empty one, which kernels take for ones, where there are none."""
+    return np.empty(0, dtype) if weight is None else flat_array(weight)
 
 
 def _blocks(layout: Layout) -> tuple[int, int, int]:
-    """(n, classes, places) of log-probabilities."""
+    """The sizes (n, classes, places) of log-probabilities; places are those of an image."""
     if layout.ndim == 1:
         return 1, layout.shape[0], 1
     return layout.shape[0], layout.shape[1], intern(layout.numpy_dtype, layout.shape[2:]).numel
 
 
 def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
+    """Minus x at the targets' classes times their weights, or the sum or the mean of these, by one kernel."""
     layout = x._layout
     n, classes, places = _blocks(layout)
     shape = target._layout.shape if reduction == "none" else ()
     data, wrong = np.empty(shape, layout.numpy_dtype), np.zeros(2, np.int64)
     arrays = (
-        contiguous(unrecorded(x))._data.reshape(n, classes, places),
-        contiguous(unrecorded(target))._data.reshape(n, places),
-        _array(weight, layout.numpy_dtype),
+        flat_array(x).reshape(n, classes, places),
+        flat_array(target).reshape(n, places),
+        _weights(weight, layout.numpy_dtype),
     )
     if reduction == "none":
         launch(kernels.nll_each, *arrays, data.reshape(n, places), wrong, ignore_index)
@@ -58,53 +61,8 @@ def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ig
     return wrap(data, intern(layout.numpy_dtype, shape))
 
 
-def _gradient(
-    g: Tensor, layout: Layout, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> Tensor:  # fmt: skip
-    n, classes, places = _blocks(layout)
-    result = intern(layout.numpy_dtype, layout.shape)
-    data = np.empty(result.shape, result.numpy_dtype)
-    arrays = (
-        contiguous(unrecorded(g))._data.reshape(-1),
-        contiguous(unrecorded(target))._data.reshape(n, places),
-        _array(weight, layout.numpy_dtype),
-        data.reshape(n, classes, places),
-    )
-    launch(kernels.nll_gradient, *arrays, ignore_index, reduction == "mean")
-    return wrap(data, result)
-
-
-def _rule(
-    g: Tensor, layout: Layout, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> Tensor:  # fmt: skip
-    """The gradient in differentiable ops: linear in ``g``."""
-    dim = min(layout.ndim, 2) - 1
-    classes = arange(layout.shape[dim]).reshape(-1, *[1] * (layout.ndim - dim - 1))
-    target = unrecorded(target).to(classes.dtype)
-    share = table.where(target != ignore_index, target, -1).unsqueeze(dim) == classes
-    share = share.to(layout.dtype)
-    if weight is not None:
-        share = share * weight.reshape(classes.shape)
-    if reduction == "mean":
-        total = share.sum()
-        share = share / table.where(total == 0, 1, total)  # nothing counts: no gradient
-    return -share * (g.unsqueeze(dim) if reduction == "none" else g)
-
-
-def _samples() -> Iterator[Any]:
-    yield (draw(5, 3), draw_ints(5, below=3)), {}
-    yield (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "mean", 1), {}
-    yield (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "sum"), {}
-    yield (draw(5, 3), draw_ints(5, below=3), None, "none"), {}
-
-
-def _samples_2d() -> Iterator[Any]:
-    yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3)), {}
-    yield (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3), draw(3, low=0.5, seed=1), "none", 1), {}
-
-
-def _nll_lot(call: BatchedCall) -> Any:
-    """The samples' rows together, then reduced for each sample."""
+def _nll_batched(call: BatchedCall) -> Any:
+    """All samples' targets as one vector: the loss of each, then the reduction over each sample."""
     reduction, n = call["reduction"], call.ndim("x")
     if "weight" in call.batched or n not in (1, 2) or reduction not in ("none", "sum", "mean"):
         return one_by_one(call)
@@ -121,42 +79,86 @@ def _nll_lot(call: BatchedCall) -> Any:
     return total / weights.reshape(call.size, -1).sum(1)
 
 
-class NllLoss(Structured):
+def _reference(x: Any, target: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = IGNORED) -> Any:
+    x, target = (x[None], target.reshape(1)) if x.ndim == 1 else (x, target)
+    counted = target != ignore_index
+    classes = np.where(counted, target, 0)
+    weights = counted * (np.ones(x.shape[1]) if weight is None else weight)[classes]
+    losses = -np.take_along_axis(x, classes[:, None], 1)[:, 0] * weights
+    return losses.sum() / weights.sum() if reduction == "mean" else reduced_array(losses, reduction)
+
+
+class ClassLikelihood(Structured, abstract=True):
+    """Minus the log-probability of each target class, times its weight; a mean divides by the sum of these weights.
+
+    x is (n, classes, ...), target (n, ...), or x (classes,) and target one number.
+    """
+
+    reference = _reference
+
+    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
+        _check(x._layout, target._layout, weight)
+        return _values(x, target, weight, reduction, ignore_index)
+
+    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
+        dim = min(x_layout.ndim, 2) - 1
+        target = unrecorded(target)
+        target = table.where(target != ignore_index, cast(target, int64), -1)  # -1 is no class: all zeros
+        share = cast(_one_hot(target, x_layout.shape[dim], dim), x_layout.dtype)
+        if weight is not None:
+            share = share * weight.reshape(-1, *[1] * (x_layout.ndim - dim - 1))
+        if reduction == "mean":
+            total = share.sum()
+            share = share / table.where(total == 0, 1, total)  # where no target counts, the gradient is 0
+        return -share * (g.unsqueeze(dim) if reduction == "none" else g)
+
+    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
+        n, classes, places = _blocks(x_layout)
+        result = intern(x_layout.numpy_dtype, x_layout.shape)
+        data = np.empty(result.shape, result.numpy_dtype)
+        arrays = flat_array(g), flat_array(target).reshape(n, places), _weights(weight, result.numpy_dtype)
+        launch(kernels.nll_gradient, *arrays, data.reshape(n, classes, places), ignore_index, reduction == "mean")
+        return wrap(data, result)
+
+
+def _one_hot(target: Tensor, classes: int, dim: int) -> Tensor:
+    """Whether each class is the target's, along a new dim."""
+    numbers = new(int64, (classes,), target.device)
+    launch(fill.arange, numbers._data, 0, 1)
+    return target.unsqueeze(dim) == numbers.reshape(-1, *[1] * (target._layout.ndim - dim))
+
+
+class NllLoss(ClassLikelihood):
     """Minus the log-probabilities of the target classes."""
 
-    batch = _nll_lot
-    name, samples = "_nll_loss", staticmethod(_samples)
-
-    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
-        _check_flat(x._layout, target._layout)
-        _check_weight(x._layout, weight)
-        return _values(x, target, weight, reduction, ignore_index)
-
-    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
-        return _rule(g, x_layout, target, weight, reduction, ignore_index)
-
-    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
-        return _gradient(g, x_layout, target, weight, reduction, ignore_index)
+    name, batch = "_nll_loss", _nll_batched
+    samples = cases(
+        lambda: (draw(5, 3), draw_ints(5, below=3)),
+        lambda: (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "mean", 1),
+        lambda: (draw(5, 3), draw_ints(5, below=3), draw(3, low=0.5, seed=1), "sum"),
+        lambda: (draw(5, 3), draw_ints(5, below=3), None, "none"),
+    )
 
 
-class NllLoss2D(Structured):
+class NllLoss2D(ClassLikelihood):
     """Minus the log-probabilities of the target classes, at every place of an image."""
 
-    name, samples = "_nll_loss2d", staticmethod(_samples_2d)
+    name = "_nll_loss2d"
+    samples = cases(
+        lambda: (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3)),
+        lambda: (draw(2, 3, 2, 2), draw_ints(2, 2, 2, below=3), draw(3, low=0.5, seed=1), "none", 1),
+    )
 
-    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
-        a, b = x._layout, target._layout
-        _check_dtypes(a, b)
-        if (a.shape[0], *a.shape[2:]) != b.shape:
-            raise RuntimeError(f"size mismatch (got input: {list(a.shape)} , target: {list(b.shape)}")
-        _check_weight(a, weight)
-        return _values(x, target, weight, reduction, ignore_index)
 
-    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
-        return _rule(g, x_layout, target, weight, reduction, ignore_index)
-
-    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
-        return _gradient(g, x_layout, target, weight, reduction, ignore_index)
+def _check(x: Layout, target: Layout, weight: Tensor | None) -> None:
+    if x.ndim < 4 and target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    _check_dtypes(x, target)
+    if x.ndim > 1 and target.shape != (x.shape[0], *x.shape[2:]):
+        if x.ndim == 4:  # PyTorch's message lacks the bracket
+            raise RuntimeError(f"size mismatch (got input: {list(x.shape)} , target: {list(target.shape)}")
+        raise RuntimeError(f"size mismatch (got input: {list(x.shape)}, target: {list(target.shape)})")
+    _check_weight(x, weight)
 
 
 def _check_dtypes(x: Layout, target: Layout) -> None:
@@ -164,14 +166,6 @@ def _check_dtypes(x: Layout, target: Layout) -> None:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_type(target.dtype)}")
     if not x.dtype.is_floating_point:
         raise not_implemented_for("nll_loss_out_frame", x.dtype)
-
-
-def _check_flat(x: Layout, target: Layout) -> None:
-    if target.ndim > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    _check_dtypes(x, target)
-    if x.ndim == 2 and target.shape != x.shape[:1]:
-        raise RuntimeError(f"size mismatch (got input: {list(x.shape)}, target: {list(target.shape)})")
 
 
 def _check_weight(x: Layout, weight: Tensor | None) -> None:
@@ -248,12 +242,14 @@ def cross_entropy(
 
 
 def _along_classes(weight: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The factors of the classes in a shape that broadcasts to that of ``x``, whose classes are dim ``dim``."""
     return weight.view([-1] + [1] * (x._layout.ndim - dim - 1))
 
 
 def _of_probabilities(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float, dim: int
 ) -> Tensor:  # fmt: skip
+    """Cross entropy of log-probabilities ``x`` with a target that holds probabilities of all classes."""
     classes = x.shape[dim]
     if smoothing > 0:
         target = target * (1 - smoothing) + smoothing / classes
@@ -269,6 +265,7 @@ def _of_probabilities(
 def _smoothed(
     x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float, dim: int
 ) -> Tensor:  # fmt: skip
+    """Cross entropy with the targets that ``smoothing`` makes: 1 - smoothing of the class, the rest even over all."""
     classes = x.shape[dim]
     likely = _nll(x, target, weight, ignore_index, reduction)
     spread = -(x if weight is None else x * _along_classes(weight, x, dim)).sum(dim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,34 @@ import numpy as np
 from jitgrad.core.dtypes import float32
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch import table
+from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
-from jitgrad.ops.creation.constants import full
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.expand import sum_to_size
 
 __all__ = [
-    "a_channel", "beside_channels", "check_mixed", "group_norm", "layer_norm", "rms_norm", "scaled", "slope",
-    "values_of",
+    "SavedStatistics", "a_channel", "beside_channels", "check_mixed", "group_norm", "layer_norm", "rms_norm", "scaled",
+    "slope", "standardized", "values_of",
 ]  # fmt: skip
 
 
+Blocks = tuple[int, int, int]  # (outer, groups, n): the rows of an array, each of n elements
+
+
 class SavedStatistics:
-    """What forward found and backward wants to know: arrays of means and of inverse standard deviations."""
+    """What forward measured and backward needs again: arrays of means and of inverse standard deviations.
+
+    An argument of the op that forward fills in: so the node keeps it, and it is no result of the op. Without
+    ``rstd`` where forward did not run, since a checkpoint kept the result; backward then measures again.
+    """
 
     __slots__ = ("mean", "rstd")
 
@@ -46,7 +55,7 @@ _NOT_FLOAT = "expect parameter to have scalar type of Float"
 
 
 def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
-    """RuntimeError, in PyTorch's words, for parameters of another dtype than the input's."""
+    """RuntimeError for parameters of another dtype than the input's."""
     dtype, found = x._layout.dtype, [p._layout.dtype for p in parameters if p is not None]
     if found and found[0] is not dtype:
         alike = all(other is float32 for other in found)
@@ -58,107 +67,138 @@ def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
             raise expected_scalar_type(dtype, other)
 
 
-def _filled(weight: Tensor | None, x: Tensor, shape: tuple[int, int], value: float) -> Any:
-    """A weight, or what stands for none, as an array (groups, n): one of a value a channel is repeated."""
-    if weight is None:
-        return full(shape, value, dtype=x._layout.dtype)._data
-    if weight._layout.numel == math.prod(shape):
-        return values_of(weight, shape)
-    channels = weight._layout.numel
-    inner = math.prod(shape) // channels
-    return values_of(unrecorded(weight).reshape(channels, 1).expand(channels, inner), shape)
+def standardized(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """(x - mean) * rstd and rstd = 1 / sqrt(variance + eps), both over ``dims``, in differentiable ops."""
+    centered = x - x.mean(dims, True)
+    rstd = table.rsqrt(table.pow_number(centered, 2).mean(dims, True) + eps)
+    return centered * rstd, rstd
 
 
-def _forward(x: Tensor, weight: Any, bias: Any, blocks: tuple[int, int, int], eps: float,
-             statistics: SavedStatistics) -> Tensor:  # fmt: skip
+def slope(g: Tensor, normal: Tensor, rstd: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The gradient of ``standardized``, whose results are ``normal`` and ``rstd``, with respect to x."""
+    return (g - g.mean(dims, True) - normal * (g * normal).mean(dims, True)) * rstd
+
+
+def scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x * weight + bias, each left out if it is None."""
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+# -- of rows: layer norm and group norm -----------------------------------------------------------------
+
+
+class RowNorm(Structured, abstract=True):
+    """(x - mean) / sqrt(variance + eps) * weight + bias, with the mean and the variance of each row of x.
+
+    ``blocks`` are sizes (outer, groups, n) into which x divides: n elements to a row. ``broadcast`` is the shape in
+    which weight and bias broadcast to x; it has as many elements as each of them.
+    """
+
+    def forward(x, weight, bias, blocks, broadcast, eps=1e-5, statistics=None):
+        return _normalize_rows(x, weight, bias, blocks, eps, SavedStatistics() if statistics is None else statistics)
+
+    def grad_x(g, x, weight, blocks, broadcast, eps):
+        normal, rstd = standardized(x.reshape(blocks), (2,), eps)
+        g = g if weight is None else g * weight.reshape(broadcast)
+        return slope(g.reshape(blocks), normal, rstd, (2,)).reshape(x.shape)
+
+    def grad_weight(g, x, weight_layout, blocks, broadcast, eps):
+        normal, _ = standardized(x.reshape(blocks), (2,), eps)
+        return sum_to_size(g * normal.reshape(x.shape), broadcast).reshape(weight_layout.shape)
+
+    def grad_bias(g, bias_layout, broadcast):
+        return sum_to_size(g, broadcast).reshape(bias_layout.shape)
+
+    def kernels(wants, g, x, weight, weight_layout, bias_layout, blocks, eps, statistics):
+        if statistics is None or not hasattr(statistics, "rstd"):
+            statistics = SavedStatistics()
+            _normalize_rows(unrecorded(x), None, None, blocks, eps, statistics)
+        known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
+        found = {"x": _row_gradient(x, weight, blocks, known)} if "x" in wants else {}
+        layouts = {n: p for n, p in (("weight", weight_layout), ("bias", bias_layout)) if n in wants}
+        return found | _parameter_gradients(layouts, blocks, known) if layouts else found
+
+    def reference(x, weight, bias, blocks, broadcast, eps=1e-5):
+        rows = x.reshape(blocks)
+        centered = rows - rows.mean(2, keepdims=True)
+        normal = (centered / np.sqrt((centered**2).mean(2, keepdims=True) + eps)).reshape(x.shape)
+        weight, bias = (p if p is None else p.reshape(broadcast) for p in (weight, bias))
+        return normal * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+def _per_row(parameter: Tensor | None, x: Tensor, sizes: tuple[int, int], value: float) -> Any:
+    """A weight or bias, ``value`` for none, as an array (groups, n); one of a value a channel is repeated."""
+    if parameter is None:
+        return filled(intern(x._layout.numpy_dtype, sizes), value)._data
+    if parameter._layout.numel == math.prod(sizes):
+        return values_of(parameter, sizes)
+    channels = parameter._layout.numel
+    places = math.prod(sizes) // channels
+    return values_of(unrecorded(parameter).reshape(channels, 1).expand(channels, places), sizes)
+
+
+def _normalize_rows(x: Tensor, weight: Any, bias: Any, blocks: Blocks, eps: float,
+                    statistics: SavedStatistics) -> Tensor:  # fmt: skip
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
     data = np.empty(layout.shape, layout.numpy_dtype)
     statistics.mean, statistics.rstd = (np.empty(blocks[:2], layout.numpy_dtype) for _ in range(2))
     if layout.numel:
-        parameters = _filled(weight, x, blocks[1:], 1), _filled(bias, x, blocks[1:], 0)
+        parameters = _per_row(weight, x, blocks[1:], 1), _per_row(bias, x, blocks[1:], 0)
         arrays = values_of(x, blocks), *parameters, data.reshape(blocks), statistics.mean, statistics.rstd
         launch(kernels.normalize_rows, *arrays, eps)
     return wrap(data, layout)
 
 
-def _backward(
-    wants: tuple[str, ...], g: Tensor, x: Tensor, weight: Any, sizes: Any, blocks: tuple[int, int, int], eps: float,
-    statistics: SavedStatistics | None,
-) -> dict[str, Tensor]:  # fmt: skip
-    """The gradients; ``sizes`` is the shape of weight and bias."""
-    if statistics is None or not hasattr(statistics, "mean"):
-        statistics = SavedStatistics()
-        _forward(unrecorded(x), None, None, blocks, eps, statistics)
+def _row_gradient(x: Tensor, weight: Tensor | None, blocks: Blocks, known: Any) -> Tensor:
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
+    data = np.empty(layout.shape, layout.numpy_dtype)
+    if layout.numel:
+        launch(kernels.row_gradient, *known, _per_row(weight, x, blocks[1:], 1), data.reshape(blocks))
+    return wrap(data, layout)
+
+
+def _parameter_gradients(layouts: dict[str, Layout], blocks: Blocks, known: Any) -> dict[str, Tensor]:
+    """The gradients of weight and bias, of which ``layouts`` says which are wanted; one launch gives both."""
+    sizes, dtype = blocks[1:], known[0].dtype
+    sums = {n: wrap(np.empty(sizes, dtype), intern(dtype, sizes)) for n in ("weight", "bias")}
+    launch(kernels.row_sums, *known, sums["weight"]._data, sums["bias"]._data)
     found = {}
-    if "x" in wants:
-        data = np.empty(layout.shape, layout.numpy_dtype)
-        if layout.numel:
-            launch(kernels.row_gradient, *known, _filled(weight, x, blocks[1:], 1), data.reshape(blocks))
-        found["x"] = wrap(data, layout)
-    if "weight" in wants or "bias" in wants:
-        rows = intern(layout.numpy_dtype, blocks[1:])
-        sums = [wrap(np.empty(blocks[1:], layout.numpy_dtype), rows) for _ in range(2)]
-        launch(kernels.row_sums, *known, *[s._data for s in sums])
-        for name, total in zip(("weight", "bias"), sums, strict=True):
-            if math.prod(sizes) != math.prod(blocks[1:]):  # one value a channel
-                total = total.reshape(math.prod(sizes), -1).sum(1)
-            found[name] = total.reshape(sizes)
+    for name, layout in layouts.items():
+        total = sums[name]
+        if layout.numel != math.prod(sizes):  # one value a channel
+            total = total.reshape(layout.numel, -1).sum(1)
+        found[name] = total.reshape(layout.shape)
     return found
 
 
-def _normal(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """(x - mean) / standard deviation over dims, and 1 / the standard deviation, in differentiable ops."""
-    centered = x - x.mean(dims, True)
-    rstd = (centered.square().mean(dims, True) + eps).rsqrt()
-    return centered * rstd, rstd
+def _row_norm(op: type[RowNorm], x: Tensor, weight: Any, bias: Any, blocks: Blocks, broadcast: Any, eps: float
+              ) -> Tensor:  # fmt: skip
+    """Apply layer or group norm; under a transform as ops that each transform knows."""
+    if not grad_state.levels:
+        return op.apply(x, weight, bias, blocks, broadcast, eps, SavedStatistics())
+    normal = standardized(x.reshape(blocks), (2,), eps)[0].reshape(x.shape)
+    return scaled(normal, *(p if p is None else p.reshape(broadcast) for p in (weight, bias)))
 
 
-def slope(g: Tensor, normal: Tensor, rstd: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """The gradient of ``_normal``."""
-    return (g - g.mean(dims, True) - normal * (g * normal).mean(dims, True)) * rstd
+class NativeLayerNorm(RowNorm):
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last dims, those of weight and bias."""
+
+    samples = cases(
+        lambda: (draw(3, 4), draw(4, seed=1), draw(4, seed=2), (3, 1, 4), (4,)),
+        lambda: (draw(2, 3, 4), draw(3, 4, seed=1), None, (2, 1, 12), (3, 4)),
+        lambda: (draw(4, 3).t(), None, None, (3, 1, 4), (4,), 0.1),
+    )
 
 
-# -- over the last dims -------------------------------------------------------------------------------
+class NativeGroupNorm(RowNorm):
+    """(x - mean) / sqrt(variance + eps) over each of some groups of channels, * weight + bias of each channel."""
 
-
-def _last(x: Tensor, count: int) -> tuple[int, int, int]:
-    shape = x._layout.shape
-    kept = len(shape) - count
-    return math.prod(shape[:kept]), 1, math.prod(shape[kept:])
-
-
-def _dims(count: int) -> tuple[int, ...]:
-    return tuple(range(-count, 0))
-
-
-def _layer_samples() -> Iterator[Any]:
-    yield (draw(3, 4), draw(4, seed=1), draw(4, seed=2), 1), {}
-    yield (draw(2, 3, 4), draw(3, 4, seed=1), None, 2), {}
-    yield (draw(4, 3).t(), None, None, 1), {"eps": 0.1}
-
-
-class NativeLayerNorm(Structured):
-    """(x - mean) / sqrt(variance + eps) * weight + bias over the last ``count`` dims."""
-
-    samples = staticmethod(_layer_samples)
-
-    def forward(x, weight, bias, count, eps=1e-5, statistics=None):
-        return _forward(x, weight, bias, _last(x, count), eps, SavedStatistics() if statistics is None else statistics)
-
-    def grad_x(g, x, weight, count, eps):
-        normal, rstd = _normal(x, _dims(count), eps)
-        return slope(g if weight is None else g * weight, normal, rstd, _dims(count))
-
-    def grad_weight(g, x, count, eps):
-        return (g * _normal(x, _dims(count), eps)[0]).sum_to_size(x.shape[-count:])
-
-    def grad_bias(g, bias_layout):
-        return g.sum_to_size(bias_layout.shape)
-
-    def kernels(wants, g, x, weight, count, eps, statistics):
-        return _backward(wants, g, x, weight, x.shape[-count:], _last(x, count), eps, statistics)
+    samples = cases(
+        lambda: (draw(2, 4, 3), draw(4, seed=1), draw(4, seed=2), (2, 2, 6), (4, 1)),
+        lambda: (draw(3, 2), None, draw(2, seed=2), (3, 1, 2), (2,)),
+        lambda: (draw(3, 2, 2, 2).transpose(2, 3), draw(2, seed=1), None, (3, 1, 8), (2, 1, 1), 0.1),
+    )
 
 
 def _shape_of(op: str, given: Any) -> tuple[int, ...]:
@@ -206,18 +246,11 @@ def layer_norm(
     """
     shape = _shape_of("layer_norm", normalized_shape)
     _check_layer(input, shape, weight, bias)
-    if grad_state.levels:
-        return scaled(_normal(input, _dims(len(shape)), eps)[0], weight, bias)
-    return NativeLayerNorm.apply(input, weight, bias, len(shape), eps, SavedStatistics())
+    blocks = math.prod(input._layout.shape[: -len(shape)]), 1, math.prod(shape)
+    return _row_norm(NativeLayerNorm, input, weight, bias, blocks, shape, eps)
 
 
 public(layer_norm, method_too=False)
-
-
-def scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x * weight + bias, each left out if it is None."""
-    x = x if weight is None else x * weight
-    return x if bias is None else x + bias
 
 
 def rms_norm(
@@ -239,7 +272,7 @@ def rms_norm(
     if input._layout.dtype.category < 2:
         raise not_implemented_for("rms_norm", input.dtype)
     eps = float(np.finfo(input._layout.dtype.to_real().numpy).eps) if eps is None else eps
-    return scaled(input * (input.square().mean(_dims(len(shape)), True) + eps).rsqrt(), weight, None)
+    return scaled(input * (input.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt(), weight, None)
 
 
 public(rms_norm, method_too=False)
@@ -248,53 +281,14 @@ public(rms_norm, method_too=False)
 # -- over groups of channels --------------------------------------------------------------------------
 
 
-def _groups(x: Tensor, groups: int) -> tuple[int, int, int]:
-    shape = x._layout.shape
-    return shape[0], groups, math.prod(shape[1:]) // groups
-
-
-def _parted(x: Tensor, groups: int) -> Tensor:
-    return x.reshape(_groups(x, groups))
-
-
 def a_channel(p: Any, x: Tensor) -> Any:
-    """A value a channel, in a shape that broadcasts; None for none."""
+    """One value a channel in a shape that broadcasts to that of ``x``, (n, channels, ...); None for None."""
     return p if p is None else p.reshape(-1, *[1] * (x.ndim - 2))
 
 
 def beside_channels(x: Tensor) -> tuple[int, ...]:
-    """All dims but that of the channels."""
+    """All dims but dim 1, that of the channels."""
     return tuple([d for d in range(x.ndim) if d != 1])
-
-
-def _group_samples() -> Iterator[Any]:
-    yield (draw(2, 4, 3), draw(4, seed=1), draw(4, seed=2), 2), {}
-    yield (draw(3, 2), None, draw(2, seed=2), 1), {}
-    yield (draw(3, 2, 2, 2).transpose(2, 3), draw(2, seed=1), None, 1), {"eps": 0.1}
-
-
-class NativeGroupNorm(Structured):
-    """(x - mean) / sqrt(variance + eps) over each of ``groups`` groups of channels, * weight + bias of each channel."""
-
-    samples = staticmethod(_group_samples)
-
-    def forward(x, weight, bias, groups, eps=1e-5, statistics=None):
-        statistics = SavedStatistics() if statistics is None else statistics
-        return _forward(x, weight, bias, _groups(x, groups), eps, statistics)
-
-    def grad_x(g, x, weight, groups, eps):
-        normal, rstd = _normal(_parted(x, groups), (2,), eps)
-        g = g if weight is None else g * a_channel(weight, x)
-        return slope(_parted(g, groups), normal, rstd, (2,)).reshape(x.shape)
-
-    def grad_weight(g, x, groups, eps):
-        return (g * _normal(_parted(x, groups), (2,), eps)[0].reshape(x.shape)).sum(beside_channels(x))
-
-    def grad_bias(g):
-        return g.sum(beside_channels(g))
-
-    def kernels(wants, g, x, weight, groups, eps, statistics):
-        return _backward(wants, g, x, weight, (x.shape[1],), _groups(x, groups), eps, statistics)
 
 
 def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
@@ -327,10 +321,9 @@ def group_norm(
     Times weight, plus bias, of one value a channel. RuntimeError for shapes and dtypes that don't fit.
     """
     _check_group(input, num_groups, weight, bias)
-    if grad_state.levels:
-        normal = _normal(_parted(input, num_groups), (2,), eps)[0].reshape(input.shape)
-        return scaled(normal, a_channel(weight, input), a_channel(bias, input))
-    return NativeGroupNorm.apply(input, weight, bias, num_groups, eps, SavedStatistics())
+    n, channels, *places = input._layout.shape
+    blocks = n, num_groups, channels * math.prod(places) // num_groups
+    return _row_norm(NativeGroupNorm, input, weight, bias, blocks, (channels, *[1] * len(places)), eps)
 
 
 public(group_norm, method_too=False)
