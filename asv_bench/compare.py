@@ -1,6 +1,7 @@
 """Print a figure of jitgrad, with its peers beside it where they are installed.
 
     python asv_bench/compare.py NAME
+    python asv_bench/compare.py versions OTHER_CHECKOUT
 
 Contenders take turns; a time is the fastest sample, a ratio jitgrad / peer (below 1: jitgrad is
 faster), in brackets that of the medians. CONTRIBUTING.md, section "Figures", lists the names.
@@ -13,6 +14,7 @@ import argparse
 from figures.processes import PROCESSES
 from figures.speed import SPEED
 from figures.table import machine
+from figures.versions import compare
 
 FIGURES = {**SPEED, **PROCESSES}
 
@@ -23,9 +25,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=f"figures:\n{names}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=[*FIGURES, "all"], metavar="NAME", help="a figure, or: all")
-    chosen = parser.parse_args().name
+    parser.add_argument("name", choices=[*FIGURES, "all", "versions"], metavar="NAME", help="a figure, or: all")
+    parser.add_argument("other", nargs="?", help="versions: another checkout, to be compared with this one in turns")
+    given = parser.parse_args()
+    chosen = given.name
     print(machine())
+    if chosen == "versions":
+        if given.other is None:
+            parser.error("versions needs the path of another checkout")
+        compare(given.other)
     for name, figure in FIGURES.items():
         if chosen in (name, "all"):
             figure()

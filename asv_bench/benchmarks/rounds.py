@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from typing import Any
 
 __all__ = [
-    "AgainstTorch", "Times", "in_turn", "optional", "ratio_to_torch", "take_single_turns", "take_turns", "threads",
+    "AgainstTorch", "Times", "calls_in", "in_turn", "mean_of", "optional", "ratio_to_torch", "take_single_turns",
+    "take_turns", "threads",
 ]  # fmt: skip
 
 Work = Callable[[], Any]
@@ -33,13 +34,13 @@ class Times:
 
 def take_turns(works: Mapping[str, Work], seconds: float = 1.5, sample: float = 0.003) -> dict[str, Times]:
     """Time all ``works`` in turn for ``seconds`` together, each turn about ``sample`` seconds long."""
-    counts = {name: _calls_in(work, sample) for name, work in works.items()}
+    counts = {name: calls_in(work, sample) for name, work in works.items()}
     samples: dict[str, list[float]] = {name: [] for name in works}
     order, end = list(works), time.perf_counter() + seconds
     while time.perf_counter() < end or len(samples[order[0]]) < 3:
         for name in order:
             works[name]()  # not counted: it waits out the predecessor's spinning threads
-            samples[name].append(_mean_of(works[name], counts[name]))
+            samples[name].append(mean_of(works[name], counts[name]))
         order = order[1:] + order[:1]  # nobody always follows the same neighbour
     return {name: Times(min(s), statistics.median(s)) for name, s in samples.items()}
 
@@ -49,11 +50,12 @@ def take_single_turns(works: Mapping[str, Work], rounds: int = 3) -> dict[str, T
     samples: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
-            samples[name].append(_mean_of(work, 1))
+            samples[name].append(mean_of(work, 1))
     return {name: Times(min(s), statistics.median(s)) for name, s in samples.items()}
 
 
-def _mean_of(work: Work, count: int) -> float:
+def mean_of(work: Work, count: int) -> float:
+    """Seconds of a call, over ``count`` calls."""
     turns = range(count)
     start = time.perf_counter()
     for _ in turns:
@@ -61,12 +63,12 @@ def _mean_of(work: Work, count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def _calls_in(work: Work, sample: float) -> int:
-    """How many calls fill a sample; also warms up: the first call may compile."""
+def calls_in(work: Work, sample: float) -> int:
+    """How many calls fill ``sample`` seconds; also warms up: the first call may compile."""
     work()
     work()
     count = 1
-    while (mean := _mean_of(work, count)) * count < sample / 4:
+    while (mean := mean_of(work, count)) * count < sample / 4:
         count *= 4
     return max(1, round(sample / mean))
 
