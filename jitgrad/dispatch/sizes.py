@@ -19,9 +19,12 @@ def is_int(value: Any) -> bool:
     return isinstance(value, Tensor) and value._layout.numel == 1 and value._layout.dtype.category == 1
 
 
+_INTS = frozenset({int})
+
+
 def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The shape given by an op's positional arguments: several ints, or one sequence of them."""
-    if args and type(args[0]) is int and all(type(n) is int for n in args):
+    if args and _INTS.issuperset(map(type, args)):
         return tuple(args)
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]
@@ -35,6 +38,8 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int
 
 def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """The values as ints; TypeError where one is something else."""
+    if _INTS.issuperset(map(type, values)):
+        return tuple(values)
     for position, value in enumerate(values, 1):
         if not is_int(value):
             raise TypeError(
@@ -46,7 +51,7 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ..
 
 def check_no_negative(op: str, shape: Sequence[int]) -> None:
     """A new tensor's sizes must not be negative."""
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"{op}: Dimension size must be non-negative.")
 
 

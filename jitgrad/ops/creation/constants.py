@@ -14,19 +14,19 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import cpp_name, must_be_tensor
-from jitgrad.core.layout import intern
+from jitgrad.core.errors import must_be_tensor, overflow
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import check_dims, check_no_negative, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, is_int, size_argument
 from jitgrad.dispatch.strides import empty_laid
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
-__all__ = ["as_dtype", "check_fits", "convert_number", "finished", "new"]
+__all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
 
 _PYTHON_TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 
@@ -40,11 +40,11 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
     raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
 
 
-def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
-    """RuntimeError where a number lies outside the dtype; -1 for an unsigned one wraps, as in C."""
+def fits(value: Any, dtype: dtypes.dtype) -> bool:
+    """Whether a dtype can hold a number; an unsigned one of b bits takes from -(2**b - 1) on, modulo 2**b as C does."""
     kind = dtype.category
-    if kind == 2 and type(value) is float and -1e30 < value < 1e30:
-        return
+    if kind == 2 and type(value) in (float, int) and -1e30 < value < 1e30:  # float32 ends at 3.4e38: no need to ask
+        return True
     complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
     if kind >= 2:
@@ -57,15 +57,15 @@ def check_fits(value: Any, dtype: dtypes.dtype, title: str) -> None:
         outside = not math.isfinite(size) or not low <= size <= info.max
     else:
         outside = False
-    if complex_lost or outside:
-        raise RuntimeError(f"value cannot be converted to type {title} without overflow")
+    return not (complex_lost or outside)
 
 
 def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
     """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
     if isinstance(value, (np.generic, Tensor)):
         value = value.item()
-    check_fits(value, dtype, cpp_name(dtype))
+    if not fits(value, dtype):
+        raise overflow(dtype)
     if dtype.category == 3:
         return complex(value)
     if dtype.category == 0:
@@ -81,8 +81,9 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
 def finished(
     op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None
 ) -> Tensor:
-    """The last step of a creation: into ``out``, or flagged; wrapped if it is made ``like`` a wrapped tensor."""
-    result = into_out(op, result, out)
+    """The last step of a creation function: write to ``out``, wrap as ``like`` is, set ``requires_grad``."""
+    if out is not None:
+        result = into_out(op, result, out)
     if like is not None and like._level is not None and like._level.open:
         result = like.wrap_new(result)
     if requires_grad:
@@ -98,23 +99,25 @@ def new(dtype: dtypes.dtype, shape: tuple[int, ...], device: Any = None) -> Tens
     return wrap(empty_for(layout), layout)
 
 
-def _constant(value: Any, shape: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
-    result = new(dtype, shape, device)
-    fill_array(result._data, result._layout, value)
-    return result
+def filled_like(x: Tensor, value: float) -> Tensor:
+    """A tensor of x's shape, order in memory, dtype and device, every element ``value``: ``full_like`` for rules."""
+    made = filled(preserved(x._layout), value)
+    return made if type(x) is Tensor else finished("full_like", made, like=x)
 
 
 # -- constants ----------------------------------------------------------------------------------------
 
 
 def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size); return the first two."""
+    """Declare jitgrad.NAME(*size), jitgrad.NAME_like(x) and Tensor.new_NAME(*size); return the first two.
+
+    ``value`` is what all elements are, a number that every dtype holds, or None for memory that is not written.
+    """
 
     def make(op: str, size: tuple[int, ...], dtype: dtypes.dtype, device: Any) -> Tensor:
         check_no_negative(op, size)
-        if value is None:
-            return new(dtype, size, device)
-        return _constant(convert_number(value, dtype), size, dtype, device)
+        layout = intern(dtype.numpy, size, None, resolve(device))
+        return wrap(empty_for(layout), layout) if value is None else filled(layout, value)
 
     def create(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
                pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
@@ -124,12 +127,8 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
-        # Backward and rules ask for this much only: nothing to parse, one launch.
-        if value is not None and dtype is None and device is None and type(input) is Tensor and not requires_grad:
-            return filled(preserved(input._layout), value)
-        result = uninitialised_like(f"{name}_like", input, dtype, device)
-        if value is not None:
-            fill_array(result._data, result._layout, convert_number(value, result.dtype))
+        layout = _layout_like(f"{name}_like", input, dtype, device)
+        result = wrap(empty_for(layout), layout) if value is None else filled(layout, value)
         return finished(name, result, requires_grad, like=input)
 
     def new_one(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -159,15 +158,21 @@ def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, .
     return size_argument(op, size)
 
 
-def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """An uninitialised tensor of the shape and memory order of ``x``."""
+def _layout_like(op: str, x: Any, dtype: Any, device: Any) -> Layout:
+    """The layout of a new tensor of the shape and order in memory of ``x``; dtype and device are x's unless given."""
     if not isinstance(x, Tensor):
         raise must_be_tensor(op, "input", 1, x)
     if x._level is not None and not x._level.open:
-        x._data  # noqa: B018 - a sample that escaped from its vmap says so
+        x._data  # noqa: B018 - the attribute of a sample that outlived its vmap raises
     layout = preserved(x._layout, as_dtype(op, dtype))
     if device is not None:
         layout = intern(layout.numpy_dtype, layout.shape, layout.strides, resolve(device))
+    return layout
+
+
+def uninitialised_like(op: str, x: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """An uninitialised tensor of the shape and order in memory of ``x``."""
+    layout = _layout_like(op, x, dtype, device)
     return wrap(empty_for(layout), layout)
 
 
@@ -184,17 +189,23 @@ def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
     return dtypes.default_for(dtypes.category_of(value))
 
 
-def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
-         device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of the given size, every element ``fill_value``; dtype by default that of the value."""
+def _full(size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | None = None) -> Tensor:
+    """``full`` without what ``finished`` does; its errors name ``full``, also in the functions that go on to it."""
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     inferred = _fill_dtype("full", fill_value)
     chosen = as_dtype("full", dtype) or (out.dtype if out is not None else inferred)
-    shape = size_argument("full", (size,))
+    shape = as_ints("full", size)
     check_no_negative("full", shape)
-    result = _constant(convert_number(fill_value, chosen), shape, chosen, device)
-    return finished("full", result, requires_grad, out)
+    result = new(chosen, shape, device)
+    fill_array(result._data, result._layout, convert_number(fill_value, chosen))
+    return result
+
+
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+         device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """A tensor of the given size, every element ``fill_value``; dtype by default that of the value."""
+    return finished("full", _full(size, fill_value, dtype, device, out), requires_grad, out)
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -209,7 +220,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of the given size, every element ``fill_value``; dtype and device are this tensor's."""
-    made = full(size, fill_value, dtype=dtype or self.dtype, device=device or self._layout.device)
+    made = _full(size, fill_value, dtype or self.dtype, device or self._layout.device)
     return finished("new_full", made, requires_grad, like=self)
 
 
@@ -249,7 +260,7 @@ method(new_empty_strided)
 
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor without dimensions; of the default dtype unless told otherwise."""
-    return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return finished("full", _full((), value, dtype or dtypes.get_default_dtype(), device), requires_grad)
 
 
 public(scalar_tensor, method_too=False)
@@ -259,6 +270,7 @@ public(scalar_tensor, method_too=False)
 
 
 def _number(op: str, value: Any) -> Any:
+    """A bound of a range as a Python number; it may be given as a tensor of one element or a NumPy scalar."""
     if isinstance(value, (Tensor, np.generic)):
         value = value.item()
     if isinstance(value, complex) and op == "arange":
@@ -269,13 +281,14 @@ def _number(op: str, value: Any) -> Any:
 
 
 def _arange_length(start: Any, end: Any, step: Any) -> int:
+    """How many elements ``arange`` has; of ints counted exactly, as floats may not hold them."""
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if all(isinstance(v, int) for v in (start, end, step)):
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return -((start - end) // step)
     return math.ceil((end - start) / step)
 
@@ -295,11 +308,9 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
     given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
     if unknown := set(given) - {"start", "end", "step"}:
         raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
-    start, end, step = (_number("arange", given[k]) for k in ("start", "end", "step"))
-    numbers = [dtypes.category_of(v) for v in (start, end, step)]
-    chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(*numbers, 1)))
-    if chosen.category == 1:
-        start, end, step = (int(v) for v in (start, end, step)) if max(numbers) < 2 else (start, end, step)
+    start, end, step = [_number("arange", given[k]) for k in ("start", "end", "step")]
+    category = max([dtypes.category_of(v) for v in (start, end, step)])
+    chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
     length = _arange_length(start, end, step)
     result = new(chosen, (length,), device)
     cast = int if chosen.category == 1 else float
@@ -308,6 +319,7 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
 
 
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
+    """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
     if not is_int(steps):
         raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     if steps < 0:
@@ -317,7 +329,7 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
     cast = complex if chosen.category == 3 else float
     start, end = cast(start), cast(end)
-    if chosen.name in ("float32", "complex64"):
+    if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result
         scalar = chosen.numpy.type
         step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
     else:

@@ -16,7 +16,7 @@ from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
-from jitgrad.ops.creation.constants import as_dtype, check_fits, finished, new
+from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
 
 __all__ = ["array_of", "tensor"]
 
@@ -102,7 +102,8 @@ def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:
         if dtype.category == 1:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise ValueError("Overflow when unpacking long long")
-            check_fits(value, dtype, dtype.name)
+            if not fits(value, dtype):
+                raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
     return values
 
 
