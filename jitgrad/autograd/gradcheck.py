@@ -21,7 +21,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.ops.creation.constants import empty, empty_like
 from jitgrad.ops.pointwise.complex import Complex
 from jitgrad.ops.reduction.any_all import allclose
-from jitgrad.ops.shape.slicing import imag, real
+from jitgrad.ops.shape.complex_view import imag, real
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

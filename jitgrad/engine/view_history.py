@@ -20,7 +20,8 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.strides import empty_laid, offset_in
 from jitgrad.dispatch.structured import Structured
-from jitgrad.ops.shape.slicing import AsStrided, ViewAsComplex, ViewAsReal, zeros_of
+from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
+from jitgrad.ops.shape.slicing import AsStrided, zeros_of
 
 __all__ = ["CopySlices", "Place"]
 

@@ -2,7 +2,7 @@
 from jitgrad.dispatch import elementwise_publish
 from jitgrad.ops.pointwise import arithmetic, where_clamp, complex, activation
 from jitgrad.ops.creation import constants, from_data, conversion, pickle_dlpack
-from jitgrad.ops.shape import copy, view, expand, slicing, split
+from jitgrad.ops.shape import copy, view, expand, slicing, complex_view, split
 from jitgrad.ops.creation import fill
 from jitgrad.ops.shape import join, rearrange
 from jitgrad.ops.indexing import gather, index_select, take, masked, getitem

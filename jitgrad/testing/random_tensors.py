@@ -11,7 +11,7 @@ import jitgrad
 from jitgrad.core import dtypes
 from jitgrad.core.settings import finfo, iinfo
 from jitgrad.core.tensor import Tensor
-from jitgrad.ops.shape.slicing import ViewAsReal
+from jitgrad.ops.shape.complex_view import ViewAsReal
 
 __all__ = ["make_tensor"]
 

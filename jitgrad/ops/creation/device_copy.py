@@ -8,21 +8,20 @@ from jitgrad.core.device import move
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copy_into, in_layout, preserved
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.launch import launch
+from jitgrad.ops.shape.copy import Copying
 
 __all__ = ["ToDevice", "Transfer"]
 
 
 class Transfer:
-    """Copies tensors of one layout into arrays of another, on the other side.
+    """Copies tensors of one layout into arrays of another, on another device.
 
-    Only contiguous memory of one dtype crosses. What is not contiguous is copied before, what needs
-    a cast, a broadcast or other strides after.
+    Between devices goes only row-major memory of one dtype. A tensor that is not contiguous is copied before;
+    casts, broadcasts and other strides come after, on the device of the target.
     """
 
     def __init__(self, source: Layout, target: Layout):
@@ -41,11 +40,9 @@ class Transfer:
         return copy_into(target, self.target, wrap(landed, self.landed))
 
 
-class ToDevice(Structured):
+class ToDevice(Copying):
     """Copy to another device."""
 
-    linear = ("x",)
-    batch = aligned
     grad_name = "ToCopyBackward0"
     samples = cases(lambda: (draw(2, 3), "cpu"), lambda: (draw(2, 3).t(), "cpu"), lambda: (draw(), "cpu"))
 

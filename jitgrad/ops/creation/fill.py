@@ -19,26 +19,29 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
-from jitgrad.ops.creation.constants import convert_number, zeros_like
+from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.creation.from_data import tensor
-from jitgrad.ops.shape.copy import cast, contiguous
-from jitgrad.ops.shape.expand import sum_to_size
-from jitgrad.ops.shape.slicing import ZEROS, Diagonal, Embedded
+from jitgrad.ops.shape.copy import Contiguous, cast, cast_gradient, contiguous
+from jitgrad.ops.shape.expand import summed_to
+from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
-__all__ = ["CopyFrom", "Fill", "FillWith", "no_gradient"]
-
-
-def no_gradient(g: Tensor) -> Tensor:
-    """Zeros for a gradient that does not pass."""
-    return zeros_like(g)
+__all__ = ["CopyFrom", "Fill", "FillWith", "Overwriting", "Tril", "Triu"]
 
 
-class CopyFrom(InplaceOp):
+class Overwriting(InplaceOp, abstract=True):
+    """Base of ops that overwrite all elements of ``x``: the result does not depend on them, their gradient is zero."""
+
+    def grad_x(g):
+        return filled_like(g, 0)
+
+
+class CopyFrom(Overwriting):
     """Write the values of ``source``, cast and broadcast, into ``x``."""
 
     jointly_linear = ("x", "source")
     batch = onto_first
     grad_name = "CopyBackwards"
+    reference = lambda x, source: np.broadcast_to(source, x.shape)
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 
     def write(x, source):
@@ -51,13 +54,8 @@ class CopyFrom(InplaceOp):
             )
         copy_into(x._data, x._layout, source)
 
-    def grad_x(g):
-        return no_gradient(g)
-
     def grad_source(g, source_layout):
-        if g._layout.dtype.is_complex and not source_layout.dtype.is_complex:
-            g = g.real
-        return cast(sum_to_size(g, source_layout.shape), source_layout.dtype)
+        return cast_gradient(summed_to(g, source_layout.shape), source_layout.dtype)
 
 
 CopyFrom.node_type.name = lambda self: "torch::autograd::CopyBackwards"  # type: ignore[method-assign]
@@ -78,48 +76,45 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 method(copy_)
 
 
-class Zero(InplaceOp, public="method"):
+class Zero(Overwriting, public="method"):
     """Set all elements to zero."""
 
     batch = aligned
     repeats = True
+    reference = np.zeros_like
     samples = cases(lambda: (draw(2, 3),))
 
     def write(x):
-        fill_array(x._data, x._layout, ZEROS.get(x._layout.numpy_dtype.kind, 0))
-
-    def grad_x(g):
-        return no_gradient(g)
+        fill_array(x._data, x._layout, x._layout.numpy_dtype.type(0).item())
 
 
-class Fill(InplaceOp):
+class Fill(Overwriting):
     """Set all elements to a number."""
 
     batch = aligned
     name, grad_name, repeats = "fill_number", "FillBackward2", True
+    reference = np.full_like
     samples = cases(lambda: (draw(2, 3), 1.5))
 
     def write(x, value):
         fill_array(x._data, x._layout, convert_number(value, x.dtype))
 
-    def grad_x(g):
-        return no_gradient(g)
 
-
-def _fill_lot(call: BatchedCall) -> Any:
-    """A number for each sample."""
+def _fill_batched(call: BatchedCall) -> Any:
+    """Each sample is set to the value of its own, where ``value`` is batched."""
     if "value" not in call.batched:
         return call.run()
     value = call["value"]
     return call.overwritten(value.view(call.size, *(1,) * call.ndim("x")) if not call.ndim("value") else value)
 
 
-class FillWith(InplaceOp):
+class FillWith(Overwriting):
     """Set all elements to the value of a tensor without dimensions."""
 
     jointly_linear = ("x", "value")
-    batch = _fill_lot
+    batch = _fill_batched
     name, grad_name = "fill_tensor", "FillBackward3"
+    reference = np.full_like
     samples = cases(lambda: (draw(2, 3), draw(seed=1)))
 
     def write(x, value):
@@ -129,9 +124,6 @@ class FillWith(InplaceOp):
                 f"{value._layout.ndim} dimensions."
             )
         copy_into(x._data, x._layout, value)
-
-    def grad_x(g):
-        return no_gradient(g)
 
     def grad_value(g, value_layout):
         return cast(g.sum(), value_layout.dtype)
@@ -159,6 +151,7 @@ public(Zero.inplace, "zero_", method_too=False)
 
 
 def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
+    """A row-major copy of matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
     layout = x._layout
     if layout.ndim < 2:
         raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
@@ -170,12 +163,18 @@ def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
     return wrap(data, out)
 
 
-class Tril(InplaceOp, public=True):
-    """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
+class Triangle(InplaceOp, abstract=True):
+    """Base of ops that set the elements on one side of a diagonal to zero."""
 
     linear = ("x",)
     batch = aligned
     repeats = True
+
+
+class Tril(Triangle, public=True):
+    """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
+
+    reference = np.tril
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
 
     def write(x, diagonal=0):
@@ -185,12 +184,10 @@ class Tril(InplaceOp, public=True):
         return Tril.apply(g, diagonal)
 
 
-class Triu(InplaceOp, public=True):
+class Triu(Triangle, public=True):
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 
-    linear = ("x",)
-    batch = aligned
-    repeats = True
+    reference = np.triu
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
 
     def write(x, diagonal=0):
@@ -200,12 +197,20 @@ class Triu(InplaceOp, public=True):
         return Triu.apply(g, diagonal)
 
 
+def _diag_embed_reference(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    n = x.shape[-1]
+    out = np.zeros((*x.shape[:-1], n + abs(offset), n + abs(offset)), x.dtype)
+    out[..., np.arange(n) + max(-offset, 0), np.arange(n) + max(offset, 0)] = x
+    return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
 class DiagEmbed(Structured, public=True):
     """Matrices, in dims ``dim1`` and ``dim2`` of the result, with the last dim of ``x`` on a diagonal."""
 
     linear = ("x",)
     batch = over_dims("dim1", "dim2", extra=1)
-    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1))
+    reference = _diag_embed_reference
+    samples = cases(lambda: (draw(2, 3),), lambda: (draw(3), -1), lambda: (draw(2, 3), 1, 2, 0))
 
     def forward(x, offset=0, dim1=-2, dim2=-1):
         shape = x._layout.shape
@@ -227,11 +232,11 @@ class DiagonalCopy(Structured):
     linear = ("x",)
     batch = rewritten(lambda call, x, offset: x.diagonal(offset, 1, 2).clone())
     grad_name = "DiagonalBackward0_copy"
+    reference = np.diagonal
     samples = cases(lambda: (draw(3, 4), 1))
 
     def forward(x, offset):
-        part = Diagonal.forward(x, offset, 0, 1)
-        return contiguous(part).detach() if not part._layout.contiguous else part.detach().clone()
+        return Contiguous.forward(Diagonal.forward(x, offset, 0, 1))
 
     def grad_x(g, x_layout, offset):
         return Embedded.apply(g, x_layout, Diagonal, (offset, 0, 1))

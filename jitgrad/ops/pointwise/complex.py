@@ -14,8 +14,8 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, view_of
 from jitgrad.ops.pointwise.arithmetic import WORDS_ON_TENSORS, apply
+from jitgrad.ops.shape.complex_view import imag, real
 from jitgrad.ops.shape.expand import sum_to_size
-from jitgrad.ops.shape.slicing import imag, real
 
 __all__ = ["Complex", "Polar"]
 

@@ -22,8 +22,7 @@ from jitgrad.dispatch.copying import copy_into, strided_copy
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, public
-from jitgrad.ops.creation.constants import zeros
-from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.creation.constants import zeros, zeros_like
 
 __all__: list[str] = []
 

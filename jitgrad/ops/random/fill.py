@@ -19,10 +19,10 @@ from jitgrad.dispatch.op_samples import draw as sample
 from jitgrad.dispatch.registry import method
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
-from jitgrad.ops.creation.constants import new
-from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.creation.constants import new, zeros_like
+from jitgrad.ops.shape.complex_view import ViewAsReal
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.slicing import ViewAsReal, zeros_of
+from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [

@@ -24,8 +24,7 @@ from jitgrad.dispatch.sizes import check_dims, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
-from jitgrad.ops.creation.constants import as_dtype, finished, new, uninitialised_like
-from jitgrad.ops.creation.fill import zeros_like
+from jitgrad.ops.creation.constants import as_dtype, finished, new, uninitialised_like, zeros_like
 from jitgrad.ops.random.fill import (
     bernoulli_,
     bernoulli_into,

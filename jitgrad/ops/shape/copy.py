@@ -13,14 +13,23 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 
-__all__ = ["Clone", "Contiguous", "ToCopy", "cast", "contiguous"]
+__all__ = ["Clone", "Contiguous", "Copying", "ToCopy", "cast", "cast_gradient", "contiguous"]
 
 
-class Clone(Structured, public=True):
-    """Return a copy of ``x`` that gradients flow through."""
+class Copying(Structured, abstract=True):
+    """Base of ops that return the values of ``x`` in new memory; the gradient passes unchanged."""
 
     linear = ("x",)
     batch = aligned
+    reference = lambda x, *_: x.copy()
+
+    def grad_x(g):
+        return g
+
+
+class Clone(Copying, public=True):
+    """Return a copy of ``x`` that gradients flow through."""
+
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
     def forward(x, memory_format=None):
@@ -28,39 +37,32 @@ class Clone(Structured, public=True):
             return Contiguous.forward(x)
         return in_layout(x, preserved(x._layout))
 
-    def grad_x(g):
-        return g
 
-
-class Contiguous(Structured):
+class Contiguous(Copying):
     """Copy into row-major memory."""
 
-    linear = ("x",)
-    batch = aligned
     name, grad_name = "contiguous_copy", "CloneBackward0"
     samples = cases(lambda: (draw(2, 3).t(),))
 
     def forward(x):
         return in_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
 
-    def grad_x(g):
-        return g
+
+def _cast_reference(x: Any, dtype: dtypes.dtype) -> Any:
+    return x.astype(dtype.numpy)
 
 
-class ToCopy(Structured):
+class ToCopy(Copying):
     """Cast to ``dtype``."""
 
-    linear = ("x",)
-    batch = aligned
-    samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")))
+    samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")), lambda: (draw(2, 3), dtypes.by_name("complex128")))
+    reference = _cast_reference
 
     def forward(x, dtype):
         return in_layout(x, preserved(x._layout, dtype))
 
     def grad_x(g, x_layout):
-        if g._layout.dtype.is_complex and not x_layout.dtype.is_complex:
-            g = g.real
-        return cast(g, x_layout.dtype)
+        return cast_gradient(g, x_layout.dtype)
 
 
 def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
@@ -68,9 +70,14 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
     return x if x._layout.dtype is dtype else ToCopy.apply(x, dtype)
 
 
+def cast_gradient(g: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """A gradient as the dtype of the input that was cast; of a real input made complex, the real part."""
+    return cast(g.real if g._layout.dtype.is_complex and not dtype.is_complex else g, dtype)
+
+
 @public
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory: itself if it is, else a copy."""
     if memory_format is not None:
-        x.is_contiguous(memory_format)  # which a sample of vmap's may refuse to say
+        x.is_contiguous(memory_format)  # raises inside a vmap, which cannot tell the sample's order
     return x if x._layout.contiguous else Contiguous.apply(x)

@@ -17,6 +17,7 @@ __all__ = ["ViewAsDtype", "reread"]
 
 
 def reread(x: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+    """A view that reads the memory of ``x`` as ``dtype``, by a shape and by strides in elements of that dtype."""
     new = intern(dtype.numpy, shape, strides, x._layout.device)
     return view_of(x, restrided(x._data, shape, strides, 0, dtype.numpy), new)
 

@@ -12,13 +12,13 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import is_int, size_argument
 from jitgrad.dispatch.structured import View, view_of
-from jitgrad.ops.shape.view import relaid, reshape
+from jitgrad.ops.shape.view import Reshaping, relaid, reshaped
 
-__all__ = ["Expand", "Squeeze", "Unsqueeze"]
+__all__ = ["Expand", "Squeeze", "Unsqueeze", "summed_to"]
 
 
-def _expand_lot(call: BatchedCall) -> Any:
-    """Samples get their missing dims after the batch, not before it."""
+def _expand_batched(call: BatchedCall) -> Any:
+    """The dims that a sample lacks are added after the dim of the batch, which is the first."""
     x, size = call["x"], call["size"]
     missing = len(size) + 1 - x._layout.ndim
     if missing < 0:
@@ -31,7 +31,7 @@ def _expand_lot(call: BatchedCall) -> Any:
 class Expand(View):
     """The elements repeated along dims of size 1, without copying."""
 
-    batch = _expand_lot
+    batch = _expand_batched
     name = "expand_to"
     samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
 
@@ -40,7 +40,7 @@ class Expand(View):
         return relaid(x, shape, strides)
 
     def grad_x(g, x_layout):
-        return sum_to_size(g, x_layout.shape)
+        return summed_to(g, x_layout.shape)
 
 
 def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -132,7 +132,7 @@ class Unsqueeze(View, public=True):
         return relaid(x, shape, (*layout.strides[:d], step, *layout.strides[d:]))
 
     def grad_x(g, dim):
-        return g.squeeze(dim)
+        return SqueezeDim.apply(g, dim)
 
 
 def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
@@ -141,7 +141,7 @@ def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
     return relaid(x, [layout.shape[d] for d in keep], [layout.strides[d] for d in keep])
 
 
-class Squeeze(View):
+class Squeeze(Reshaping):
     """Drop all dims of size 1."""
 
     batch = rewritten(lambda call, x: x.squeeze(tuple(range(1, x._layout.ndim))))
@@ -151,11 +151,8 @@ class Squeeze(View):
     def forward(x):
         return _squeezed(x, range(x._layout.ndim))
 
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
 
-
-class SqueezeDim(View):
+class SqueezeDim(Reshaping):
     """Drop one dim if its size is 1."""
 
     batch = over_dims("dim")
@@ -165,11 +162,8 @@ class SqueezeDim(View):
     def forward(x, dim):
         return _squeezed(x, normalize_dims(dim, x._layout.ndim))
 
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
 
-
-class SqueezeDims(View):
+class SqueezeDims(Reshaping):
     """Drop those of several dims whose size is 1."""
 
     batch = over_dims("dim")
@@ -178,9 +172,6 @@ class SqueezeDims(View):
 
     def forward(x, dim):
         return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())
-
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
 
 
 @public
@@ -193,7 +184,7 @@ def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
 
 
-# -- back to smaller shapes -------------------------------------------------------------------------
+# -- sums to smaller shapes -------------------------------------------------------------------------
 
 
 @public
@@ -203,6 +194,13 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(shape) - len(wanted)
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
-    dims = [d for d, n in enumerate(shape) if d < lead or (wanted[d - lead] == 1 and n != 1)]
-    total = input.sum(dims, True) if dims else input
-    return reshape(total, wanted) if lead else total
+    return summed_to(input, wanted)
+
+
+def summed_to(x: Tensor, size: tuple[int, ...]) -> Tensor:
+    """``sum_to_size`` for rules: ``size`` is a tuple of ints that broadcasts to the shape of ``x``."""
+    shape = x._layout.shape
+    lead = len(shape) - len(size)
+    dims = [d for d, n in enumerate(shape) if d < lead or (size[d - lead] == 1 and n != 1)]
+    total = x.sum(dims, True) if dims else x
+    return reshaped(total, size) if lead else total

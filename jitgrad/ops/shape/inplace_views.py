@@ -28,7 +28,7 @@ from jitgrad.ops.shape.view import T, Transpose
 __all__: list[str] = []
 
 
-# What PyTorch numbers the nodes of these ops in place.
+# PyTorch numbers the in-place variant of an op after its others: ``squeeze`` has 0 to 2, ``squeeze_`` 3 to 5.
 _IN_PLACE = {
     "AsStridedBackward0": "AsStridedBackward1", "SqueezeBackward0": "SqueezeBackward3",
     "SqueezeBackward1": "SqueezeBackward4", "SqueezeBackward2": "SqueezeBackward5", "TBackward0": "TBackward1",
@@ -43,7 +43,7 @@ def _in_place_type(kind: Any) -> type[Node]:
 
 def _take_view(x: Tensor, view: Tensor) -> Tensor:
     """Give ``x`` the layout of a view of it, and the view's history."""
-    edge, view._base = view._edge, None  # no view any more that a new history would reach
+    edge, view._base = view._edge, None  # ``view`` itself is dropped: it needs no new history
     x._data, x._layout = view._data, view._layout
     count_write(x)
     if edge is not None:
@@ -51,7 +51,7 @@ def _take_view(x: Tensor, view: Tensor) -> Tensor:
         node.__class__ = _in_place_type(node.__class__)
         if x._base is None:
             x._rebase(edge)
-        else:  # a view that shows its part otherwise: what it is a part of has not changed
+        else:  # x is a view: the values of its base are as before, so the base's history stays
             x._edge, x._requires_grad = edge, True
             x._rebase(None)
     return x
@@ -133,7 +133,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     self._data, self._layout = source._data, source._layout
     if self._edge is None and self._requires_grad:
         renew_leaf(self)
-    if not is_inference(self):  # views of the old memory are written to no more
+    if not is_inference(self):  # a counter of its own: writes to the old memory are no writes to this tensor now
         self._counter = [self._counter[0] + 1]
     return underived("set_", self, self, source) if recorded else self
 

@@ -1,9 +1,11 @@
-"""Joining tensors: cat, stack, and their kin."""
+"""Tensors joined along a dim: cat, stack and what is made of them; unbind, whose gradient stack is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
@@ -15,11 +17,11 @@ from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.structured import Structured
-from jitgrad.ops.shape.copy import cast
+from jitgrad.dispatch.structured import Structured, View, view_of
+from jitgrad.ops.shape.copy import cast_gradient
 from jitgrad.ops.shape.slicing import Slice
 
-__all__ = ["cat", "stack"]
+__all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "stack"]
 
 
 def _listed(op: str, tensors: Any) -> list[Tensor]:
@@ -67,14 +69,15 @@ def _cat_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...
     return dim, (*first[:dim], sum(s[dim] for _, s in counted), *first[dim + 1 :])
 
 
-_PLANS: dict[Any, Any] = cache()
+JoinPlan = tuple[Layout, list[tuple[Any, Layout | None]]]  # of the result; index and layout of each tensor's place
+_PLANS: dict[Any, JoinPlan] = cache()
 
 
-def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
-    """The result's layout, and for each tensor its place there and the layout of that; None for nothing to copy."""
+def _cat_plan(tensors: Sequence[Tensor], dim: int) -> JoinPlan:
     d, shape = _cat_shape(tensors, dim)
     layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
-    at, parts = 0, []  # type: int, list[Any]
+    at = 0
+    parts: list[tuple[Any, Layout | None]] = []
     for tensor in tensors:
         if _skipped(tensor) or not tensor._layout.numel:
             parts.append((None, None))
@@ -86,8 +89,39 @@ def _cat_plan(tensors: Sequence[Tensor], dim: int) -> tuple[Layout, list[Any]]:
     return layout, parts
 
 
-def _cat_lot(call: BatchedCall) -> Tensor:
-    """Empty vectors among samples of other shapes count for nothing, as they do without a batch."""
+def _stack_plan(tensors: Sequence[Tensor], dim: int) -> JoinPlan:
+    shape = tensors[0]._layout.shape
+    d = normalize_dim(dim, len(shape) + 1)
+    for k, tensor in enumerate(tensors):
+        if tensor._layout.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(tensor._layout.shape)} at entry {k}"
+            )
+    full = (*shape[:d], len(tensors), *shape[d:])
+    layout = intern(_common_dtype(tensors).numpy, full, None, tensors[0]._layout.device)
+    strides = (*layout.strides[:d], *layout.strides[d + 1 :])
+    part = intern(layout.numpy_dtype, shape, strides, layout.device) if layout.numel else None
+    # The trailing ... keeps what NumPy would else make a number: the place of a tensor without dims.
+    return layout, [((*(slice(None),) * d, k, ...), part) for k in range(len(tensors))]
+
+
+def _joined(tensors: Sequence[Tensor], dim: int, make_plan: Callable[[Sequence[Tensor], int], JoinPlan]) -> Tensor:
+    """Copy each tensor to its place in the result; a plan without a layout of the place has nothing to copy."""
+    key = (make_plan, dim, *[t._layout for t in tensors])
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _PLANS[key] = make_plan(tensors, dim)
+    layout, parts = plan
+    out = wrap(empty_for(layout), layout)
+    for tensor, (place, part) in zip(tensors, parts, strict=True):
+        if part is not None:
+            copy_into(out._data[place], part, tensor)
+    return out
+
+
+def _cat_batched(call: BatchedCall) -> Tensor:
+    """Samples of shape (0,) fit beside any others; as a batch, of shape (n, 0), they would not: they are left out."""
     tensors = call["tensors"]
     if any(t._layout.ndim != 2 for t in tensors):
         call.args["tensors"] = [t for t in tensors if t._layout.shape[1:] != (0,)]
@@ -98,21 +132,13 @@ class Cat(Structured):
     """Tensors one after another along ``dim``; their other sizes agree."""
 
     jointly_linear = ("tensors",)
-    batch = _cat_lot
+    batch = _cat_batched
     name = "cat_list"
+    reference = np.concatenate
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
     def forward(tensors, dim):
-        key = (*[t._layout for t in tensors], dim)
-        planned = _PLANS.get(key)
-        if planned is None:
-            planned = _PLANS[key] = _cat_plan(tensors, dim)
-        layout, parts = planned
-        out = wrap(empty_for(layout), layout)
-        for tensor, (where, part) in zip(tensors, parts, strict=True):
-            if part is not None:
-                copy_into(out._data[where], part, tensor)
-        return out
+        return _joined(tensors, dim, _cat_plan)
 
     def grad_tensors(g, tensors_layout, dim):
         grads, at = [], 0
@@ -122,7 +148,7 @@ class Cat(Structured):
                 grads.append(filled(intern(layout.numpy_dtype, (0,), None, layout.device), 0))
                 continue
             part = Slice.apply(g, d, at, at + layout.shape[d], 1)
-            grads.append(cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype))
+            grads.append(cast_gradient(part, layout.dtype))
             at += layout.shape[d]
         return grads
 
@@ -133,7 +159,7 @@ class Cat(Structured):
 
 
 def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
-    """Views of ``g`` one after another along ``d``, outside any graph: what ``Slice`` gives, for less."""
+    """Views of ``g`` one after another along ``d``, unrecorded, and not registered with their base."""
     base, counter = g if g._base is None else g._base, counter_of(g)
     lead, at = (slice(None),) * d, 0
     known: dict[int, Layout] = {}
@@ -156,25 +182,43 @@ class Stack(Structured):
     jointly_linear = ("tensors",)
     batch = over_dims("dim", extra=1)
     name = "stack_list"
-    samples = cases(lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1))
+    reference = np.stack
+    samples = cases(
+        lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1),
+        lambda: ([draw(2, 3), draw(3, 2).t()], -1),
+        lambda: ([draw(), draw(seed=1)], 0),
+    )
 
     def forward(tensors, dim):
-        shape = tensors[0]._layout.shape
-        d = normalize_dim(dim, len(shape) + 1)
-        for k, tensor in enumerate(tensors):
-            if tensor._layout.shape != shape:
-                raise RuntimeError(
-                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                    f"{list(tensor._layout.shape)} at entry {k}"
-                )
-        return Cat.forward([t.unsqueeze(d) for t in tensors], d)
+        return _joined(tensors, dim, _stack_plan)
 
     def grad_tensors(g, tensors_layout, dim):
-        parts = g.unbind(dim)
-        return [
-            cast(part.real if g.dtype.is_complex > layout.dtype.is_complex else part, layout.dtype)
-            for part, layout in zip(parts, tensors_layout, strict=True)
-        ]
+        parts = Unbind.apply(g, normalize_dim(dim, g._layout.ndim))
+        return [cast_gradient(part, layout.dtype) for part, layout in zip(parts, tensors_layout, strict=True)]
+
+
+class SplitView(View, abstract=True):
+    """Base of ops that return views, side by side along ``dim``, of all of a tensor."""
+
+    multiple_results = True
+    batch = over_dims("dim")
+
+
+class Unbind(SplitView):
+    """The slices along a dim, without that dim."""
+
+    name = "unbind_dim"
+    samples = cases(lambda: (draw(2, 3), 1))
+
+    def forward(x, dim):
+        lead, key = (slice(None),) * dim, ("select", dim)
+        places = range(x._layout.shape[dim])
+        return tuple([view_of(x, x._data[(*lead, k, ...)], kind="multi", key=key) for k in places])
+
+    def grad_x(g, x_layout, dim):
+        shape = (*x_layout.shape[:dim], *x_layout.shape[dim + 1 :])
+        unused = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
+        return Stack.apply([filled(unused, 0) if part is None else part for part in g], dim)
 
 
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:

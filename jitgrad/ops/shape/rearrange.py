@@ -1,4 +1,4 @@
-"""Copies in another order, or more than once: flip, roll, repeat, and their kin."""
+"""Copies of a tensor's elements in another order, or more than once: flip, rot90, roll, repeat and the like."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from jitgrad.dispatch.sizes import check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.shape.copy import cast, contiguous
-from jitgrad.ops.shape.slicing import narrow
+from jitgrad.ops.shape.copy import Clone, cast, contiguous
+from jitgrad.ops.shape.slicing import Slice
+from jitgrad.ops.shape.view import Transpose, reshaped
 
 __all__ = ["Flip", "Repeat", "Roll"]
 
 
 def _new(layout: Layout, shape: Sequence[int] | None = None) -> Tensor:
+    """An uninitialised row-major tensor like one of ``layout``, or of another shape."""
     made = intern(layout.numpy_dtype, tuple(layout.shape if shape is None else shape), None, layout.device)
     return wrap(empty_for(made), made)
 
@@ -44,6 +46,7 @@ class Flip(Structured):
     linear = ("x",)
     batch = over_dims("dims")
     name = "flip_dims"
+    reference = np.flip
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
     def forward(x, dims):
@@ -51,6 +54,7 @@ class Flip(Structured):
         if not layout.numel or not layout.ndim:
             copy_into(out._data, out._layout, x)
             return out
+        # The kernel reads by strides from ``start`` on: a reversed dim is read from its end, by a negative stride.
         strides = list(contiguous_strides(layout.shape))
         start = sum((layout.shape[d] - 1) * strides[d] for d in dims)
         for d in dims:
@@ -94,13 +98,15 @@ class Rot90(Structured, public=True):
     linear = ("x",)
     batch = over_dims("dims")
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3, 2), 2, (1, 2)), lambda: (draw(2, 3), -1))
+    reference = np.rot90
 
     def forward(x, k=1, dims=(0, 1)):
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
         a, b = _distinct(dims, x._layout.ndim)
         flipped = Flip.forward(x, ((), (b,), (a, b), (a,))[k % 4])
-        return flipped.transpose(a, b).detach() if k % 2 else flipped
+        turned = Transpose.forward(flipped, a, b) if k % 2 else flipped
+        return wrap(turned._data, turned._layout)  # not a view: nobody has seen ``flipped``
 
     def grad_x(g, k, dims):
         return Rot90.apply(g, -k, dims)
@@ -109,7 +115,7 @@ class Rot90(Structured, public=True):
 # -- roll ---------------------------------------------------------------------------------------------
 
 
-def _roll_lot(call: BatchedCall) -> Any:
+def _roll_batched(call: BatchedCall) -> Any:
     x, dims = call["x"], call["dims"]
     if not dims:
         return roll(x.reshape(call.size, -1), call["shifts"], 1).reshape(x._layout.shape)
@@ -120,33 +126,41 @@ class Roll(Structured):
     """The elements moved round along dims."""
 
     linear = ("x",)
-    batch = _roll_lot
+    batch = _roll_batched
     name = "roll_dims"
+    reference = np.roll
     samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
     def forward(x, shifts, dims):
         result = wrap(x._data, x._layout)
         if dims is None:  # as if there were one dimension
-            flat = contiguous(result)
-            return _rolled(flat.reshape(-1), shifts[0], 0).reshape(x._layout.shape).detach()
+            rows = contiguous(result)
+            return _unrecorded(_rolled(_unrecorded(rows, (rows._layout.numel,)), shifts[0], 0), x._layout.shape)
         for shift, dim in zip(shifts, dims, strict=True):
             result = _rolled(result, shift, dim)
-        return result if dims else result.clone()
+        return result if dims else Clone.forward(result)
 
     def grad_x(g, shifts, dims):
         return Roll.apply(g, tuple(-s for s in shifts), dims)
 
 
+def _unrecorded(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The memory of a row-major tensor in another shape, outside any graph and not as a view."""
+    layout = intern(x._layout.numpy_dtype, tuple(shape), None, x._layout.device)
+    return wrap(x._data.reshape(layout.shape), layout)
+
+
 def _rolled(x: Tensor, shift: int, dim: int) -> Tensor:
+    """A row-major copy of ``x``, an unrecorded tensor, moved by ``shift`` along one dim."""
     n, out = x._layout.shape[dim] if x._layout.ndim else 1, _new(x._layout)
     if not x._layout.ndim or not x._layout.numel:
         copy_into(out._data, out._layout, x)
         return out
-    cut = shift % n
+    cut, slice_of = shift % n, Slice.forward  # type: int, Any
     for source, target in (((0, n - cut), (cut, n)), ((n - cut, n), (0, cut))):
         if source[0] < source[1]:
-            part = narrow(out, dim, target[0], target[1] - target[0])
-            copy_into(part._data, part._layout, narrow(x, dim, source[0], source[1] - source[0]))
+            part = slice_of(out, dim, *target, 1)
+            copy_into(part._data, part._layout, slice_of(x, dim, *source, 1))
     return out
 
 
@@ -171,8 +185,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 # -- repeat -------------------------------------------------------------------------------------------
 
 
-def _repeat_lot(call: BatchedCall) -> Any:
-    times, (shape, *_) = call["times"], (call["x"]._layout.shape, None)
+def _repeat_batched(call: BatchedCall) -> Any:
+    times, shape = call["times"], call["x"]._layout.shape
     missing = max(len(times) + 1 - len(shape), 0)
     return call.run(x=call["x"].view(shape[0], *(1,) * missing, *shape[1:]), times=(1, *times))
 
@@ -181,8 +195,9 @@ class Repeat(Structured):
     """The tensor laid out ``times`` along each dim."""
 
     linear = ("x",)
-    batch = _repeat_lot
+    batch = _repeat_batched
     name = "repeat_dims"
+    reference = np.tile
     samples = cases(lambda: (draw(2, 3), (2, 1, 2)))
 
     def forward(x, times):
@@ -190,21 +205,22 @@ class Repeat(Structured):
         shape = (1,) * (len(times) - layout.ndim) + layout.shape
         out = _new(layout, [n * k for n, k in zip(shape, times, strict=True)])
         if out._layout.numel:
-            paired = _new_view(out, [m for pair in zip(times, shape, strict=True) for m in pair])
-            source = x.detach().reshape([m for n in shape for m in (1, n)])
+            paired = _unrecorded(out, _paired(times, shape))
+            source = reshaped(wrap(x._data, layout), _paired((1,) * len(times), shape))
             copy_into(paired._data, paired._layout, source)
         return out
 
     def grad_x(g, x_layout, times):
+        if not times:
+            return g
         shape = (1,) * (len(times) - x_layout.ndim) + x_layout.shape
-        paired = g.reshape([m for pair in zip(times, shape, strict=True) for m in pair])
-        return paired.sum(list(range(0, 2 * len(times), 2))).reshape(x_layout.shape) if times else g
+        paired = reshaped(g, _paired(times, shape))
+        return reshaped(paired.sum(list(range(0, 2 * len(times), 2))), x_layout.shape)
 
 
-def _new_view(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """A row-major tensor's memory in another shape, unrecorded."""
-    layout = intern(x._layout.numpy_dtype, tuple(shape), None, x._layout.device)
-    return wrap(x._data.reshape(layout.shape), layout)
+def _paired(times: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a repeated tensor with two dims for each of its own: over the repetitions, and within one."""
+    return tuple([n for pair in zip(times, shape, strict=True) for n in pair])
 
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
@@ -230,6 +246,7 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
 
 
 def _repeat_places(repeats: Tensor) -> Tensor:
+    """The index k, int64, ``repeats[k]`` times in a row, for every k."""
     counts = contiguous(cast(repeats.detach(), int64))
     total = int(counts.sum().item())
     layout = intern(np.dtype(np.int64), (total,), None, "cpu")
@@ -253,8 +270,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         n, count = x._layout.shape[d], int(repeats)
         if count < 0:
             raise RuntimeError("Repeats must be non-negative")
-        spread = x.unsqueeze(d + 1).expand(*x._layout.shape[: d + 1], count, *x._layout.shape[d + 1 :])
-        return spread.clone().reshape((*x._layout.shape[:d], n * count, *x._layout.shape[d + 1 :]))
+        expanded = x.unsqueeze(d + 1).expand(*x._layout.shape[: d + 1], count, *x._layout.shape[d + 1 :])
+        return expanded.clone().reshape((*x._layout.shape[:d], n * count, *x._layout.shape[d + 1 :]))
     if repeats._layout.ndim == 0 or repeats._layout.shape == (1,):
         return repeat_interleave(x, int(repeats.item()), d)
     if repeats._layout.shape != (x._layout.shape[d],):

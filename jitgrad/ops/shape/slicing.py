@@ -1,35 +1,33 @@
-"""Views that show part of a tensor, or show it otherwise: select, slice, diagonal, unfold, as_strided, real.
+"""Views of some of a tensor's elements: select, slice, narrow, diagonal, unfold, as_strided.
 
-The gradient of a part is zero outside it: ``Embedded`` puts it in its place.
+The gradient of such a view is zero at the elements that it does not show: ``Embedded`` makes it.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.dtypes import complex64, complex128
-from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
+from jitgrad.core.layout import Layout, collapse, intern, layout_of, normalize_dim
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import innermost
-from jitgrad.dispatch.batch_rules import BatchedCall, aligned, is_batch, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
-from jitgrad.dispatch.op_samples import cases, draw, draw_complex
+from jitgrad.dispatch.declaration_checks import parameters_of, refuse
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.strides import dense_layout, extent, offset_in, restrided
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.dtype_view import reread
 from jitgrad.ops.shape.view import relaid
 
-__all__ = ["ZEROS", "AsStrided", "Embedded", "Select", "Slice", "ViewAsComplex", "ViewAsReal", "zeros_of"]
-
-
-ZEROS: dict[str, Any] = {"f": 0.0, "c": 0j, "b": False}  # for fill kernels; integers have 0
+__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "zeros_of"]
 
 
 def zeros_of(layout: Layout) -> Tensor:
@@ -37,30 +35,35 @@ def zeros_of(layout: Layout) -> Tensor:
     return filled(intern(layout.numpy_dtype, layout.shape, None, layout.device), 0)
 
 
-def _embedded_lot(call: BatchedCall) -> Any:
-    """The part of a batch: where the view's own rule finds it."""
-    layout, op = call["layout"], call["op"]
-    whole = call["x"].new_empty((call.size, *layout.shape))
-    args = dict(zip(op.parameters, (whole, *call["args"]), strict=True))
+def _embedded_batched(call: BatchedCall) -> Any:
+    """Embed the whole batch, by the arguments that the view's own batch rule computes for it.
+
+    The rule is given an uninitialised batch to view, and in the place of the op a function that returns the arguments.
+    """
+    op, one = call["op"], call["layout"]
+    layout = intern(one.numpy_dtype, (call.size, *one.shape), None, one.device)
+    args = dict(zip(op.parameters, (wrap(empty_for(layout), layout), *call["args"]), strict=True))
     _, *found = op.batch(BatchedCall(op, lambda values: values, args, {"x"}, call.size, call.level, False, call.stack))
-    return Embedded.apply(call["x"], whole._layout, op, tuple(found))
+    return Embedded.apply(call["x"], layout, op, tuple(found))
 
 
-def _strided_lot(call: BatchedCall) -> Any:
-    """The same places in the memory of every sample."""
-    x = call["x"]
-    return call.run(size=(call.size, *call["size"]), stride=(x._layout.strides[0], *call["stride"]))
+def _embedded_reference(x: Any, layout: Layout, op: Any, args: tuple[Any, ...]) -> Any:
+    places = np.arange(layout.numel).reshape(layout.shape)
+    shown = op.forward(wrap(places, layout_of(places)), *args)._data
+    out = np.zeros(layout.shape, x.dtype)
+    np.add.at(out.reshape(-1), shown, x)
+    return out
 
 
 class Embedded(Structured):
-    """Zeros of ``layout``'s shape, except that the part ``op(result, *args)`` of it is ``g``.
+    """Zeros of ``layout``'s shape, except that the view ``op(result, *args)`` of the result equals ``x``.
 
-    Where the part shows an element twice, the contributions add up.
+    An element that the view shows more than once is the sum of what ``x`` has in these places.
     """
 
     linear = ("x",)
-    batch = _embedded_lot
-    grad_name = "EmbeddedBackward0"
+    batch = _embedded_batched
+    reference = _embedded_reference
     samples = cases(
         lambda: (draw(3), draw(2, 3)._layout, Select, (0, 1)),
         lambda: (draw(2, 2, 3), draw(2, 4)._layout, Unfold, (1, 3, 1)),
@@ -80,6 +83,7 @@ class Embedded(Structured):
 
 
 def _add_into(part: Tensor, x: Tensor) -> None:
+    """Add the elements of ``x``, row-major, to the memory that ``part`` views, which may overlap itself."""
     layout = part._layout
     if not layout.numel:
         return
@@ -88,19 +92,51 @@ def _add_into(part: Tensor, x: Tensor) -> None:
     launch(kernels.add_strided, x._data.reshape(-1), memory, np.array(sizes, np.uint64), np.array(steps, np.uint64))
 
 
-class Part(View, abstract=True):
-    """A view of some elements; ``overlapping`` if one may be shown twice."""
-
-    overlapping = False
+_DIMS = frozenset({"dim", "dim1", "dim2", "dimension"})
 
 
-# -- one place, a range -----------------------------------------------------------------------------
+class SliceView(View, abstract=True):
+    """Base of views of some elements: ``forward``, which returns the view, is a complete declaration.
+
+    The gradient is that of the view, embedded in zeros of x's shape. What vmap does follows from those of
+    forward's parameters that name dims of x; TypeError where there are none and the class gives no ``batch``.
+    """
+
+    overlapping: ClassVar[bool] = False  # whether the view may show an element more than once
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        forward = cls.__dict__.get("forward")
+        if forward is not None:
+            parameters = parameters_of(forward)[0]
+            if "grad_x" not in cls.__dict__:
+                cls.grad_x = staticmethod(_embedding(cls, parameters[1:]))  # type: ignore[attr-defined]
+            if cls.batch is None:
+                dims = [p for p in parameters if p in _DIMS]
+                if not dims:
+                    remedy = f"name the dims of x by some of {', '.join(sorted(_DIMS))}, or give the class a batch"
+                    raise refuse(cls, "a view of some elements needs a batch rule", remedy)
+                cls.batch = over_dims(*dims)
+        super().__init_subclass__(**kwargs)
 
 
-class Select(Part, public=True):
+def _embedding(op: type[SliceView], parameters: tuple[str, ...]) -> Callable[..., Tensor]:
+    """The gradient of a view that is made with arguments of these names."""
+
+    def grad_x(g: Tensor, x_layout: Layout, *args: Any) -> Tensor:
+        return Embedded.apply(g, x_layout, op, args)
+
+    names = ("g", "x_layout", *parameters)  # what the recorder keeps of a call, and hands to the rule
+    signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+    vars(grad_x)["__signature__"] = signature
+    return grad_x
+
+
+# -- along one dim ----------------------------------------------------------------------------------
+
+
+class Select(SliceView, public=True):
     """The slice at ``index`` of dim ``dim``, without that dim."""
 
-    batch = over_dims("dim")
     samples = cases(lambda: (draw(2, 3), 1, -1))
 
     def forward(x, dim, index):
@@ -115,22 +151,15 @@ class Select(Part, public=True):
             )
         return view_of(x, x._data[(slice(None),) * d + (index, ...)], key=("select", d))
 
-    def grad_x(g, x_layout, dim, index):
-        return Embedded.apply(g, x_layout, Select, (dim, index))
 
-
-class Slice(Part):
+class Slice(SliceView):
     """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
 
-    batch = over_dims("dim")
     samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
 
     def forward(x, dim, start, end, step):
         part = x._data[(slice(None),) * dim + (slice(start, end, step),)]
         return view_of(x, part, key=("slice", dim, part.shape[dim], step))
-
-    def grad_x(g, x_layout, dim, start, end, step):
-        return Embedded.apply(g, x_layout, Slice, (dim, start, end, step))
 
 
 @public
@@ -151,10 +180,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 # -- by strides -------------------------------------------------------------------------------------
 
 
-class Diagonal(Part, public=True):
+class Diagonal(SliceView, public=True):
     """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
 
-    batch = over_dims("dim1", "dim2")
     samples = cases(lambda: (draw(2, 3, 4), 1, 0, 2), lambda: (draw(3, 2), -1))
 
     def forward(x, offset=0, dim1=0, dim2=1):
@@ -170,14 +198,10 @@ class Diagonal(Part, public=True):
         return relaid(x, [*(shape[d] for d in rest), length],
                       [*(strides[d] for d in rest), strides[a] + strides[b]], first)  # fmt: skip
 
-    def grad_x(g, x_layout, offset, dim1, dim2):
-        return Embedded.apply(g, x_layout, Diagonal, (offset, dim1, dim2))
 
-
-class Unfold(Part, public="method"):
+class Unfold(SliceView, public="method"):
     """All slices of length ``size`` of a dim, ``step`` apart, as a new last dim."""
 
-    batch = over_dims("dimension")
     overlapping = True
     samples = cases(lambda: (draw(2, 5), 1, 3, 1))
 
@@ -196,16 +220,19 @@ class Unfold(Part, public="method"):
         shape = (*layout.shape[:d], (n - size) // step + 1, *layout.shape[d + 1 :], size)
         return relaid(x, shape, (*layout.strides[:d], stride * step, *layout.strides[d + 1 :], stride))
 
-    def grad_x(g, x_layout, dimension, size, step):
-        return Embedded.apply(g, x_layout, Unfold, (dimension, size, step))
+
+def _as_strided_batched(call: BatchedCall) -> Any:
+    """The samples lie one batch stride apart in memory, and within each the view lies alike."""
+    x = call["x"]
+    return call.run(size=(call.size, *call["size"]), stride=(x._layout.strides[0], *call["stride"]))
 
 
-class AsStrided(Part):
+class AsStrided(SliceView):
     """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
 
-    batch = _strided_lot
+    batch = _as_strided_batched
     name, overlapping = "as_strided_from", True
-    linear: ClassVar[tuple[str, ...]] = ()  # a tangent may lie otherwise in memory
+    linear: ClassVar[tuple[str, ...]] = ()  # not even in x: its tangent may have other strides
     samples = cases(
         lambda: (draw(3, 4), (3, 3), (2, 1), 1),
         lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),
@@ -215,7 +242,8 @@ class AsStrided(Part):
         return relaid(x, size, stride, offset)
 
     def grad_x(g, x_layout, size, stride, offset):
-        # By way of the whole storage, in which both x and its view have a place.
+        # x and the view may each show memory that the other does not. So g is embedded in a storage, one-dimensional
+        # and row-major, that holds both; ``before`` is how far the view begins before x. Of this, x's place is taken.
         before = max(-offset, 0)
         count = max(extent(x_layout.shape, x_layout.strides), extent(size, stride) + offset) + before
         storage = dense_layout(x_layout.numpy_dtype, count, x_layout.device)
@@ -235,7 +263,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
         )
     if is_batch(input):
-        return _strided_sample(input, size, stride, storage_offset)
+        return _as_strided_sample(input, size, stride, storage_offset)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     base = input._base if input._base is not None else input
@@ -251,8 +279,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return AsStrided.apply(input, size, stride, start - own)
 
 
-def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Tensor:
-    """``as_strided`` of one of many samples, within the memory of that sample; offsets are the first sample's."""
+def _as_strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Tensor:
+    """``as_strided`` inside a vmap: RuntimeError where the view leaves the memory of its own sample.
+
+    ``storage_offset`` counts as it would for the first sample of the batch.
+    """
     if len(size) != len(stride):
         raise RuntimeError(
             "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
@@ -271,6 +302,7 @@ def _strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], s
 
 
 def _reach(start: int, need: int, own: int, room: int) -> str:
+    """Which memory ``need`` elements from ``start`` on take, and which the tensor has, in PyTorch's words."""
     if not room:
         return (
             "`tensor` has no storage but the passed-in (size, stride, storage_offset) imply a result with some storage"
@@ -279,78 +311,3 @@ def _reach(start: int, need: int, own: int, room: int) -> str:
         f"`result` can access some memory in range [{start}, {start + need}], but `tensor` can only access some memory "
         f"in range [{own}, {own + room}]"
     )
-
-
-# -- as another dtype -------------------------------------------------------------------------------
-
-
-class ViewAsReal(View, public=True):
-    """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
-
-    batch = aligned
-    samples = cases(lambda: (draw_complex(2, 3),))
-
-    def forward(x):
-        layout = x._layout
-        if not layout.dtype.is_complex:
-            raise RuntimeError("view_as_real is only supported for complex tensors")
-        return reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
-
-    def grad_x(g):
-        return ViewAsComplex.apply(contiguous(g))
-
-
-def _complex_lot(call: BatchedCall) -> Tensor:
-    if not call.ndim("x"):
-        raise RuntimeError("Input tensor must have one or more dimensions")
-    return call.run()
-
-
-class ViewAsComplex(View, public=True):
-    """A real tensor whose last dim has size 2 as a complex one."""
-
-    batch = _complex_lot
-    samples = cases(lambda: (draw(3, 2),))
-
-    def forward(x):
-        layout = x._layout
-        if layout.dtype.name not in ("float32", "float64"):
-            raise RuntimeError(
-                "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
-                f"type: {scalar_type(layout.dtype)}"
-            )
-        if not layout.ndim or layout.shape[-1] != 2:
-            raise RuntimeError("Tensor must have a last dimension of size 2")
-        if layout.strides[-1] != 1:
-            raise RuntimeError("Tensor must have a last dimension with stride 1")
-        if any(s % 2 for s, n in zip(layout.strides[:-1], layout.shape[:-1], strict=True) if n != 1):
-            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-        dtype = complex64 if layout.dtype.name == "float32" else complex128
-        return reread(x, dtype, layout.shape[:-1], tuple(s // 2 for s in layout.strides[:-1]))
-
-    def grad_x(g):
-        return ViewAsReal.apply(g)
-
-
-def real(input: Tensor) -> Tensor:
-    """The real part, as a view; a real tensor itself."""
-    return Select.apply(ViewAsReal.apply(input), -1, 0) if input._layout.dtype.is_complex else input
-
-
-def imag(input: Tensor) -> Tensor:
-    """The imaginary part of a complex tensor, as a view."""
-    if not input._layout.dtype.is_complex:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return Select.apply(ViewAsReal.apply(input), -1, 1)
-
-
-def _part_property(function: Any) -> property:
-    def write(self: Tensor, value: Any) -> None:
-        function(self).copy_(value)
-
-    return property(function, write, doc=function.__doc__)
-
-
-public(real, method_too=False)
-public(imag, method_too=False)
-Tensor.real, Tensor.imag = _part_property(real), _part_property(imag)  # type: ignore[attr-defined]

@@ -1,124 +1,89 @@
-"""Views of several parts at once: split, chunk, unbind, and their kin."""
+"""Views of all parts of a tensor at once: split, chunk, unbind, tensor_split and the like."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-
-from jitgrad.core.layout import intern, normalize_dim
+from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import over_dims
+from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import is_int
-from jitgrad.dispatch.structured import View, view_of
-from jitgrad.ops.shape.join import cat, stack
-from jitgrad.ops.shape.slicing import Slice, zeros_of
+from jitgrad.dispatch.structured import view_of
+from jitgrad.ops.shape.join import Cat, SplitView, Unbind
+from jitgrad.ops.shape.slicing import Slice
 
 __all__ = ["split", "unbind"]
 
 
-def _parts(x: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
-    edges, lead = np.cumsum([0, *sizes]).tolist(), (slice(None),) * dim
-    return tuple([view_of(x, x._data[(*lead, slice(a, b))], kind="multi") for a, b in pairwise(edges)])
+def _zeros_beside(layout: Layout, dim: int, n: int) -> Tensor:
+    """Zeros of ``layout``'s dtype and shape, but of size ``n`` along ``dim``."""
+    shape = (*layout.shape[:dim], n, *layout.shape[dim + 1 :])
+    return filled(intern(layout.numpy_dtype, shape, None, layout.device), 0)
 
 
-def _apart(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Parts that share memory only: nobody knows that they are views, and each counts its own versions."""
-    return tuple([wrap(part._data, part._layout) for part in parts])
-
-
-def _joined(grads: Sequence[Tensor | None], layout: Any, sizes: Sequence[int], dim: int) -> Tensor:
-    """The parts' gradients side by side, zeros where there is none."""
-    shape = layout.shape
-    filled = [
-        zeros_of(intern(layout.numpy_dtype, (*shape[:dim], n, *shape[dim + 1 :]), None, layout.device))
-        if g is None else g
-        for g, n in zip(grads, sizes, strict=True)
-    ]  # fmt: skip
-    return cat(filled, dim)
-
-
-def _even(n: int, size: int) -> list[int]:
+def _sizes_of_parts(n: int, size: int) -> list[int]:
+    """The sizes of parts of ``size``, the last of which may be smaller; of a dim of size 0, one part of size 0."""
     if size == 0:
         return [0]
     return [size] * (n // size) + ([n % size] if n % size else []) or [0]
 
 
-class Split(View):
-    """Parts of ``size`` along a dim."""
-
-    batch = over_dims("dim")
-    name, multiple_results = "split_even", True
-    samples = cases(lambda: (draw(5, 2), 2, 0))
-
-    def forward(x, size, dim):
-        return _parts(x, _even(x._layout.shape[dim], size), dim)
-
-    def grad_x(g, x_layout, size, dim):
-        return _joined(g, x_layout, _even(x_layout.shape[dim], size), dim)
+def _without_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The same memory, with neither base nor version counter in common with anything."""
+    return tuple([wrap(part._data, part._layout) for part in parts])
 
 
-class SplitWithSizes(View):
+class SplitWithSizes(SplitView):
     """Parts of given sizes along a dim."""
 
-    batch = over_dims("dim")
-    name, multiple_results = "split_sizes", True
+    name = "split_sizes"
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
     def forward(x, sizes, dim):
-        return _parts(x, sizes, dim)
+        ends, lead = [0, *accumulate(sizes)], (slice(None),) * dim
+        return tuple([
+            view_of(x, x._data[(*lead, slice(a, b))], kind="multi", key=("slice", dim, b - a, 1))
+            for a, b in pairwise(ends)
+        ])  # fmt: skip
 
     def grad_x(g, x_layout, sizes, dim):
-        return _joined(g, x_layout, sizes, dim)
+        grads = [_zeros_beside(x_layout, dim, n) if part is None else part for part, n in zip(g, sizes, strict=True)]
+        return Cat.apply(grads, dim)
 
 
-class UnsafeSplit(View):
-    """Parts of ``size`` along a dim, which may be written to as if they were copies."""
+class Split(SplitView):
+    """Parts of ``size`` along a dim."""
 
-    batch = over_dims("dim")
-    name, multiple_results = "unsafe_split_even", True
+    name = "split_even"
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
     def forward(x, size, dim):
-        return _apart(Split.forward(x, size, dim))
+        return SplitWithSizes.forward(x, _sizes_of_parts(x._layout.shape[dim], size), dim)
 
     def grad_x(g, x_layout, size, dim):
-        return _joined(g, x_layout, _even(x_layout.shape[dim], size), dim)
+        return SplitWithSizes.grad_x(g, x_layout, _sizes_of_parts(x_layout.shape[dim], size), dim)
 
 
-class UnsafeSplitWithSizes(View):
+class UnsafeSplit(Split):
+    """Parts of ``size`` along a dim, which may be written to as if they were copies."""
+
+    name = "unsafe_split_even"
+
+    def forward(x, size, dim):
+        return _without_base(Split.forward(x, size, dim))
+
+
+class UnsafeSplitWithSizes(SplitWithSizes):
     """Parts of given sizes along a dim, which may be written to as if they were copies."""
 
-    batch = over_dims("dim")
-    name, multiple_results = "unsafe_split_sizes", True
-    samples = cases(lambda: (draw(2, 5), (2, 3), 1))
+    name = "unsafe_split_sizes"
 
     def forward(x, sizes, dim):
-        return _apart(SplitWithSizes.forward(x, sizes, dim))
-
-    def grad_x(g, x_layout, sizes, dim):
-        return _joined(g, x_layout, sizes, dim)
-
-
-class Unbind(View):
-    """The slices along a dim, without that dim."""
-
-    batch = over_dims("dim")
-    name, multiple_results = "unbind_dim", True
-    samples = cases(lambda: (draw(2, 3), 1))
-
-    def forward(x, dim):
-        lead = (slice(None),) * dim
-        return tuple([view_of(x, x._data[(*lead, k, ...)], kind="multi") for k in range(x._layout.shape[dim])])
-
-    def grad_x(g, x_layout, dim):
-        shape = (*x_layout.shape[:dim], *x_layout.shape[dim + 1 :])
-        empty = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        return stack([zeros_of(empty) if part is None else part for part in g], dim)
+        return _without_base(SplitWithSizes.forward(x, sizes, dim))
 
 
 def _dim(op: str, x: Tensor, dim: int) -> int:

@@ -1,6 +1,6 @@
-"""Views that show all elements in another shape or order: view, reshape, permute, transpose and kin.
+"""Views that show all elements in another shape or order: view, reshape, permute, transpose and the like.
 
-Views share memory and version counter with their base. Their gradient is the inverse rearrangement.
+Views share memory and version counter with their base. Their gradient is the inverse rearrangement of theirs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
@@ -21,7 +23,7 @@ from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.dtype_view import ViewAsDtype
 
-__all__ = ["Alias", "Permute", "Reshaped", "Transpose", "relaid", "reshape"]
+__all__ = ["Alias", "Permute", "Reshaped", "Reshaping", "Transpose", "relaid", "reshape", "reshaped"]
 
 
 def relaid(x: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int = 0, kind: str = "") -> Tensor:
@@ -38,7 +40,7 @@ _SHAPES: dict[Any, Any] = cache()
 
 
 def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...] | None, Layout]:
-    """(shape without -1, strides of the view or None where it needs a copy, row-major layout)."""
+    """The shape without -1, strides of the view or None where only a copy has that shape, row-major layout."""
     key = (x._layout, shape)
     found = _SHAPES.get(key)
     if found is None:
@@ -48,7 +50,14 @@ def _strides_as(x: Tensor, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tup
     return found
 
 
-class Reshaped(View):
+class Reshaping(View, abstract=True):
+    """Base of views that show the same elements, in the same order, in another shape."""
+
+    def grad_x(g, x_layout):
+        return reshaped(g, x_layout.shape)
+
+
+class Reshaped(Reshaping):
     """The same elements in another shape."""
 
     batch = sized("shape")
@@ -66,11 +75,8 @@ class Reshaped(View):
             return view_of(x, x._data.reshape(full), layout)
         return relaid(x, full, strides)
 
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
 
-
-class ReshapeAlias(View):
+class ReshapeAlias(Reshaping):
     """The same elements in another shape, where they do not lie row by row."""
 
     batch = sized("shape")
@@ -79,23 +85,32 @@ class ReshapeAlias(View):
     def forward(x, shape):
         return Reshaped.forward(x, shape)
 
-    def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
-
 
 class UnsafeView(Structured):
-    """The elements of a fresh copy in another shape; not a view to anybody else."""
+    """The elements of ``x``, a contiguous tensor that nothing else refers to, in another shape.
+
+    Shares the memory of ``x``, but no view: nobody can see that, so it has no base and versions of its own.
+    """
 
     linear = ("x",)
     batch = sized("shape")
     owned = False
+    reference = np.reshape
     samples = cases(lambda: (draw(2, 3), (6,)))
 
     def forward(x, shape):
         return wrap(x._data.reshape(shape), intern(x._layout.numpy_dtype, shape, None, x._layout.device))
 
     def grad_x(g, x_layout):
-        return reshape(g, x_layout.shape)
+        return reshaped(g, x_layout.shape)
+
+
+def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """``reshape`` for rules: the shape is a tuple of ints."""
+    full, strides, _ = _strides_as(x, shape)
+    if strides is not None:
+        return (Reshaped if x._layout.contiguous else ReshapeAlias).apply(x, full)
+    return UnsafeView.apply(contiguous(x), full)
 
 
 @public
@@ -104,11 +119,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
 
     One size may be -1. RuntimeError where the numbers of elements differ.
     """
-    wanted = size_argument("reshape", shape, "shape")
-    full, strides, _ = _strides_as(input, wanted)
-    if strides is not None:
-        return (Reshaped if input._layout.contiguous else ReshapeAlias).apply(input, full)
-    return UnsafeView.apply(contiguous(input), full)
+    return reshaped(input, size_argument("reshape", shape, "shape"))
 
 
 def view(self: Tensor, *shape: Any) -> Tensor:
@@ -133,7 +144,7 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The same elements in the shape of ``other``."""
-    return reshape(self, other._layout.shape)
+    return reshaped(self, other._layout.shape)
 
 
 for _function in (view, view_as, reshape_as):
@@ -149,7 +160,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if start == end and shape:
         return input
-    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+    return reshaped(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @public
@@ -181,20 +192,14 @@ def ravel(input: Tensor) -> Tensor:
 # -- order ------------------------------------------------------------------------------------------
 
 
-def _permute_lot(call: BatchedCall) -> Any:
+def _permute_batched(call: BatchedCall) -> Any:
     return call.run(dims=(0, *(d + 1 for d in call["dims"])))
-
-
-def _t_lot(call: BatchedCall) -> Any:
-    if call.ndim("x") > 2:
-        return one_by_one(call)
-    return Transpose.apply(call["x"], 1, 2) if call.ndim("x") == 2 else Alias.apply(call["x"])
 
 
 class Permute(View):
     """The dims in another order."""
 
-    batch = _permute_lot
+    batch = _permute_batched
     name = "permute_dims"
     samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
 
@@ -205,8 +210,8 @@ class Permute(View):
         return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
 
 
-def _transpose_lot(call: BatchedCall) -> Tensor:
-    """Samples without dims are handed back as they are."""
+def _transpose_batched(call: BatchedCall) -> Tensor:
+    """Samples without dims stay as they are; a dim out of range is an IndexError for them too."""
     if call.ndim("x"):
         return over_dims("dim0", "dim1")(call)
     for name in ("dim0", "dim1"):
@@ -217,7 +222,7 @@ def _transpose_lot(call: BatchedCall) -> Tensor:
 class Transpose(View, public=True):
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 
-    batch = _transpose_lot
+    batch = _transpose_batched
     aliases = ("swapaxes", "swapdims")
     samples = cases(lambda: (draw(2, 3, 4), 0, -1))
 
@@ -230,10 +235,16 @@ class Transpose(View, public=True):
         return Transpose.apply(g, dim0, dim1)
 
 
+def _t_batched(call: BatchedCall) -> Any:
+    if call.ndim("x") > 2:
+        return one_by_one(call)  # which raises what ``t`` says of more than two dims
+    return Transpose.apply(call["x"], 1, 2) if call.ndim("x") == 2 else Alias.apply(call["x"])
+
+
 class T(View, public=True):
     """The transpose of a matrix; vectors and scalars stay as they are."""
 
-    batch = _t_lot
+    batch = _t_batched
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
 
     def forward(x):
