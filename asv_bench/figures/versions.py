@@ -53,8 +53,8 @@ def serve(checkout: str) -> None:
 
 class _Server:
     def __init__(self, checkout: str):
-        code = f"import sys; sys.path.insert(0, {str(BENCH)!r})\nfrom figures.versions import serve; serve({checkout!r})"
-        command = [sys.executable, "-c", code]
+        code = "import sys; sys.path.insert(0, sys.argv[1]); from figures.versions import serve; serve(sys.argv[2])"
+        command = [sys.executable, "-c", code, str(BENCH), checkout]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def seconds(self, name: str) -> float:
