@@ -11,7 +11,7 @@ from typing import Any
 
 from jitgrad.core import device as devices
 from jitgrad.core.layout import Layout
-from jitgrad.core.storage import register_allocator, register_arrays
+from jitgrad.core.storage import register_allocator, register_array_type
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.ops.creation.device_copy import ToDevice, Transfer
@@ -130,7 +130,7 @@ def _open(device: devices.device) -> devices.device:
     index = _index(device.index)
     if index not in _opened:
         _opened[index] = devices.device("cuda", index)
-        register_arrays(DeviceArray, _opened[index])
+        register_array_type(DeviceArray, _opened[index])
     return _opened[index]
 
 

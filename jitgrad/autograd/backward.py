@@ -14,7 +14,7 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.node import Edge, Node, edge_of, edge_to
 from jitgrad.core.tensor import Tensor, method
 from jitgrad.core.transform_guards import transforming
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.engine import engine
 from jitgrad.ops.creation.constants import empty, ones_like, zeros_like
 from jitgrad.transforms.batched import Batch, batch_first, batched
@@ -198,7 +198,7 @@ def _run_once(
     wanted = [_input_edge(t) for t in ins]
     outs = [*map(_stand_in, outs, grads)]
     edges, gradients = _roots(outs, grads)
-    if state.levels and outermost((*outs, *ins, *gradients)) is not None:
+    if state.levels and outermost_wrapped((*outs, *ins, *gradients)) is not None:
         found = gradients_of(outs, ins, gradients, create_graph, keep)
     else:
         found = engine.run(edges, gradients, keep, create_graph, wanted, accumulate=False)

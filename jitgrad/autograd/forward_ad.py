@@ -73,7 +73,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     check_float(tensor, tangent)
-    if not state.pushing:
+    if not state.computes_tangents:
         return tensor.detach() if state.inference else Alias.apply(tensor)
     check_unbatched(tensor)
     if split(tensor, state.forward)[1] is not None:
@@ -116,7 +116,7 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return (primal, tangent) of a tensor; the tangent is None where it has none."""
-    if state.forward is None or not state.pushing:
+    if state.forward is None or not state.computes_tangents:
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(tensor, state.forward)
     # An alias: ops on the primal are recorded as ops on a view of the tensor, as in PyTorch.
@@ -127,14 +127,14 @@ class _set_fwd_grad_enabled(Mode):
     """Compute tangents or not, by a flag: takes effect at once, and as a context manager until its end."""
 
     def __init__(self, mode: bool):
-        self.mode, self._before = mode, state.pushing
-        state.pushing = mode
+        self.mode, self._before = mode, state.computes_tangents
+        state.computes_tangents = mode
 
     def __enter__(self) -> None:
         """Do nothing: the flag is set on construction, as PyTorch does it."""
 
     def __exit__(self, *error: Any) -> None:
-        state.pushing = self._before
+        state.computes_tangents = self._before
 
     def clone(self) -> _set_fwd_grad_enabled:
         """The same flag, set again."""
@@ -143,4 +143,4 @@ class _set_fwd_grad_enabled(Mode):
 
 def _is_fwd_grad_enabled() -> bool:
     """Return True if ops on dual tensors compute tangents in this thread."""
-    return state.pushing
+    return state.computes_tangents

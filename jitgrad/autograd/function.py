@@ -171,14 +171,14 @@ def _call(cls: type[Function], args: Any, kwargs: Any) -> tuple[BackwardCFunctio
     # By the property, not the flag: a view made under no_grad says what its base says.
     ctx.needs_input_grad = needs = tuple([t and a.requires_grad for a, t in zip(inputs, are)])
     has_setup_context = cls._has_setup_context()
-    before, pushing = grad_state.enabled, grad_state.pushing
-    grad_state.enabled = grad_state.pushing = False  # gradients and tangents are the user's to compute
+    before, pushing = grad_state.enabled, grad_state.computes_tangents
+    grad_state.enabled = grad_state.computes_tangents = False  # gradients and tangents are the user's to compute
     try:
         output = cls.forward(*args, **kwargs) if has_setup_context else cls.forward(ctx, *args, **kwargs)
         if has_setup_context:
             cls.setup_context(ctx, inputs, output)
     finally:
-        grad_state.enabled, grad_state.pushing = before, pushing
+        grad_state.enabled, grad_state.computes_tangents = before, pushing
     keep_user_attributes(ctx)
     return ctx, connect(ctx, inputs, output, before and True in needs, has_setup_context)
 

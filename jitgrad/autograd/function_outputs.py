@@ -167,7 +167,7 @@ class _CallOutputs:
             return
         if self.count > 1:
             raise RuntimeError(_DIRTY_VIEW)
-        check_inplace_target(out, True, repeats=True)
+        check_inplace_target(out, True, allows_internal_overlap=True)
         place = self.inputs.get(id(out))
         out._rebase(edge_to(self.ctx if place == 0 else _Reordered(self.ctx, place), number))
 

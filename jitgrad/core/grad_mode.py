@@ -19,11 +19,11 @@ class _State(threading.local):
     enabled = True  # what every op looks at
     inference = False
     records_inference = False  # whether inference tensors may be recorded all the same; see inference.py
-    asked = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
+    grad_requested = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
     levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see core/wrapped.py
     scope: Any = None  # the innermost function that is being differentiated; see scope.py
     forward: Any = None  # the level opened by forward_ad
-    pushing = True  # whether ops on dual tensors compute tangents
+    computes_tangents = True  # whether ops on dual tensors compute tangents
     multithreading = True  # what set_multithreading_enabled said last
 
 
@@ -32,13 +32,13 @@ state = _State()
 
 def is_grad_enabled() -> bool:
     """Return True if grad mode is on in this thread."""
-    return state.asked if state.inference else state.enabled
+    return state.grad_requested if state.inference else state.enabled
 
 
 def set_enabled(mode: bool) -> bool:
     """Switch grad mode; return what it was. In inference mode nothing is recorded either way."""
     if state.inference:
-        before, state.asked = state.asked, mode
+        before, state.grad_requested = state.grad_requested, mode
     else:
         before, state.enabled = state.enabled, mode
     return before
@@ -113,13 +113,13 @@ class no_grad(Mode):
 
     def __enter__(self) -> None:  # set_enabled, written out: many loops enter it at every step
         if state.inference:
-            self._before, state.asked = state.asked, self.mode
+            self._before, state.grad_requested = state.grad_requested, self.mode
         else:
             self._before, state.enabled = state.enabled, self.mode
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if state.inference:
-            state.asked = self._before
+            state.grad_requested = self._before
         else:
             state.enabled = self._before
 

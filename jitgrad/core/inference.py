@@ -94,13 +94,14 @@ class inference_mode(Mode):
         self.mode = mode
 
     def __enter__(self) -> None:
-        self._before = state.inference, state.enabled, state.asked, state.pushing
+        self._before = state.inference, state.enabled, state.grad_requested, state.computes_tangents
         if self.mode:
             tensor_observers.append(mark)
-        state.inference, state.enabled, state.asked, state.pushing = self.mode, not self.mode, False, not self.mode
+        state.inference, state.grad_requested = self.mode, False
+        state.enabled = state.computes_tangents = not self.mode
 
     def __exit__(self, *error: Any) -> None:
-        state.inference, state.enabled, state.asked, state.pushing = self._before
+        state.inference, state.enabled, state.grad_requested, state.computes_tangents = self._before
         if self.mode:
             tensor_observers.remove(mark)
 

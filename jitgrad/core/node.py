@@ -30,14 +30,14 @@ __all__ = [
     "edge_of",
     "edge_pair",
     "edge_to",
-    "modified",
+    "modified_message",
     "next_sequence_number",
     "node_observers",
     "node_of",
     "number_of",
     "reachable",
     "renew_leaf",
-    "renumbered",
+    "renumbered_nodes",
     "short_name",
 ]  # fmt: skip
 
@@ -47,7 +47,7 @@ Edge = Union["Node", tuple["Node", int]]
 
 next_sequence_number = itertools.count().__next__
 # Nodes whose numbers users have changed, weakly: while there are any, the engine asks who needs whom.
-renumbered: list[weakref.ref[Node]] = []
+renumbered_nodes: list[weakref.ref[Node]] = []
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -173,7 +173,7 @@ class Node:
     def _set_sequence_nr(self, number: int) -> None:
         """Change the number: of nodes that could run next, the engine takes that with the largest."""
         self.sequence_number = number
-        renumbered.append(weakref.ref(self, renumbered.remove))
+        renumbered_nodes.append(weakref.ref(self, renumbered_nodes.remove))
 
     def __call__(self, *grads: Tensor | None) -> Any:
         """Return the gradients of the inputs (of a single one: that), given those of the outputs.
@@ -236,7 +236,7 @@ class Node:
             raise RuntimeError(FREED)
         for tensor, version in zip(saved, self.versions, strict=True):
             if tensor._counter[0] != version:
-                raise RuntimeError(modified(tensor, version, self))
+                raise RuntimeError(modified_message(tensor, version, self))
         return saved
 
 
@@ -258,7 +258,7 @@ def short_name(node: Node) -> str:
     return re.sub(r"Backward(0?|(\d+))$", r"\2", node.name())
 
 
-def modified(tensor: Tensor, version: int, node: Node) -> str:
+def modified_message(tensor: Tensor, version: int, node: Node) -> str:
     """The words for a saved tensor that was written to; ``node`` saved it, perhaps as its own output."""
     title = tensor.type().replace("jitgrad.", "torch.")
     shape = ", ".join(map(str, tensor.shape))

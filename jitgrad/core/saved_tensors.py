@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jitgrad.core.grad_mode import no_grad
-from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified, node_observers
+from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified_message, node_observers
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["Hooks", "SavedTensor", "pop_hooks", "push_hooks", "set_hooks", "show_saved"]
+__all__ = ["Hooks", "SavedTensor", "define_saved_attributes", "pop_hooks", "push_hooks", "set_hooks"]
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -209,12 +209,12 @@ def saved_tensor(node: Node, index: int) -> Tensor:
     tensor: Tensor = kept.unpack() if isinstance(kept, Packed) else kept
     version = vars(node)["versions"][index]
     if tensor is kept and tensor._counter[0] != version:
-        raise RuntimeError(modified(tensor, version, node))
+        raise RuntimeError(modified_message(tensor, version, node))
     number = node.output_number(index)
     return tensor if number is None else tensor._attached(edge_to(node, number))
 
 
-def show_saved(node_type: type[Node], names: Iterable[str], values: Iterable[str] = ()) -> None:
+def define_saved_attributes(node_type: type[Node], names: Iterable[str], values: Iterable[str] = ()) -> None:
     """Give nodes of a type ``_saved_NAME`` and ``_raw_saved_NAME`` for tensors, ``_saved_NAME`` for other values.
 
     The names are PyTorch's: what a rule calls x is ``self`` there, y ``other``, out ``result``.

@@ -9,7 +9,13 @@ import numpy as np
 from jitgrad.core.layout import Layout
 
 __all__ = [
-    "UNWRITTEN", "count_write", "counter_of", "empty_for", "home_of", "register_allocator", "register_arrays",
+    "UNWRITTEN",
+    "count_write",
+    "counter_of",
+    "device_of_array",
+    "empty_for",
+    "register_allocator",
+    "register_array_type",
     "transfer",
 ]  # fmt: skip
 
@@ -61,12 +67,12 @@ def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
     _allocators[device_type], _transfers[device_type] = allocate, transfer
 
 
-def home_of(array: Any) -> Any:
+def device_of_array(array: Any) -> Any:
     """The device of an array, as layouts have it."""
     return "cpu" if isinstance(array, np.ndarray) else _homes[type(array)]
 
 
-def register_arrays(kind: type, device: Any) -> None:
+def register_array_type(kind: type, device: Any) -> None:
     """Say that arrays of type ``kind`` lie on ``device``."""
     _homes[kind] = device
 

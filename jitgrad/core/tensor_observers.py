@@ -11,7 +11,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.transform_guards import scopes
 
-__all__ = ["announce_tensor", "stamping", "tensor_observers"]
+__all__ = ["announce_tensor", "scope_observer", "tensor_observers"]
 
 tensor_observers: list[Callable[[Any], None]] = []
 
@@ -27,5 +27,5 @@ def announce_tensor(tensor: Any) -> None:
         observer(tensor)
 
 
-def stamping(tensor: Any) -> None:
+def scope_observer(tensor: Any) -> None:
     """Stands among the observers while a function is being differentiated: ``announce_tensor`` itself does the work."""

@@ -19,7 +19,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["Level", "Wrapped", "innermost", "link_view", "link_views", "outermost", "turn_into"]
+__all__ = ["Level", "Wrapped", "innermost_tensor", "link_view", "link_views", "outermost_wrapped", "turn_into"]
 
 
 class Level:
@@ -122,19 +122,19 @@ class Wrapped(Tensor):
         raise NotImplementedError
 
 
-def outermost(values: Iterable[Any]) -> Any:
+def outermost_wrapped(values: Iterable[Any]) -> Any:
     """The operand wrapped by the latest open level, lists searched too; None if no operand is wrapped."""
     found: Any = None
     for value in values:
         if isinstance(value, (list, tuple)):
-            value = outermost(value)
+            value = outermost_wrapped(value)
         if isinstance(value, Wrapped) and value._level.open:
             if found is None or value._level.number > found._level.number:
                 found = value
     return found
 
 
-def innermost(x: Any) -> Any:
+def innermost_tensor(x: Any) -> Any:
     """The plain tensor that carries values, of all samples, and graph of a wrapped one, not the tangents."""
     while isinstance(x, Wrapped) and x._level.open:
         x = x.unwrapped()
@@ -171,5 +171,5 @@ def link_view(root: Any, view: Any) -> None:
 
 def _memory(x: Any) -> Any:
     """The plain tensor that owns the memory of ``x``."""
-    x = innermost(x)
+    x = innermost_tensor(x)
     return x if x._base is None else x._base

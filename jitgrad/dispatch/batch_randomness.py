@@ -1,8 +1,8 @@
 """What vmap's ``randomness`` means for random ops: refused, the same numbers for all samples, or numbers for each.
 
 A random op of no tensor, or of a tensor's shape, draws once for a whole batch ("different") or for one
-sample ("same"). A fill in place does so by its rule (``drawn``). An op of parameters that are tensors
-(``check_draw``, ``widened``) has the same numbers only where no parameter is batched. Values are checked
+sample ("same"). A fill in place does so by its rule (``draw_rule``). An op of parameters that are tensors
+(``check_draw``, ``expand_for_draw``) has the same numbers only where no parameter is batched. Values are checked
 on all samples at once: reading them sample by sample is what vmap refuses.
 """
 
@@ -13,12 +13,19 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import innermost
+from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned
 
 __all__ = [
-    "all_samples", "check_draw", "check_fill", "check_parameters", "drawn", "drawn_for", "for_each", "like_each",
-    "widened",
+    "all_samples",
+    "batch_for_draw",
+    "check_draw",
+    "check_fill",
+    "check_parameters",
+    "draw_rule",
+    "expand_for_draw",
+    "new_like_batch",
+    "with_fills_allowed",
 ]  # fmt: skip
 
 _drawing: list[Any] = []  # the levels of vmap whose batch is being drawn for
@@ -76,7 +83,7 @@ def check_fill() -> None:
             )
 
 
-def drawn_for(x: Tensor) -> Any:
+def batch_for_draw(x: Tensor) -> Any:
     """``x``, a new tensor to be filled, or a batch of such where a vmap draws for each sample."""
     for level in grad_state.levels:
         if level.randomness == "different":
@@ -84,7 +91,7 @@ def drawn_for(x: Tensor) -> Any:
     return x
 
 
-def like_each(x: Tensor, make: Callable[[Tensor], Tensor]) -> Any:
+def new_like_batch(x: Tensor, make: Callable[[Tensor], Tensor]) -> Any:
     """What ``make`` makes of ``x``, a tensor to be filled: of a whole batch where a vmap draws for each sample.
 
     So it has the memory order of the batch, in which numbers are drawn.
@@ -103,7 +110,7 @@ def _made(x: Any, make: Callable[[Tensor], Tensor], levels: tuple[Any, ...]) -> 
     return _made(x, make, tuple(earlier))
 
 
-def widened(x: Tensor) -> Any:
+def expand_for_draw(x: Tensor) -> Any:
     """``x`` with a batch for each vmap that draws for each sample."""
     for level in grad_state.levels:
         if level.randomness == "different" and not level.is_batched(x.detach()):
@@ -113,11 +120,11 @@ def widened(x: Tensor) -> Any:
 
 def all_samples(x: Any) -> Tensor:
     """The plain tensor with all samples of a batch; a plain one itself."""
-    found: Tensor = innermost(x.detach())
+    found: Tensor = innermost_tensor(x.detach())
     return found
 
 
-def drawn(call: BatchedCall) -> Any:
+def draw_rule(call: BatchedCall) -> Any:
     """The rule of random ops: numbers of its own for each sample, or the same for all."""
     first, *rest = call.args
     check_parameters(call.level, any(name in call.batched for name in rest))
@@ -125,10 +132,10 @@ def drawn(call: BatchedCall) -> Any:
         row = call.apply([call[first].new_empty(call.shape(first)), *[call[name] for name in rest]])
         whole = row.expand((call.size, *row._layout.shape))
         return call.overwritten(whole) if call.inplace else whole
-    return for_each(call, aligned)
+    return with_fills_allowed(call, aligned)
 
 
-def for_each(call: BatchedCall, rule: Callable[[BatchedCall], Any]) -> Any:
+def with_fills_allowed(call: BatchedCall, rule: Callable[[BatchedCall], Any]) -> Any:
     """Apply a rule to a batch for which fills are allowed."""
     _drawing.append(call.level)
     try:

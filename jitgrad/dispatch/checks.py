@@ -18,7 +18,7 @@ from jitgrad.core.view_errors import check_view_kind
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
-    "check_memory", "check_result_cast", "number", "overlaps",
+    "check_memory", "check_result_cast", "number_category", "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.generic)
@@ -28,7 +28,7 @@ _CATEGORY_NAMES = ("bool", "int", "float", "complex")
 _PUBLIC_NAMES = {"x": "input", "y": "other"}
 
 
-def number(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
+def number_category(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
     """Return the category of a Python number; TypeError for anything else, or where none may be."""
     if not (allowed and isinstance(value, NUMBERS)):
         raise must_be_tensor(op, _PUBLIC_NAMES.get(name, name), position + 1, value)
@@ -91,20 +91,20 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
     return True
 
 
-def repeating(layout: Layout) -> bool:
+def has_internal_overlap(layout: Layout) -> bool:
     """Whether several elements lie in one place, as an expanded tensor's do."""
     if layout.contiguous:
         return False
     return any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
 
 
-def check_inplace_target(target: Tensor, record: bool, repeats: bool = False) -> None:
+def check_inplace_target(target: Tensor, record: bool, allows_internal_overlap: bool = False) -> None:
     """What is written to must be able to take a new history.
 
-    Nor must its memory repeat, as an expanded tensor's does, unless the op ``repeats`` itself.
+    Nor must its memory repeat, as an expanded tensor's does, unless the op allows that.
     """
     check_history(target, record)
-    if not repeats:
+    if not allows_internal_overlap:
         check_memory(target)
 
 
@@ -126,7 +126,7 @@ def check_history(target: Tensor, record: bool) -> None:
 
 def check_memory(target: Tensor) -> None:
     """Memory that several elements share must not be written to."""
-    if repeating(target._layout):
+    if has_internal_overlap(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

@@ -11,13 +11,13 @@ from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layou
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.strides import empty_laid
+from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
-__all__ = ["copy_into", "dense_strides", "fill_array", "filled", "in_layout", "preserved", "strided_copy"]
+__all__ = ["copy_into", "copy_to_layout", "dense_strides", "fill_array", "filled", "preserved_layout", "strided_copy"]
 
 _plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()
 
@@ -52,7 +52,7 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     plan.write(source, target)
 
 
-def in_layout(source: Tensor, layout: Layout) -> Tensor:
+def copy_to_layout(source: Tensor, layout: Layout) -> Tensor:
     """A new unrecorded tensor of ``layout`` with the values of ``source``."""
     data = empty_for(layout)
     copy_into(data, layout, source)
@@ -61,12 +61,12 @@ def in_layout(source: Tensor, layout: Layout) -> Tensor:
 
 def strided_copy(x: Tensor) -> Tensor:
     """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included."""
-    data = empty_laid(x._layout)
+    data = empty_with_strides(x._layout)
     copy_into(data, x._layout, x)
     return wrap(data, x._layout)
 
 
-def preserved(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
+def preserved_layout(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
     """The layout of a copy: without gaps, the dims in the order of their strides."""
     numpy_dtype = (dtype or layout.dtype).numpy
     if layout.contiguous:

@@ -70,15 +70,17 @@ def check_rules(cls: Any) -> None:
     """TypeError where a rule is for, or names, what forward does not take."""
     taken = cls.parameters
     rules = {f"grad_{n}": (n, rule) for n, rule in cls.grads.items()}
-    rules |= {f"kernel_{n}": (n, rule) for n, rule in cls.fast.items()}
+    rules |= {f"kernel_{n}": (n, rule) for n, rule in cls.backward_kernels.items()}
     for title, (target, _) in rules.items():
         if target not in taken:
             remedy = f"name one of forward's parameters: {', '.join(taken)}"
             raise refuse(cls, f"{title} is a rule for {target!r}, which forward does not take", remedy)
-    known = {*taken, *(f"{p}_layout" for p in (*taken, "out")), "g", "out", "wants"}
-    every = {title: rule for title, (_, rule) in rules.items()} | ({"kernels": cls.joint} if cls.joint else {})
-    for title, (_, parameters) in every.items():
+    allowed = {*taken, *(f"{p}_layout" for p in (*taken, "out")), "g", "out", "wants"}
+    all_rules = {title: rule for title, (_, rule) in rules.items()}
+    if cls.joint_kernel:
+        all_rules["kernels"] = cls.joint_kernel
+    for title, (_, parameters) in all_rules.items():
         for p in parameters:
-            if p not in known:
+            if p not in allowed:
                 remedy = f"name some of: g, out, {', '.join(taken)}, or NAME_layout of one of these"
                 raise refuse(cls, f"{title} takes {p!r}, which is neither g, out nor an argument of forward", remedy)

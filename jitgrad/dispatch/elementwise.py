@@ -13,7 +13,7 @@ from jitgrad.core.layout import Layout, broadcast_shapes, cache
 from jitgrad.core.node import edge_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.checks import (
     check_category,
     check_devices,
@@ -21,7 +21,7 @@ from jitgrad.dispatch.checks import (
     check_kernel,
     check_memory,
     check_result_cast,
-    number,
+    number_category,
     overlaps,
 )  # fmt: skip
 from jitgrad.dispatch.copying import strided_copy
@@ -63,7 +63,7 @@ class ElementwiseOp:
             else:
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
-        if grad_state.levels and (wrapped := outermost(tensors)) is not None:
+        if grad_state.levels and (wrapped := outermost_wrapped(tensors)) is not None:
             return wrapped.elementwise(wrapped._level, self, operands, inplace)
         if inplace:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
@@ -152,7 +152,7 @@ class ElementwiseOp:
             raise TypeError(f"{self.op.name}() takes {len(names)} arguments but more were given")
         name, op = names[position], self.op
         allowed = name in op.scalars or op.numbers is None or name in op.numbers
-        category = number(op.name, name, position, value, allowed)
+        category = number_category(op.name, name, position, value, allowed)
         if value in self.op.literals.get(names[position], ()):
             return (category, float(value))
         return category
@@ -163,7 +163,7 @@ class ElementwiseOp:
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
             raise TypeError(f"{op.name}() missing required arguments: {missing}")
         if not tensors:
-            number(op.name, op.inputs[0], 0, operands[0], allowed=False)
+            number_category(op.name, op.inputs[0], 0, operands[0], allowed=False)
         check_devices(op.name, tensors)
         dtype, out_dtype = self._dtypes(operands, target)
         arguments = self._arguments(operands)

@@ -10,7 +10,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, layout_of
 from jitgrad.core.node import Node, edge_pair
-from jitgrad.core.saved_tensors import show_saved
+from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
@@ -54,7 +54,7 @@ class BackwardPlan:
         self.names = [n for n, w in zip(array_names(plan), wants, strict=True) if w and n in op.grads]
         self.rules = [op.grads[n] for n in self.names]
         used = {p for rule in self.rules for p in rule.parameters}
-        show_saved(node_type, *_shown(plan))
+        define_saved_attributes(node_type, *_shown(plan))
         self.saves = [n for n in (*array_names(plan), "out") if n in used]
         made: Any = node_type
         made = node_type_for(made, len(plan.inputs)) if self.saves else made

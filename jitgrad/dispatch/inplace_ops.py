@@ -19,9 +19,9 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.checks import check_inplace_target, overlaps
-from jitgrad.dispatch.copying import copy_into, in_layout, preserved, strided_copy
+from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.registry import method
@@ -33,7 +33,8 @@ __all__ = ["InplaceOp", "through_rows"]
 class InplaceOp(Structured, abstract=True):
     """Base of ops that write into their first input; ``write`` and rules are a complete declaration."""
 
-    repeats: ClassVar[bool] = False  # whether memory that repeats (an expanded tensor) may be written
+    # Whether x may have several elements in one place of memory, as an expanded tensor has (stride 0).
+    allows_internal_overlap: ClassVar[bool] = False
     write: ClassVar[Callable[..., None]]
     inplace: ClassVar[Callable[..., Tensor]]
 
@@ -45,7 +46,7 @@ class InplaceOp(Structured, abstract=True):
             raise refuse(cls, "an op that writes needs a write", "define write(x, ...), whose kernels write into x")
 
         def forward(x: Tensor, *args: Any) -> Tensor:
-            out = in_layout(x, preserved(x._layout))
+            out = copy_to_layout(x, preserved_layout(x._layout))
             write(out, *args)
             return out
 
@@ -69,13 +70,13 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
         x = args[0]
         if scopes:
             check_capture(x, op.name)
-        if grad_state.levels and (wrapped := outermost(args)) is not None:
+        if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
             return wrapped.structured(wrapped._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]
         recorded = False
         if grad_state.enabled and x._layout.dtype.category >= 2:
             recorded = any(a._requires_grad for a in others)
-        check_inplace_target(x, recorded, op.repeats)
+        check_inplace_target(x, recorded, op.allows_internal_overlap)
         if len(others) > 1 and any(overlaps(x, a) for a in others):
             op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
@@ -100,7 +101,7 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
         write(view._data)
         return
     layout = intern(x._layout.numpy_dtype, view._layout.shape, None, x._layout.device)
-    rows = in_layout(view, layout)
+    rows = copy_to_layout(view, layout)
     write(rows._data)
     copy_into(view._data, view._layout, rows)
 

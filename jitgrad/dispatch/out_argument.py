@@ -12,7 +12,7 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.checks import check_result_cast
 
 __all__ = ["into_out", "takes_out"]
@@ -32,7 +32,7 @@ def into_out(op: str, result: Any, out: Any) -> Any:
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if grad_state.levels and (wrapped := outermost((result, out))) is not None:
+    if grad_state.levels and (wrapped := outermost_wrapped((result, out))) is not None:
         if wrapped._level.randomness:
             raise RuntimeError(
                 f"Batching rule not implemented for aten::{op}.out; the fallback path doesn't work on out= or view ops."

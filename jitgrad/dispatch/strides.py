@@ -11,7 +11,7 @@ from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
 
-__all__ = ["Memory", "empty_laid", "extent", "offset_in", "restrided", "view_strides"]
+__all__ = ["Memory", "empty_with_strides", "extent", "offset_in", "restrided", "view_strides"]
 
 
 class Memory:
@@ -60,7 +60,7 @@ def offset_in(base: Tensor, view: Tensor) -> int:
     return (address(view) - address(base)) // view._layout.dtype.itemsize
 
 
-def empty_laid(layout: Layout) -> Any:
+def empty_with_strides(layout: Layout) -> Any:
     """An uninitialised array with exactly these strides, gaps included."""
     if layout.contiguous or is_dense(layout) or layout.device != "cpu":
         return empty_for(layout)

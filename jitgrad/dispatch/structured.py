@@ -32,7 +32,7 @@ from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import cache, layout_of
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.declaration_checks import (
     REQUIRED,
     Rule,
@@ -46,7 +46,7 @@ from jitgrad.dispatch.declaration_checks import (
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
-from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, kind
+from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, argument_kind
 from jitgrad.kernels.device_array import name_op
 
 __all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
@@ -73,8 +73,8 @@ class Structured:
     defaults: ClassVar[tuple[Any, ...]]  # one for each parameter, REQUIRED where it must be given
     positional: ClassVar[int]  # so many of them may be given by position
     grads: ClassVar[dict[str, Rule]]
-    fast: ClassVar[dict[str, Rule]]
-    joint: ClassVar[Rule | None]
+    backward_kernels: ClassVar[dict[str, Rule]]
+    joint_kernel: ClassVar[Rule | None]
     node_type: ClassVar[type[StructuredNode]]
     recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]  # False where nothing is recorded
     apply: ClassVar[Callable[..., Any]]
@@ -89,9 +89,9 @@ class Structured:
         check_declaration(cls)
         cls.forward = staticmethod(cls.forward)  # type: ignore[attr-defined]
         cls.parameters, cls.defaults, cls.positional = parameters_of(cls.forward)  # type: ignore[attr-defined]
-        cls.grads, cls.fast = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
+        cls.grads, cls.backward_kernels = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
         joint = getattr(cls, "kernels", None)
-        cls.joint = (joint, parameters_of(joint)[0]) if joint is not None else None
+        cls.joint_kernel = (joint, parameters_of(joint)[0]) if joint is not None else None
         check_rules(cls)
         cls.name = own.get("name") or snake_case(cls.__name__)
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
@@ -135,7 +135,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             if len(args) < required:
                 bind_arguments(op, args, kwargs)  # says what is missing
             args = args + defaults[len(args) :]
-        if grad_state.levels and (wrapped := outermost(args)) is not None:
+        if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
             return wrapped.structured(wrapped._level, op, args, False)
         try:
             out = forward(*args)
@@ -143,7 +143,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             name_op(error, op.name)
             raise
         if differentiable and grad_state.enabled:
-            kinds = tuple(map(kind, args))
+            kinds = tuple(map(argument_kind, args))
             recorder: Any = recorders.get(kinds)
             if recorder is None:
                 wanted = any(kinds[k] in _WANTED for k in inputs)
@@ -189,7 +189,7 @@ def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, .
 
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make the node of an op applied to ``args``, and ``out`` its output."""
-    kinds = tuple(map(kind, args))
+    kinds = tuple(map(argument_kind, args))
     recorder = op.recorders.get(kinds)
     if not recorder:
         recorder = op.recorders[kinds] = GeneratedRecorder(op, kinds)

@@ -12,18 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers
-from jitgrad.core.saved_tensors import show_saved
+from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
-__all__ = ["OTHER", "GeneratedRecorder", "StructuredNode", "kind"]
+__all__ = ["OTHER", "GeneratedRecorder", "StructuredNode", "argument_kind"]
 
 # What an argument is to the recorder.
 OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
 _PLAIN = frozenset([int, type(None), bool, float, str])
 
 
-def kind(value: Any) -> int:
+def argument_kind(value: Any) -> int:
     """Classify an argument: plain value, tensor, tensor that requires grad, list of either."""
     if type(value) in _PLAIN:  # first, as most are, and each op asks it of all its arguments
         return OTHER
@@ -103,7 +103,7 @@ class GeneratedRecorder:
         text = _Text(op, kinds)
         self.wants, self.saved, self.saved_nontensors = text.wants, text.saved, text.saved_nontensors
         self.lists = tuple(n for n in text.saved if text.starred(n))
-        show_saved(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
+        define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
         scope: dict[str, Any] = {
             "recorder": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
             "__name__": __name__, "node_observers": node_observers, "announce_node": announce_node,
@@ -111,8 +111,8 @@ class GeneratedRecorder:
         }  # fmt: skip
         for name in self.wants:
             scope[f"rule_{name}"] = op.grads[name][0]
-            scope[f"fast_{name}"] = (op.fast.get(name) or op.grads[name])[0]
-        scope["joint"] = op.joint[0] if op.joint else None
+            scope[f"fast_{name}"] = (op.backward_kernels.get(name) or op.grads[name])[0]
+        scope["joint"] = op.joint_kernel[0] if op.joint_kernel else None
         exec(text.record() + text.vjp() + text.vjp_recorded() + text.values(), scope)
         self.record, self.values = scope["record"], scope["values"]
         self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
@@ -125,8 +125,9 @@ class _Text:
         self.op = op
         self.kinds = dict(zip(op.parameters, kinds, strict=True))
         self.wants = tuple(n for n in op.grads if self.kinds[n] in (WANTED, WANTED_LIST))
-        used = {p for n in self.wants for p in (*op.grads[n][1], *(op.fast[n][1] if n in op.fast else ()))}
-        used |= set(op.joint[1]) if op.joint else set()
+        used = {p for n in self.wants for p in op.grads[n][1]}
+        used |= {p for n in self.wants if n in op.backward_kernels for p in op.backward_kernels[n][1]}
+        used |= set(op.joint_kernel[1]) if op.joint_kernel else set()
         used -= {"g", "wants"}
         self.saved = sorted(n for n in used if n == "out" or self.kinds.get(n, OTHER) != OTHER)
         self.saved_nontensors = sorted(used - set(self.saved))
@@ -198,12 +199,12 @@ class _Text:
 
     def vjp(self) -> str:
         lines = []
-        if self.op.joint:
-            lines.append(f"    found = joint({', '.join(self.op.joint[1])})")
+        if self.op.joint_kernel:
+            lines.append(f"    found = joint({', '.join(self.op.joint_kernel[1])})")
         for n in self.wants:
-            parameters = (self.op.fast.get(n) or self.op.grads[n])[1]
+            parameters = (self.op.backward_kernels.get(n) or self.op.grads[n])[1]
             call = f"fast_{n}({', '.join(parameters)})"
-            lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint
+            lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint_kernel
                          else f"    grad_{n} = {call}")  # fmt: skip
         return self.head("vjp") + "\n".join(lines) + "\n" + self.results()
 

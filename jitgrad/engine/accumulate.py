@@ -11,7 +11,7 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.copying import in_layout
+from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.launch_plan import is_dense
 from jitgrad.kernels.elementwise.arithmetic import Add
@@ -77,4 +77,4 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
         return grad if owned else own_copy(grad)
     else:
         target = intern(of_grad.numpy_dtype, of_grad.shape, of_leaf.strides, of_grad.device)
-    return in_layout(grad, target) if not grad._requires_grad else empty_like(grad).copy_(grad)
+    return copy_to_layout(grad, target) if not grad._requires_grad else empty_like(grad).copy_(grad)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered
+from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import add_into, add_new, add_to_grad, can_add_into, first_grad, own_copy
 from jitgrad.engine.hooks import Gradients, call_after_hooks, call_node_hooks, call_post_hooks, call_tensor_hooks
@@ -79,7 +79,7 @@ class Task:
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Run the nodes behind the roots, starting with these gradients at them."""
         nodes = self.reach(map(node_of, roots))
-        if renumbered:
+        if renumbered_nodes:
             nodes = _by_dependence(nodes)
         else:
             nodes.sort(key=_by_number, reverse=True)

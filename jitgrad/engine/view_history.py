@@ -18,7 +18,7 @@ from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.core.view_errors import stale_message
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.strides import empty_laid, offset_in
+from jitgrad.dispatch.strides import empty_with_strides, offset_in
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
 from jitgrad.ops.shape.slicing import AsStrided, zeros_of
@@ -32,7 +32,7 @@ class StridedCopy(Structured):
     samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
 
     def forward(x, layout):
-        data = empty_laid(layout)
+        data = empty_with_strides(layout)
         copy_into(data, layout, x)
         return wrap(data, layout)
 

@@ -13,8 +13,8 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost
-from jitgrad.dispatch.batch_randomness import check_parameters, drawn
+from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost_wrapped
+from jitgrad.dispatch.batch_randomness import check_parameters, draw_rule
 from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.constants import arange
@@ -158,7 +158,7 @@ class Batched(BatchedMethods):
         if inplace and level.give_batch is not None and not is_batched(args[0], level):
             level.give_batch(args[0], level)
         for name, value in zip(op.parameters, args, strict=True):
-            if isinstance(value, (list, tuple)) and outermost(value) is not None and _any_batched(value, level):
+            if isinstance(value, (list, tuple)) and outermost_wrapped(value) is not None and _any_batched(value, level):
                 given[name] = [batch_first(v, level) for v in value]
                 found.add(name)
             else:
@@ -166,7 +166,7 @@ class Batched(BatchedMethods):
                 if has_batch:
                     found.add(name)
         if inplace and op.parameters[0] not in found:
-            if op.batch is drawn:
+            if op.batch is draw_rule:
                 check_parameters(level, True)
             raise unbatched_target(op.name)
         apply = functools.partial(reapply, op, inplace=inplace)

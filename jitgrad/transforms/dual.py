@@ -17,7 +17,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost, turn_into
+from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost_wrapped, turn_into
 from jitgrad.dispatch.structured import reapply
 from jitgrad.ops.creation.constants import full_like, zeros_like
 from jitgrad.ops.shape.view import ReshapeAlias, Reshaped, reshape
@@ -95,7 +95,7 @@ class Dual(Wrapped):
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], inplace: bool) -> Any:
         """Apply the op to the primals, and its gradient rules to the tangents in place of gradients."""
-        if not state.pushing:
+        if not state.computes_tangents:
             values = [split(o, level)[0] for o in operands]
             out = operation(*values, inplace=True) if inplace else operation(*values)
             return operands[0] if inplace else out
@@ -125,7 +125,7 @@ class Dual(Wrapped):
     @classmethod
     def structured(cls, level: Level, op: Any, args: tuple[Any, ...], inplace: bool) -> Any:
         """Apply the op to the primals; to the tangents too where it is linear in them, else use double backward."""
-        if not state.pushing:
+        if not state.computes_tangents:
             out = reapply(op, [_map_nested(lambda v: split(v, level)[0], a) for a in args], inplace)
             return args[0] if inplace else out
         if inplace:
@@ -182,7 +182,7 @@ def dual(level: Level, primal: Any, tangent: Any) -> Any:
         return primal
     if primal is None:
         primal = zeros_like(tangent)
-    later = outermost((primal, tangent))
+    later = outermost_wrapped((primal, tangent))
     if later is not None and later._level.number > level.number:
         return later.map_pair(lambda p, t: dual(level, p, t), later._level, primal, tangent)
     result = object.__new__(Dual)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import transforming
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batched
 from jitgrad.transforms.dual import Dual, dual, split
@@ -35,7 +35,7 @@ def transformed(base: Any, cls: Any, call: Call, args: tuple[Any, ...], kwargs: 
     """
     if not cls._has_setup_context() and transforming():
         raise RuntimeError(_NEEDS_SETUP_CONTEXT)
-    wrapped = outermost((*args, *kwargs.values()))
+    wrapped = outermost_wrapped((*args, *kwargs.values()))
     if isinstance(wrapped, Dual):
         return _apply_jvp(base, cls, call, wrapped._level, args, kwargs)
     if isinstance(wrapped, Batched):
@@ -81,7 +81,7 @@ def _apply_jvp(base: Any, cls: Any, call: Call, level: Any, args: tuple[Any, ...
 
 def _call_unwrapped(base: Any, cls: Any, call: Call, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     """(ctx, outputs) of a Function applied to inputs without their outermost wrapper, which may be wrapped still."""
-    if outermost((*values, *named.values())) is None:
+    if outermost_wrapped((*values, *named.values())) is None:
         return call(values, named)
     output = transformed(base, cls, call, values, named)
     ctx = cls._backward_cls()

@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.node import edge_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import Wrapped, outermost
+from jitgrad.core.wrapped import Wrapped, outermost_wrapped
 from jitgrad.engine import engine
 from jitgrad.ops.shape.view import Alias
 
@@ -29,7 +29,7 @@ def gradients(
     wrapped tensors, in place of their kernels. Where ``outs`` or ``ins`` are wrapped, the graph is kept whatever
     ``keep_graph`` says, since a level may need several runs.
     """
-    wrapped = outermost((*outs, *ins))
+    wrapped = outermost_wrapped((*outs, *ins))
     if wrapped is not None:
         run = functools.partial(gradients, create_graph=create_graph)
         found: list[Tensor | None] = wrapped.gradients(wrapped._level, list(outs), list(ins), list(grads), run)
@@ -40,7 +40,7 @@ def gradients(
     wanted = [t for t in targets if t is not None]
     if not edges or not wanted:
         return [None] * len(ins)
-    rules = bool(state.levels) and outermost(seeds) is not None
+    rules = bool(state.levels) and outermost_wrapped(seeds) is not None
     each = iter(engine.run(edges, seeds, keep_graph, create_graph, wanted, accumulate=False, rules=rules))
     return [None if t is None else next(each) for t in targets]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state
 from jitgrad.core.saved_tensors import thread
-from jitgrad.core.tensor_observers import stamping, tensor_observers
+from jitgrad.core.tensor_observers import scope_observer, tensor_observers
 from jitgrad.core.transform_guards import scopes
 from jitgrad.core.wrapped import Level, Wrapped
 
@@ -49,9 +49,9 @@ class Scope:
                 raise RuntimeError(_HOOKS)
             self.before, thread.disabled = thread.disabled, _HOOKS
         else:
-            self.before, state.pushing = state.pushing, True
+            self.before, state.computes_tangents = state.computes_tangents, True
         self.open, self.parent, state.scope = True, state.scope, self
-        tensor_observers.append(stamping)
+        tensor_observers.append(scope_observer)
         scopes.append(self)
         return self
 
@@ -59,11 +59,11 @@ class Scope:
         self.open, state.scope = False, self.parent
         self.sources = {}  # tensors made inside may live on and hold the scope; it must not hold the graph
         scopes.remove(self)
-        tensor_observers.remove(stamping)
+        tensor_observers.remove(scope_observer)
         if self.level is None:
             thread.disabled = self.before
         else:
-            state.pushing = self.before
+            state.computes_tangents = self.before
 
     def holds(self, x: Any) -> bool:
         """Whether a tensor was made inside, or is one of the inputs."""

@@ -14,7 +14,7 @@ from jitgrad.core.grad_mode import state
 from jitgrad.core.inference import differentiable
 from jitgrad.core.node import AccumulateGrad, Node, edge_of, node_of, reachable
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import innermost
+from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batch, with_batches
 from jitgrad.transforms.gradients import gradients, new_variable, plain_tensors, requires_grad, without_history
@@ -41,7 +41,7 @@ class Variables:
         # live as long as this object, which func.vjp hands out with the outputs whose history they are.
         self.closed: set[Node] = set()
         self.leaves = _variables(inputs)
-        plain = [*map(innermost, self.leaves)] if state.levels else self.leaves
+        plain = [*map(innermost_tensor, self.leaves)] if state.levels else self.leaves
         for x in plain:
             x._scope = self.scope  # as if made inside the function, which so may write to them
         self.scope.own = {id(x) for x in plain if x._edge is None}

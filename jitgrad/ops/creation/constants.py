@@ -18,11 +18,11 @@ from jitgrad.core.errors import must_be_tensor, overflow
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import fill_array, filled, preserved
+from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, is_int, size_argument
-from jitgrad.dispatch.strides import empty_laid
+from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
@@ -101,7 +101,7 @@ def new(dtype: dtypes.dtype, shape: tuple[int, ...], device: Any = None) -> Tens
 
 def filled_like(x: Tensor, value: float) -> Tensor:
     """A tensor of x's shape, order in memory, dtype and device, every element ``value``: ``full_like`` for rules."""
-    made = filled(preserved(x._layout), value)
+    made = filled(preserved_layout(x._layout), value)
     return made if type(x) is Tensor else finished("full_like", made, like=x)
 
 
@@ -164,7 +164,7 @@ def _layout_like(op: str, x: Any, dtype: Any, device: Any) -> Layout:
         raise must_be_tensor(op, "input", 1, x)
     if x._level is not None and not x._level.open:
         x._data  # noqa: B018 - the attribute of a sample that outlived its vmap raises
-    layout = preserved(x._layout, as_dtype(op, dtype))
+    layout = preserved_layout(x._layout, as_dtype(op, dtype))
     if device is not None:
         layout = intern(layout.numpy_dtype, layout.shape, layout.strides, resolve(device))
     return layout
@@ -242,7 +242,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     chosen = as_dtype("empty_strided", dtype) or dtypes.get_default_dtype()
     made = intern(chosen.numpy, size, stride, resolve(device))
-    return finished("empty_strided", wrap(empty_laid(made), made), requires_grad)
+    return finished("empty_strided", wrap(empty_with_strides(made), made), requires_grad)
 
 
 public(empty_strided, method_too=False)

@@ -8,7 +8,7 @@ from jitgrad.core.device import move
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import copy_into, in_layout, preserved
+from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.launch import launch
@@ -32,7 +32,7 @@ class Transfer:
 
     def write(self, source: Tensor, target: Any) -> None:
         """Copy ``source`` into the array ``target``."""
-        data = source._data if source._layout.contiguous else in_layout(source, self.sent)._data
+        data = source._data if source._layout.contiguous else copy_to_layout(source, self.sent)._data
         if self.landed is self.target:
             return launch(self.kernel, data, target)
         landed = empty_for(self.landed)
@@ -47,8 +47,8 @@ class ToDevice(Copying):
     samples = cases(lambda: (draw(2, 3), "cpu"), lambda: (draw(2, 3).t(), "cpu"), lambda: (draw(), "cpu"))
 
     def forward(x, device):
-        kept = preserved(x._layout)
-        return in_layout(x, intern(kept.numpy_dtype, kept.shape, kept.strides, device))
+        kept = preserved_layout(x._layout)
+        return copy_to_layout(x, intern(kept.numpy_dtype, kept.shape, kept.strides, device))
 
     def grad_x(g, x_layout):
         return g if g._layout.device == x_layout.device else move(g, x_layout.device)

@@ -80,7 +80,7 @@ class Zero(Overwriting, public="method"):
     """Set all elements to zero."""
 
     batch = aligned
-    repeats = True
+    allows_internal_overlap = True
     reference = np.zeros_like
     samples = cases(lambda: (draw(2, 3),))
 
@@ -92,7 +92,7 @@ class Fill(Overwriting):
     """Set all elements to a number."""
 
     batch = aligned
-    name, grad_name, repeats = "fill_number", "FillBackward2", True
+    name, grad_name, allows_internal_overlap = "fill_number", "FillBackward2", True
     reference = np.full_like
     samples = cases(lambda: (draw(2, 3), 1.5))
 
@@ -168,7 +168,7 @@ class Triangle(InplaceOp, abstract=True):
 
     linear = ("x",)
     batch = aligned
-    repeats = True
+    allows_internal_overlap = True
 
 
 class Tril(Triangle, public=True):

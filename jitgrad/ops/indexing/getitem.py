@@ -12,7 +12,7 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import outermost
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.checks import check_history, check_memory
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import view_of
@@ -53,7 +53,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         return Select.apply(self, 0, key)
     result, indices = apply_key(self, key)
     if indices:
-        if grad_state.levels and (wrapped := outermost(indices)) is not None:
+        if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
             return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
@@ -112,7 +112,7 @@ def _assign(target: Tensor, value: Any) -> None:
 
 def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
     """``index_put_``, with the value's shape and dtype checked."""
-    if grad_state.levels and (wrapped := outermost(indices)) is not None:
+    if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
         wrapped.put_at(wrapped._level, x, indices, values, accumulate)
         return x
     check_history(x, grad_state.enabled and (x._requires_grad or values._requires_grad))
@@ -164,7 +164,7 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
     named = _index_list("index_put", input, indices)
-    if grad_state.levels and (wrapped := outermost(named)) is not None:
+    if grad_state.levels and (wrapped := outermost_wrapped(named)) is not None:
         own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
         return _put(own.clone(), named, values, accumulate)
     places, pattern = resolve(input, named)

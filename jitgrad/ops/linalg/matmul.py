@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core.errors import cpp_type, expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
-from jitgrad.core.storage import empty_for, home_of
+from jitgrad.core.storage import device_of_array, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import draw
@@ -40,7 +40,7 @@ def _conjugated(x: Tensor) -> Any:
 
 def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
     """Launch the product of two arrays into a new tensor of ``shape``."""
-    layout = intern(x.dtype, shape, None, home_of(x))
+    layout = intern(x.dtype, shape, None, device_of_array(x))
     data = empty_for(layout)
     launch(kernel, x, y, data)
     return wrap(data, layout)

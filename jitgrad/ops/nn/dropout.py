@@ -9,8 +9,8 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_randomness import drawn_for
-from jitgrad.dispatch.copying import preserved
+from jitgrad.dispatch.batch_randomness import batch_for_draw
+from jitgrad.dispatch.copying import preserved_layout
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.creation.constants import new, zeros
 from jitgrad.ops.random.fill import DropoutMask
@@ -27,9 +27,9 @@ def _mask(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     if x.dtype.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type(x.dtype)}")
     if shape != tuple(x.shape) or grad_state.levels:  # in row-major order, as PyTorch under vmap
-        mask = drawn_for(new(x.dtype, shape, x.device))
+        mask = batch_for_draw(new(x.dtype, shape, x.device))
     else:
-        layout = preserved(x._layout)
+        layout = preserved_layout(x._layout)
         mask = wrap(empty_for(layout), layout)
     return DropoutMask.inplace(mask, 1 - float(p), default_generator)
 

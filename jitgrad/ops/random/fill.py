@@ -11,7 +11,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_randomness import check_fill, drawn
+from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
@@ -72,7 +72,7 @@ def _fills(*parameters: Any) -> Any:
 class _Draw(InplaceOp, abstract=True):
     """A random fill: no gradient passes it."""
 
-    batch = drawn
+    batch = draw_rule
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.grad_x = lambda g: zeros_like(g)  # type: ignore[attr-defined]

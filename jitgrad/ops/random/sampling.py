@@ -14,7 +14,15 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_randomness import all_samples, check_draw, drawn, drawn_for, for_each, like_each, widened
+from jitgrad.dispatch.batch_randomness import (
+    all_samples,
+    batch_for_draw,
+    check_draw,
+    draw_rule,
+    expand_for_draw,
+    new_like_batch,
+    with_fills_allowed,
+)
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
@@ -47,7 +55,7 @@ def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
     if not grad_state.levels or not isinstance(input, Tensor):
         return uninitialised_like(op, input, dtype, device)
     check_draw()
-    return like_each(input, lambda x: uninitialised_like(op, x, dtype, device))
+    return new_like_batch(input, lambda x: uninitialised_like(op, x, dtype, device))
 
 
 def _made(x: Tensor) -> Tensor:
@@ -70,7 +78,7 @@ def _sized(
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
         check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        made = _made(fill(drawn_for(new(chosen, shape, device)), generator=generator))
+        made = _made(fill(batch_for_draw(new(chosen, shape, device)), generator=generator))
         return finished(name, made, requires_grad, out)
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -119,7 +127,7 @@ def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype:
     shape = size_argument("randint", (size,))
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
-    result = random_(drawn_for(new(chosen, shape, device)), low, high, generator=generator)
+    result = random_(batch_for_draw(new(chosen, shape, device)), low, high, generator=generator)
     return finished("randint", _made(result), requires_grad, out)
 
 
@@ -143,7 +151,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
         raise RuntimeError(f"value cannot be converted to type {title} without overflow")
     result = new(chosen, (int(n),), device)
-    result = Permutation.inplace(drawn_for(result), generator_for("randperm", generator))
+    result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
     return finished("randperm", _made(result), requires_grad, out)
 
 
@@ -154,7 +162,7 @@ for _function in (randint, randint_like, randperm):
 class Permutation(InplaceOp):
     """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
 
-    name, batch = "permutation_fill", drawn
+    name, batch = "permutation_fill", draw_rule
     samples = cases(lambda: (sample(5), default_generator))
 
     def write(x, generator):
@@ -173,7 +181,7 @@ class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
     name, samples = "bernoulli_of", cases(_probabilities)
-    batch = drawn
+    batch = draw_rule
 
     def forward(x, generator):
         out = uninitialised_like("bernoulli", x)
@@ -191,7 +199,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
         check_draw(input, p, out=out)
     if p is not None:
         return bernoulli_(_like("bernoulli", input), p, generator=generator)
-    probabilities = widened(input) if grad_state.levels else input
+    probabilities = expand_for_draw(input) if grad_state.levels else input
     return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 
 
@@ -206,7 +214,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         shape = size_argument("normal", (size,))
         check_dims(shape)
         made = new(chosen, shape, device)
-        return finished("normal", normal_(drawn_for(made), mean, std, generator=generator), requires_grad, out)
+        return finished("normal", normal_(batch_for_draw(made), mean, std, generator=generator), requires_grad, out)
     if isinstance(std, Tensor):
         every = all_samples(std)
         if every._layout.numel and not bool((every >= 0).all()):
@@ -216,7 +224,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = tuple(shapes_broadcast(*shapes))
     made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
-    found = normal_(drawn_for(made), generator=generator)
+    found = normal_(batch_for_draw(made), generator=generator)
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     return finished("normal", found * plain[1] + plain[0], out=out)
 
@@ -247,7 +255,7 @@ def _multinomial_lot(call: BatchedCall) -> Tensor:
     weights = call["x"]
     if call.ndim("x") == 2:
         weights = weights.flatten(0, 1)
-    found = for_each(call, lambda call: call.run(x=weights))
+    found = with_fills_allowed(call, lambda call: call.run(x=weights))
     return found.reshape(*call["x"]._layout.shape[:-1], call["num_samples"])
 
 
@@ -279,7 +287,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     weights = input.detach()
     if grad_state.levels:
         check_draw(weights, out=out)
-        weights = widened(weights)
+        weights = expand_for_draw(weights)
     _check_weights(weights, num_samples, replacement)
     source = generator_for("multinomial", generator)
     return finished("multinomial", Multinomial.apply(weights, num_samples, replacement, source), out=out)

@@ -14,7 +14,7 @@ from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import in_layout
+from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops.reduction import STREAMED
@@ -77,7 +77,7 @@ class ReductionPlan:
         data = x._data.transpose(self.order)
         strides = tuple(s // data.itemsize for s in data.strides)
         layout = intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device)
-        return in_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
+        return copy_to_layout(wrap(data, layout), intern(layout.numpy_dtype, data.shape, None, layout.device))._data
 
     def tensor(self, blocks: Any, layout: Layout) -> Tensor:
         """The tensor of ``layout``'s shape whose elements lie in an array of shape ``source``."""

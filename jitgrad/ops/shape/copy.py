@@ -8,7 +8,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
-from jitgrad.dispatch.copying import in_layout, preserved
+from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
@@ -35,7 +35,7 @@ class Clone(Copying, public=True):
     def forward(x, memory_format=None):
         if memory_format is not None and getattr(memory_format, "name", "") == "contiguous_format":
             return Contiguous.forward(x)
-        return in_layout(x, preserved(x._layout))
+        return copy_to_layout(x, preserved_layout(x._layout))
 
 
 class Contiguous(Copying):
@@ -45,7 +45,7 @@ class Contiguous(Copying):
     samples = cases(lambda: (draw(2, 3).t(),))
 
     def forward(x):
-        return in_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
+        return copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
 
 
 def _cast_reference(x: Any, dtype: dtypes.dtype) -> Any:
@@ -59,7 +59,7 @@ class ToCopy(Copying):
     reference = _cast_reference
 
     def forward(x, dtype):
-        return in_layout(x, preserved(x._layout, dtype))
+        return copy_to_layout(x, preserved_layout(x._layout, dtype))
 
     def grad_x(g, x_layout):
         return cast_gradient(g, x_layout.dtype)

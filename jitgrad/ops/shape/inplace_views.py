@@ -63,7 +63,7 @@ def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
             check_capture(self, name[:-1])
         if isinstance(self, Wrapped):
             return turn_into(self, function(self, *args, **kwargs))
-        check_inplace_target(self, grad_state.enabled and self._requires_grad, repeats=True)
+        check_inplace_target(self, grad_state.enabled and self._requires_grad, allows_internal_overlap=True)
         if name == "t_" and self._layout.ndim > 2:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
         return _take_view(self, function(self, *args, **kwargs))
@@ -122,7 +122,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     Not differentiable. RuntimeError for a leaf that requires grad, and for another dtype.
     """
     recorded = grad_state.enabled and (self._requires_grad or (source is not None and source._requires_grad))
-    check_inplace_target(self, recorded, repeats=True)
+    check_inplace_target(self, recorded, allows_internal_overlap=True)
     if source is None:
         layout = intern(self._layout.numpy_dtype, (0,), None, self._layout.device)
         source = wrap(empty_for(layout), layout)

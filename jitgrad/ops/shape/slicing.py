@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.core.layout import Layout, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.core.wrapped import innermost
+from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
@@ -289,7 +289,7 @@ def _as_strided_sample(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...]
             "Tensor.as_strided(size, stride, ...): size and stride must have the same length! "
             f"Got size {list(size)} and stride {list(stride)}"
         )
-    own = innermost(x).storage_offset()
+    own = innermost_tensor(x).storage_offset()
     start = own if storage_offset is None else storage_offset
     room, need = extent(x._layout.shape, x._layout.strides), extent(size, stride)
     if need and (not room or start < own or start + need > own + room):
