@@ -8,22 +8,22 @@ import numpy as np
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.batch_rules import is_batch, over_dims
+from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
+from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 
 __all__: list[str] = []
 
 
-class Truth(Structured):
+class Truth(Reduction):
     """Whether any element over ``dim``, or every one, is not zero."""
 
-    batch = over_dims("dim")
     samples = cases(lambda: (draw(2, 3), 1, False, False), lambda: (draw(2, 3), None, True, True))
+    reference = lambda x, dim, keepdim, every: (np.all if every else np.any)(x, dim, keepdims=keepdim)
 
     def forward(x, dim, keepdim, every):
         plan = plan_reduction(x._layout, dim, keepdim)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import BatchedCall, flattened, over_dims
+from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
-from jitgrad.ops.creation.constants import arange
+from jitgrad.ops.reduction.along_dims import OneChosenAlongDim, Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, plan_reduction, unrecorded, with_reduced_dims
+from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.shape.copy import cast
 
-__all__ = ["chosen_rule", "shared_rule"]
+__all__ = ["Amax", "Amin", "ExtremumOfAll", "MaxDim"]
 
 EXTREMES = (kernels.extreme_rows, kernels.extreme_columns)
 
@@ -74,171 +73,73 @@ def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Ten
     return out, index
 
 
-def chosen_rule(g: Tensor, index: Tensor, layout: Layout, dim: int, keepdim: bool) -> Tensor:
-    """Gradient of a choice along ``dim``, in differentiable ops: ``g`` at the place, zero elsewhere."""
-    if not layout.ndim:
-        return g
-    d = normalize_dim(dim, layout.ndim)
-    places = arange(layout.shape[d]).reshape(-1, *[1] * (layout.ndim - d - 1))
-    here = with_reduced_dims(index, layout, dim, keepdim) == places
-    return table.where(here, with_reduced_dims(g, layout, dim, keepdim), 0)
+# -- extrema: equal elements share the gradient ---------------------------------------------------------
 
 
-def _chosen_kernel(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
-    plan = plan_reduction(layout, dim)
-    out, flat = np.empty(plan.blocks, layout.numpy_dtype), plan.blocks[::2]
-    launch(kernels.place, plan.written(g).reshape(flat), plan.written(index).reshape(flat), out)
-    return plan.tensor(out, layout)
+def extrema(op: str, x: Tensor, dim: Any, keepdim: bool, largest: bool) -> Tensor:
+    """The largest or smallest elements over ``dim``; errors speak of ``op``."""
+    _check(op, x._layout, dim)
+    return _extreme(x, plan_reduction(x._layout, dim, keepdim), largest)
 
 
-def shared_rule(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    """Equal elements share the gradient."""
-    value = with_reduced_dims(out.detach(), x._layout, dim, keepdim)
+def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    """The gradient of an extremum, in differentiable ops: equal parts of ``g`` for the elements equal to ``out``."""
+    layout = x._layout
+    value = with_reduced_dims(out.detach(), layout, dim, keepdim)
     x = x.detach()
-    hit = (x == value) | (x.isnan() & value.isnan())
-    share = cast(hit, g._layout.dtype)
-    share_of = share.sum(plan_reduction(x._layout, dim).dims, True)
-    return with_reduced_dims(g, x._layout, dim, keepdim) * (share / share_of)
+    hit = cast((x == value) | (x.isnan() & value.isnan()), g._layout.dtype)
+    hits = SumDim.apply(hit, plan_reduction(layout, dim).dims, True)
+    return with_reduced_dims(g, layout, dim, keepdim) * (hit / hits)
 
 
 def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
     plan = plan_reduction(x._layout, dim)
-    blocks, flat = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
+    blocks, shape = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
     result = np.empty_like(blocks)
-    launch(kernels.share, blocks, plan.written(out).reshape(flat), plan.written(g).reshape(flat), result)
+    launch(kernels.share, blocks, plan.written(out).reshape(shape), plan.written(g).reshape(shape), result)
     return plan.tensor(result, x._layout)
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4),), {}
-    yield (draw(4, 3).t(),), {}
-    yield (draw(),), {}
+class Extremum(Reduction, abstract=True):
+    """Base of extrema over ``dim`` that are values alone: equal elements share the gradient."""
+
+    def grad_x(g, out, x, dim, keepdim):
+        return shared(g, out, x, dim, keepdim)
+
+    def kernel_x(g, out, x, dim):
+        return _shared_kernel(g, out, x, dim)
 
 
-def _samples_dim() -> Iterator[Any]:
-    yield (draw(3, 4), 1), {}
-    yield (draw(2, 3, 4), 1, True), {}
-    yield (draw(4, 3).t(), 0), {}
-    yield (draw(), 0), {}
-
-
-class Max(Structured):
-    """The largest element."""
-
-    batch = flattened(lambda x, **given: x.max(1, **given))
-    name, grad_name = "max_all", "MaxBackward1"
-    samples = staticmethod(_samples)
-
-    def forward(x):
-        _check("max", x._layout, None)
-        return _extreme(x, plan_reduction(x._layout, None), True)
-
-    def grad_x(g, out, x):
-        return shared_rule(g, out, x, None, False)
-
-    def kernel_x(g, out, x):
-        return _shared_kernel(g, out, x, None)
-
-
-class Min(Structured):
-    """The smallest element."""
-
-    batch = flattened(lambda x, **given: x.min(1, **given))
-    name, grad_name = "min_all", "MinBackward1"
-    samples = staticmethod(_samples)
-
-    def forward(x):
-        _check("min", x._layout, None)
-        return _extreme(x, plan_reduction(x._layout, None), False)
-
-    def grad_x(g, out, x):
-        return shared_rule(g, out, x, None, False)
-
-    def kernel_x(g, out, x):
-        return _shared_kernel(g, out, x, None)
-
-
-class MaxDim(Structured):
-    """The largest elements along a dim, and their indices."""
-
-    batch = over_dims("dim")
-    grad_name, multiple_results = "MaxBackward0", True
-    samples = staticmethod(_samples_dim)
-
-    def forward(x, dim, keepdim=False):
-        _check("max", x._layout, dim)
-        return return_types.max(*_located(x, plan_reduction(x._layout, dim, keepdim), True))
-
-    def grad_x(g, out, x_layout, dim, keepdim):
-        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
-
-    def kernel_x(g, out, x_layout, dim):
-        return _chosen_kernel(g[0], out[1], x_layout, dim)
-
-
-class MinDim(Structured):
-    """The smallest elements along a dim, and their indices."""
-
-    batch = over_dims("dim")
-    grad_name, multiple_results = "MinBackward0", True
-    samples = staticmethod(_samples_dim)
-
-    def forward(x, dim, keepdim=False):
-        _check("min", x._layout, dim)
-        return return_types.min(*_located(x, plan_reduction(x._layout, dim, keepdim), False))
-
-    def grad_x(g, out, x_layout, dim, keepdim):
-        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
-
-    def kernel_x(g, out, x_layout, dim):
-        return _chosen_kernel(g[0], out[1], x_layout, dim)
-
-
-class Amax(Structured, public=True):
+class Amax(Extremum, public=True):
     """The largest elements over ``dim``, an int, several, or () for all.
 
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
     """
 
-    batch = over_dims("dim")
-    samples = staticmethod(_samples_dim)
+    reference = over_axes(np.max)
 
     def forward(x, dim=(), keepdim=False):
-        _check("amax", x._layout, dim)
-        return _extreme(x, plan_reduction(x._layout, dim, keepdim), True)
-
-    def grad_x(g, out, x, dim, keepdim):
-        return shared_rule(g, out, x, dim, keepdim)
-
-    def kernel_x(g, out, x, dim):
-        return _shared_kernel(g, out, x, dim)
+        return extrema("amax", x, dim, keepdim, True)
 
 
-class Amin(Structured, public=True):
+class Amin(Extremum, public=True):
     """The smallest elements over ``dim``, an int, several, or () for all.
 
     Equal elements share the gradient. NaN wins. IndexError where a reduced dim is empty.
     """
 
-    batch = over_dims("dim")
-    samples = staticmethod(_samples_dim)
+    reference = over_axes(np.min)
 
     def forward(x, dim=(), keepdim=False):
-        _check("amin", x._layout, dim)
-        return _extreme(x, plan_reduction(x._layout, dim, keepdim), False)
-
-    def grad_x(g, out, x, dim, keepdim):
-        return shared_rule(g, out, x, dim, keepdim)
-
-    def kernel_x(g, out, x, dim):
-        return _shared_kernel(g, out, x, dim)
+        return extrema("amin", x, dim, keepdim, False)
 
 
-class Aminmax(Structured, public=True):
+class Aminmax(Reduction, public=True):
     """The smallest and the largest element, of all or along ``dim``."""
 
-    batch = over_dims("dim")
     multiple_results = True
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(3, 4), 0, True))
+    reference = over_axes(lambda x, **along: (np.min(x, **along), np.max(x, **along)))
 
     def forward(x, dim=None, keepdim=False):
         _check("aminmax", x._layout, dim)
@@ -246,13 +147,68 @@ class Aminmax(Structured, public=True):
         return return_types.aminmax(_extreme(x, plan, False), _extreme(x, plan, True))
 
     def grad_x(g, out, x, dim, keepdim):
-        parts = [shared_rule(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
+        parts = [shared(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4),), {}
-        yield (draw(3, 4),), {"dim": 0, "keepdim": True}
+
+# -- extrema along a dim: the first of equal elements is chosen ------------------------------------------
+
+
+def _located_in(find: Any, locate: Any) -> Any:
+    return over_axes(lambda x, axis, keepdims: (find(x, axis, keepdims=keepdims), locate(x, axis, keepdims=keepdims)))
+
+
+class MaxDim(OneChosenAlongDim):
+    """The largest elements along a dim, and their indices."""
+
+    grad_name = "MaxBackward0"
+    reference = _located_in(np.max, np.argmax)
+
+    def forward(x, dim, keepdim=False):
+        _check("max", x._layout, dim)
+        return return_types.max(*_located(x, plan_reduction(x._layout, dim, keepdim), True))
+
+
+class MinDim(OneChosenAlongDim):
+    """The smallest elements along a dim, and their indices."""
+
+    grad_name = "MinBackward0"
+    reference = _located_in(np.min, np.argmin)
+
+    def forward(x, dim, keepdim=False):
+        _check("min", x._layout, dim)
+        return return_types.min(*_located(x, plan_reduction(x._layout, dim, keepdim), False))
+
+
+# -- of all elements -------------------------------------------------------------------------------------
+
+
+class ExtremumOfAll(ReductionOfAll, abstract=True):
+    """Base of the one element of all that an order chooses: elements equal to it share the gradient."""
+
+    def grad_x(g, out, x):
+        return shared(g, out, x, None, False)
+
+    def kernel_x(g, out, x):
+        return _shared_kernel(g, out, x, None)
+
+
+class Max(ExtremumOfAll, along=MaxDim):
+    """The largest element."""
+
+    name, grad_name = "max_all", "MaxBackward1"
+
+    def forward(x):
+        return extrema("max", x, None, False, True)
+
+
+class Min(ExtremumOfAll, along=MinDim):
+    """The smallest element."""
+
+    name, grad_name = "min_all", "MinBackward1"
+
+    def forward(x):
+        return extrema("min", x, None, False, False)
 
 
 @public
@@ -297,31 +253,32 @@ def _one_dim(op: str, dim: Any) -> int:
     )
 
 
-def _place_lot(call: BatchedCall) -> Tensor:
+def _place_batched(call: BatchedCall) -> Tensor:
     if call["dim"] is not None:
         return over_dims("dim")(call)
     found = call.run(x=call["x"].reshape(call.size, -1), dim=1, keepdim=False)
     return found.reshape(call.size, *(1,) * call.ndim("x")) if call["keepdim"] else found
 
 
-class Place(Structured):
+def _place_in(x: Any, dim: int | None, keepdim: bool, largest: bool) -> Any:
+    return (np.argmax if largest else np.argmin)(x, dim, keepdims=keepdim)
+
+
+class Place(Reduction):
     """Where the largest or smallest element is, along ``dim`` or of all."""
 
-    batch = _place_lot
+    batch = _place_batched
     samples = cases(lambda: (draw(2, 3), 1, False, True), lambda: (draw(2, 3), None, False, False))
+    reference = _place_in
 
     def forward(x, dim, keepdim, largest):
-        return _place("argmax" if largest else "argmin", x, dim, keepdim, largest)
-
-
-def _place(op: str, x: Tensor, dim: int | None, keepdim: bool, largest: bool) -> Tensor:
-    layout = x._layout
-    if layout.dtype is dtypes.bool_:
-        raise RuntimeError(f"{op}(): does not support bool input")
-    _check(op, layout, dim)
-    if dim is None and not layout.contiguous:
-        x = unrecorded(x).contiguous()  # places count in row-major order, whatever the memory's
-    return _located(x, plan_reduction(x._layout, dim, keepdim), largest)[1]
+        op, layout = "argmax" if largest else "argmin", x._layout
+        if layout.dtype is dtypes.bool_:
+            raise RuntimeError(f"{op}(): does not support bool input")
+        _check(op, layout, dim)
+        if dim is None and not layout.contiguous:
+            x = unrecorded(x).contiguous()  # places count in row-major order, whatever the memory's
+        return _located(x, plan_reduction(x._layout, dim, keepdim), largest)[1]
 
 
 @public

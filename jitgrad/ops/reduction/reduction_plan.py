@@ -1,4 +1,4 @@
-"""From dims to blocks: how a reduction over some dims reads contiguous memory.
+"""How a reduction over some dims reads contiguous memory: planned once for a layout and its dims.
 
 Every reduction kernel works on a contiguous (outer, n, inner) array and reduces n. A ReductionPlan says how
 a tensor of some layout becomes one, and what the result looks like.
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, normalize_dims
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -19,10 +18,11 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops.reduction import STREAMED
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.expand import Expand
+from jitgrad.ops.shape.view import Reshaped
 
 __all__ = [
-    "FULL", "ReductionPlan", "check_dims", "check_one_dim", "check_tensor", "expand_reduced", "plan_reduction",
-    "unrecorded", "with_reduced_dims",
+    "FULL", "ReductionPlan", "expand_reduced", "plan_reduction", "unrecorded", "with_reduced_dims",
 ]  # fmt: skip
 
 
@@ -161,45 +161,13 @@ def unrecorded(x: Tensor, dtype: Any = None) -> Tensor:
 
 
 def with_reduced_dims(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
-    """A result-shaped tensor with the reduced dims put back as ones, so that it broadcasts."""
-    return g if keepdim or not layout.ndim else g.reshape(plan_reduction(layout, dim).ones)
+    """A tensor of the result's shape as one with the reduced dims as ones, so that it broadcasts against ``layout``."""
+    return g if keepdim or not layout.ndim else Reshaped.apply(g, plan_reduction(layout, dim).ones)
 
 
 def expand_reduced(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor:
-    """A result-shaped tensor repeated along the reduced dims."""
-    return with_reduced_dims(g, layout, dim, keepdim).expand(layout.shape)
-
-
-def check_tensor(op: str, x: Any, name: str = "input", position: int = 1) -> None:
-    """TypeError, in PyTorch's words, for anything but a tensor."""
-    if not isinstance(x, Tensor):
-        raise must_be_tensor(op, name, position, x)
-
-
-_OVERLOADS = {
-    "int": " * (*, torch.dtype dtype = None)\n * (int dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
-    "ints": " * (*, torch.dtype dtype = None)\n"
-    " * (tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None)\n",
-}
-
-
-def check_dims(op: str, dim: Any) -> None:
-    """``dim`` of sum and mean: an int, several, or None; TypeError in PyTorch's words."""
-    several = isinstance(dim, (tuple, list)) and all(isinstance(d, int) for d in dim)
-    if not (dim is None or isinstance(dim, int) or several):
-        raise TypeError(_invalid(op, dim, "ints"))
-
-
-def check_one_dim(op: str, dim: Any) -> None:
-    """``dim`` of prod: one int."""
-    if not isinstance(dim, int):
-        raise TypeError(_invalid(op, dim, "int"))
-
-
-def _invalid(op: str, dim: Any, kind: str) -> str:
-    got = "keepdim=bool, " if dim is FULL else type(dim).__name__
-    head = f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:"
-    return f"{head}\n{_OVERLOADS[kind]}"
+    """A tensor of the result's shape expanded to the shape of ``layout``, which was reduced."""
+    return Expand.apply(with_reduced_dims(g, layout, dim, keepdim), layout.shape)
 
 
 CHUNKS = 16

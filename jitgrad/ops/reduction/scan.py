@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import over_dims
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
-from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.reduction.reduction_plan import check_tensor, plan_reduction, unrecorded
-from jitgrad.ops.reduction.sums import accumulated
+from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
+from jitgrad.ops.reduction.prod import one_in_place_of_each
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
+from jitgrad.ops.reduction.sums import SumDim, accumulated
 from jitgrad.ops.shape.copy import cast, contiguous
 
-__all__ = ["Cumprod", "Cumsum"]
-
-SUMS = (kernels.cumsum_rows, kernels.cumsum_columns)
-PRODUCTS = (kernels.cumprod_rows, kernels.cumprod_columns)
+__all__ = ["Cumprod", "Cumsum", "Scan"]
 
 
-def _scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
+class Scan(AlongDim, abstract=True):
+    """Base of running totals along ``dim``: results have the shape of ``x`` and the dtype of a sum.
+
+    An op's forward is ``scan`` with its pair of kernels; its gradient runs from the other end.
+    """
+
+
+def scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
+    """Launch the kernel of ``pair``, for (rows, columns), along ``dim`` of ``x`` cast to ``dtype``."""
     dtype = accumulated(x, dtype)
     source = contiguous(unrecorded(x, dtype))
     layout = intern(dtype.numpy, x._layout.shape)
@@ -38,69 +42,71 @@ def _scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype 
     return wrap(data, layout)
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4), 1), {}
-    yield (draw(4, 3).t(), 0), {}
-    yield (draw(2, 3, 4), 1), {}
-    yield (draw(), 0), {}
+def _running_sums(x: Any, dim: int, dtype: Any = None, backwards: bool = False) -> Any:
+    return np.flip(np.cumsum(np.flip(x, dim), dim), dim) if backwards else np.cumsum(x, dim)
 
 
-class Cumsum(Structured):
+class Cumsum(Scan):
     """Running sums along a dim."""
 
     linear = ("x",)
-    batch = over_dims("dim")
-    name, samples = "_cumsum", staticmethod(_samples)
+    name = "_cumsum"
+    reference = along_axis(_running_sums)
 
     def forward(x, dim, dtype=None, backwards=False):
-        return _scan(SUMS, x, dim, dtype, backwards)
+        return scan((kernels.cumsum_rows, kernels.cumsum_columns), x, dim, dtype, backwards)
 
     def grad_x(g, x_layout, dim, backwards):
         return cast(Cumsum.apply(g, dim, None, not backwards), x_layout.dtype)
 
 
-class Cumprod(Structured):
+class Cumprod(Scan):
     """Running products along a dim."""
 
-    batch = over_dims("dim")
     name = "_cumprod"
+    samples = cases(
+        lambda: (draw(3, 4), 1),
+        lambda: (draw(4, 3).t(), 0),
+        lambda: (draw(2, 3, 4), 1),
+        lambda: (draw(), 0),
+        lambda: (draw(3, 5) * (draw(3, 5) > 0), 1),  # with zeros
+    )
+    reference = along_axis(np.cumprod)
 
     def forward(x, dim, dtype=None):
-        return _scan(PRODUCTS, x, dim, dtype)
+        return scan((kernels.cumprod_rows, kernels.cumprod_columns), x, dim, dtype)
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
         if (x.detach() == 0).any().item():
-            return cast(_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
+            return cast(_sums_of_products_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
         return cast(Cumsum.apply(g * out.conj(), dim, None, True) / x.conj(), source.dtype)
 
     def kernel_x(g, out, x, dim):
         source, x = x._layout, unrecorded(x, g._layout.dtype)
-        return cast(_first_zero_apart(g, out, x, dim), source.dtype)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield from _samples()
-        yield (draw(3, 5) * (draw(3, 5) > 0), 1), {}  # with zeros
+        return cast(_apart_from_first_zero(g, out, x, dim), source.dtype)
 
 
-def _without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
-    """Sums of g times running products that leave out one element each: right beside any zeros.
+def _sums_of_products_without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
+    """The gradient of running products where elements are zero, so that none can be divided by.
 
-    Takes n times the memory; serves where a zero forbids dividing by the element.
+    With p[j, i] the product of x[0] ... x[i] without x[j], it is the sum over i >= j of g[i] * conj(p[j, i]).
+    Takes n times the memory of ``x``.
     """
     if not x._layout.ndim:
         return g
-    n = x.shape[d]
-    place = arange(n)
-    ones = [1] * (x._layout.ndim - d - 1)
-    out, at = place.reshape(n, 1, *ones), place.reshape(1, n, *ones)
-    products = Cumprod.apply(table.where(out == at, 1, x.unsqueeze(d)), d + 1)
-    return (table.where(at >= out, products.conj(), 0) * g.unsqueeze(d)).sum(d + 1)
+    n = x._layout.shape[d]
+    reached = np.triu(np.ones((n, n), np.bool_)).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
+    products = Cumprod.apply(one_in_place_of_each(x, d), d + 1)
+    return SumDim.apply(table.where(wrap(reached, layout_of(reached)), products.conj(), 0) * g.unsqueeze(d), d + 1)
 
 
-def _first_zero_apart(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The same in linear time: only at the first zero of a row do products without it matter."""
+def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The same in linear time, unrecorded.
+
+    Only for the first zero of a row is there a product without it that is not zero; before it one may divide, and
+    after it the gradient is zero.
+    """
     where: Any = table.where
     zero: Any = x == 0  # Any: to a type checker == is bool
     first = zero & (Cumsum.forward(zero, dim) == 1)
@@ -109,11 +115,11 @@ def _first_zero_apart(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
     return where(first, Cumsum.forward(g * without, dim, None, True), elsewhere)
 
 
-def _checked(op: str, x: Tensor, dim: Any) -> Layout:
-    check_tensor(op, x)
+def _checked(op: str, x: Tensor, dim: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise must_be_tensor(op, "input", 1, x)
     if dim is ...:
         raise TypeError(f'{op}() missing 1 required positional arguments: "dim"')
-    return x._layout
 
 
 @public

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,37 +10,25 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import over_dims
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import softmax as kernels
+from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded, with_reduced_dims
+from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = ["along"]
 
-_blocks: dict[Any, tuple[int, ...]] = {}
-
-
-def blocks_of(layout: Layout, dim: int) -> tuple[int, ...]:
-    """The shape (outer, n, inner), or (outer, n) for the last dim, of row-major memory seen along ``dim``."""
-    key = (layout.shape, dim)
-    found = _blocks.get(key)
-    if found is None:
-        plan = plan_reduction(intern(layout.numpy_dtype, layout.shape), normalize_dim(dim, layout.ndim))
-        if len(_blocks) > 1 << 12:
-            _blocks.clear()
-        found = _blocks[key] = plan.source
-    return found
-
-
 def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
-    """Launch a kernel that works along ``dim`` on tensors of one shape; the result has it too."""
+    """Launch a kernel that works along ``dim`` on tensors of one shape; the result has it too.
+
+    ``rows`` takes arrays (outer, n), for the last dim, ``columns`` (outer, n, inner).
+    """
     layout = inputs[-1]._layout
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    data, shape = np.empty(out.shape, out.numpy_dtype), blocks_of(layout, dim)
+    data, shape = np.empty(out.shape, out.numpy_dtype), plan_reduction(out, dim).source
     if out.numel:
         arrays = [contiguous(wrap(x._data, x._layout))._data.reshape(shape) for x in inputs]
         launch(rows if len(shape) == 2 else columns, *arrays, data.reshape(shape))
@@ -54,42 +41,35 @@ def _check(op: str, x: Layout, dim: int) -> None:
         raise not_implemented_for(f"{op}{'_lastdim' if last else ''}_kernel_impl", x.dtype)
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4), 1), {}
-    yield (draw(2, 3, 4), 1), {}
-    yield (draw(4, 3).t(), -2), {}
-    yield (draw(), 0), {}
-
-
-class Softmax(Structured):
+class Softmax(AlongDim):
     """exp(x) / sum(exp(x)) along ``dim``."""
 
-    batch = over_dims("dim")
-    name, samples = "_softmax", staticmethod(_samples)
+    name = "_softmax"
+    reference = along_axis(lambda x, axis: np.exp(x) / np.exp(x).sum(axis, keepdims=True))
 
     def forward(x, dim):
         _check("softmax", x._layout, dim)
         return along(kernels.softmax_rows, kernels.softmax_columns, dim, x)
 
     def grad_x(g, out, dim):
-        return out * (g - (g * out).sum(dim, True))
+        return out * (g - SumDim.apply(g * out, dim, True))
 
     def kernel_x(g, out, dim):
         return along(kernels.softmax_rows_gradient, kernels.softmax_columns_gradient, dim, g, out)
 
 
-class LogSoftmax(Structured):
+class LogSoftmax(AlongDim):
     """x - log(sum(exp(x))) along ``dim``."""
 
-    batch = over_dims("dim")
-    name, samples = "_log_softmax", staticmethod(_samples)
+    name = "_log_softmax"
+    reference = along_axis(lambda x, axis: x - np.log(np.exp(x).sum(axis, keepdims=True)))
 
     def forward(x, dim):
         _check("log_softmax", x._layout, dim)
         return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x)
 
     def grad_x(g, out, dim):
-        return g - out.exp() * g.sum(dim, True)
+        return g - out.exp() * SumDim.apply(g, dim, True)
 
     def kernel_x(g, out, dim):
         return along(kernels.log_softmax_rows_gradient, kernels.log_softmax_columns_gradient, dim, g, out)
@@ -137,11 +117,12 @@ def softmin(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tenso
 public(softmin, method_too=False)
 
 
-class Logsumexp(Structured):
+class Logsumexp(Reduction):
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
 
-    batch = over_dims("dim")
     name = "_logsumexp"
+    samples = cases(lambda: (draw(3, 4), 1), lambda: (draw(2, 3, 4), (0, 2), True), lambda: (draw(4, 3).t(), 0))
+    reference = over_axes(lambda x, **along: np.log(np.exp(x).sum(**along)))
 
     def forward(x, dim, keepdim=False):
         layout = x._layout
@@ -158,12 +139,6 @@ class Logsumexp(Structured):
     def grad_x(g, out, x, dim, keepdim):
         layout = x._layout
         return with_reduced_dims(g, layout, dim, keepdim) * (x - with_reduced_dims(out, layout, dim, keepdim)).exp()
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4), 1), {}
-        yield (draw(2, 3, 4), (0, 2), True), {}
-        yield (draw(4, 3).t(), 0), {}
 
 
 @public

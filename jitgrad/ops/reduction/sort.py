@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,14 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import flattened, over_dims
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
-from jitgrad.ops.creation.constants import full, zeros
-from jitgrad.ops.reduction.extrema import chosen_rule, shared_rule
+from jitgrad.ops.creation.constants import full
+from jitgrad.ops.reduction.along_dims import ChosenAlongDim, OneChosenAlongDim, sorted_along
+from jitgrad.ops.reduction.extrema import ExtremumOfAll, MaxDim
 from jitgrad.ops.reduction.reduction_plan import FULL, unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
@@ -45,49 +44,30 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
     return results[0], results[1]
 
 
-def _scattered(g: Tensor, index: Tensor, layout: Layout, dim: int) -> Tensor:
-    """Each gradient goes back to where its element came from."""
-    return zeros(layout.shape, dtype=g.dtype).scatter(dim, index, g)
-
-
 def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
     if x._layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4), 1), {}
-    yield (draw(3, 4), 0, True), {}
-    yield (draw(4, 3).t(), 0), {}
-
-
-class Sort(Structured):
+class Sort(ChosenAlongDim):
     """Sorted elements and their indices."""
 
-    batch = over_dims("dim")
-    name, multiple_results, samples = "_sort", True, staticmethod(_samples)
+    name = "_sort"
+    reference = sorted_along
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
 
-    def grad_x(g, out, x_layout, dim):
-        return _scattered(g[0], out[1], x_layout, dim)
 
-
-class StableSort(Structured):
+class StableSort(ChosenAlongDim):
     """Sorted elements and their indices, asked to be stable, as they always are."""
 
-    batch = over_dims("dim")
-    name, grad_name, multiple_results = "_stable_sort", "SortBackward1", True
+    name, grad_name = "_stable_sort", "SortBackward1"
+    reference = sorted_along
 
     def forward(x, dim=-1, descending=False):
         return _sorted(x, dim, descending)
-
-    def grad_x(g, out, x_layout, dim):
-        return _scattered(g[0], out[1], x_layout, dim)
-
-    samples = staticmethod(_samples)
 
 
 @public
@@ -123,14 +103,19 @@ def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]
     return values, index
 
 
-class Topk(Structured, public=True):
+def _first_sorted(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    values, index = sorted_along(x, dim, largest)
+    return values.take(range(k), dim), index.take(range(k), dim)
+
+
+class Topk(ChosenAlongDim, public=True):
     """(values, indices) of the ``k`` largest, or smallest, elements along ``dim``, in order.
 
     RuntimeError unless ``dim`` has that many.
     """
 
-    batch = over_dims("dim")
-    multiple_results = True
+    samples = cases(lambda: (draw(3, 6), 2), lambda: (draw(3, 9), 2, 1, False), lambda: (draw(4, 3).t(), 1, 0))
+    reference = _first_sorted
 
     def forward(x, k, dim=-1, largest=True, sorted=True):
         if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
@@ -140,15 +125,6 @@ class Topk(Structured, public=True):
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
         return return_types.topk(*_chosen(x, dim, int(k), bool(largest)))
-
-    def grad_x(g, out, x_layout, dim):
-        return _scattered(g[0], out[1], x_layout, dim)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 6), 2), {}
-        yield (draw(3, 9), 2, 1, False), {}
-        yield (draw(4, 3).t(), 1, 0), {}
 
 
 def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -161,11 +137,24 @@ def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Ten
     return parts[0], parts[1]
 
 
-class Kthvalue(Structured, public=True):
+def _ranked(rank: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    """The reference of a choice by rank, ``rank(values, axis)`` of the sorted values: a number, or one for each row."""
+
+    def reference(x: Any, dim: int | None, keepdim: bool = False) -> Any:
+        values, index = sorted_along(x, dim)
+        axis = 0 if dim is None or not x.ndim else dim
+        at = np.broadcast_to(rank(values, axis), values.take([0], axis).shape)
+        chosen = [np.take_along_axis(t, at, axis) for t in (values, index)]
+        return tuple([t if keepdim else t.squeeze(axis) for t in chosen])
+
+    return reference
+
+
+class Kthvalue(OneChosenAlongDim, public=True):
     """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
 
-    batch = over_dims("dim")
-    multiple_results = True
+    samples = cases(lambda: (draw(3, 4), 2), lambda: (draw(3, 4), 3, 0, True))
+    reference = lambda x, k, dim=-1, keepdim=False: _ranked(lambda *_: k - 1)(x, dim, keepdim)
 
     def forward(x, k, dim=-1, keepdim=False):
         n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
@@ -173,13 +162,8 @@ class Kthvalue(Structured, public=True):
             raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
         return return_types.kthvalue(*_at_rank(x, k - 1, dim, keepdim))
 
-    def grad_x(g, out, x_layout, dim, keepdim):
-        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
 
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4), 2), {}
-        yield (draw(3, 4), 3, 0, True), {}
+# -- medians ---------------------------------------------------------------------------------------------
 
 
 def _check_median(name: str, x: Layout) -> None:
@@ -195,67 +179,32 @@ def _check_median_dim(x: Tensor, dim: int) -> int:
     return n
 
 
-class Median(Structured):
-    """The lower of the two middle elements; NaN if there is one."""
+class MedianDim(OneChosenAlongDim):
+    """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 
-    batch = flattened(lambda x, **given: x.median(1, **given))
-    name = "median_all"
+    grad_name = "MedianBackward1"
+    reference = _ranked(lambda values, axis: (values.shape[axis] - 1) // 2)
 
-    def forward(x):
-        _check_median("median_cpu", x._layout)
-        flat = unrecorded(x).reshape(-1)
-        if not flat._layout.numel:
-            return full((), float("nan"), dtype=x.dtype)
-        values, _ = _along_last(kernels.sort, flat, 0, None, False)
-        last = values.select(0, flat._layout.numel - 1)
-        middle = values.select(0, (flat._layout.numel - 1) // 2)
+    def forward(x, dim, keepdim=False):
+        _check_median("median_out", x._layout)
+        n = _check_median_dim(x, dim)
+        values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
         if x._layout.dtype.is_floating_point:
-            middle = table.where(last.isnan(), last, middle)
-        return unrecorded(contiguous(middle.clone()))
-
-    def grad_x(g, out, x):
-        return shared_rule(g, out, x, None, False)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 5),), {}
+            top = MaxDim.forward(x, dim, keepdim)
+            broken = top.values.isnan()
+            values = table.where(broken, top.values, values)
+            index = table.where(broken, top.indices, index)
+        return return_types.median(values, index)
 
 
-class NanMedian(Structured):
-    """The lower of the two middle elements that are not NaN; NaN if there is none."""
-
-    batch = flattened(lambda x, **given: x.nanmedian(1, **given))
-    name, grad_name = "nanmedian_all", "NanmedianBackward0"
-
-    def forward(x):
-        if not x._layout.numel:
-            return full((), float("nan"), dtype=x.dtype)
-        return _nanmedian(unrecorded(x).reshape(-1), 0, False)[0]
-
-    def grad_x(g, out, x):
-        return shared_rule(g, out, x, None, False)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 5),), {}
-
-
-class NanMedianDim(Structured):
+class NanMedianDim(OneChosenAlongDim):
     """The lower of the two middle elements along a dim that are not NaN, and its index."""
 
-    batch = over_dims("dim")
-    name, grad_name, multiple_results = "nanmedian_dim", "NanmedianBackward1", True
+    name, grad_name = "nanmedian_dim", "NanmedianBackward1"
+    reference = _ranked(lambda values, axis: ((~np.isnan(values)).sum(axis, keepdims=True) - 1).clip(0) // 2)
 
     def forward(x, dim, keepdim=False):
         return return_types.nanmedian(*_nanmedian(unrecorded(x), dim, keepdim))
-
-    def grad_x(g, out, x_layout, dim, keepdim):
-        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4), 1), {}
-        yield (draw(3, 4), 0, True), {}
 
 
 def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -270,37 +219,40 @@ def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     return found[0], found[1]
 
 
+class Median(ExtremumOfAll, along=MedianDim):
+    """The lower of the two middle elements; NaN if there is one."""
+
+    name = "median_all"
+
+    def forward(x):
+        _check_median("median_cpu", x._layout)
+        flat = unrecorded(x).reshape(-1)
+        if not flat._layout.numel:
+            return full((), float("nan"), dtype=x.dtype)
+        values, _ = _along_last(kernels.sort, flat, 0, None, False)
+        last = values.select(0, flat._layout.numel - 1)
+        middle = values.select(0, (flat._layout.numel - 1) // 2)
+        if x._layout.dtype.is_floating_point:
+            middle = table.where(last.isnan(), last, middle)
+        return unrecorded(contiguous(middle.clone()))
+
+
+class NanMedian(ExtremumOfAll, along=NanMedianDim):
+    """The lower of the two middle elements that are not NaN; NaN if there is none."""
+
+    name, grad_name = "nanmedian_all", "NanmedianBackward0"
+
+    def forward(x):
+        if not x._layout.numel:
+            return full((), float("nan"), dtype=x.dtype)
+        return _nanmedian(unrecorded(x).reshape(-1), 0, False)[0]
+
+
 @public
 @numpy_names
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of what is not NaN; with ``dim`` (values, indices) along it."""
     return NanMedian.apply(input) if dim is None else NanMedianDim.apply(input, dim, keepdim)
-
-
-class MedianDim(Structured):
-    """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
-
-    batch = over_dims("dim")
-    grad_name, multiple_results = "MedianBackward1", True
-
-    def forward(x, dim, keepdim=False):
-        _check_median("median_out", x._layout)
-        n = _check_median_dim(x, dim)
-        values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
-        if x._layout.dtype.is_floating_point:
-            top = unrecorded(x).max(dim, keepdim)
-            broken = top.values.isnan()
-            values = table.where(broken, top.values, values)
-            index = table.where(broken, top.indices, index)
-        return return_types.median(values, index)
-
-    def grad_x(g, out, x_layout, dim, keepdim):
-        return chosen_rule(g[0], out[1], x_layout, dim, keepdim)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4), 1), {}
-        yield (draw(3, 4), 0, True), {}
 
 
 @public

@@ -1,40 +1,26 @@
-"""Sums, means and products over dims."""
+"""Sums and means over dims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import normalize_dim
+from jitgrad.core.errors import must_be_tensor, scalar_type
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import flattened, over_dims
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
-from jitgrad.ops.creation.constants import eye, ones_like
-from jitgrad.ops.reduction.reduction_plan import (
-    FULL,
-    ReductionPlan,
-    check_dims,
-    check_one_dim,
-    check_tensor,
-    expand_reduced,
-    plan_reduction,
-    unrecorded,
-)
+from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
+from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.shape.copy import cast
 
-__all__ = ["mean_values", "sum_values"]
+__all__ = ["MeanDim", "SumDim", "accumulated", "invalid_dim", "mean_values", "sum_values"]
 
 SUMS = (kernels.sum_rows, kernels.sum_columns)
-PRODUCTS = (kernels.prod_rows, kernels.prod_columns)
 
 
 def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
@@ -71,40 +57,12 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
     return out
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4),), {}
-    yield (draw(3, 4).t(),), {}
-    yield (draw(),), {}
-
-
-def _samples_dim() -> Iterator[Any]:
-    yield (draw(3, 4), 1), {}
-    yield (draw(2, 3, 4), (0, 2), True), {}
-    yield (draw(2, 3, 4).transpose(0, 2), -2), {}
-    yield (draw(), 0), {}
-
-
-class Sum(Structured):
-    """Sum of all elements."""
-
-    linear = ("x",)
-    batch = flattened(lambda x, **given: x.sum(1, **given))
-    name, samples = "sum_all", staticmethod(_samples)
-
-    def forward(x, dtype=None):
-        return sum_values(x, plan_reduction(x._layout, None), dtype)
-
-    def grad_x(g, x_layout):
-        return cast(g.expand(x_layout.shape), x_layout.dtype)
-
-
-class SumDim(Structured):
+class SumDim(Reduction):
     """Sum over dims."""
 
     linear = ("x",)
-    batch = over_dims("dim")
     grad_name = "SumBackward1"
-    samples = staticmethod(_samples_dim)
+    reference = over_axes(np.sum)
 
     def forward(x, dim, keepdim=False, dtype=None):
         return sum_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
@@ -113,27 +71,18 @@ class SumDim(Structured):
         return cast(expand_reduced(g, x_layout, dim, keepdim), x_layout.dtype)
 
 
-class Mean(Structured):
-    """Mean of all elements."""
+class Sum(ReductionOfAll, along=SumDim):
+    """Sum of all elements."""
 
-    linear = ("x",)
-    batch = flattened(lambda x, **given: x.mean(1, **given))
-    name, samples = "mean_all", staticmethod(_samples)
-
-    def forward(x, dtype=None):
-        return mean_values(x, plan_reduction(x._layout, None), dtype)
-
-    def grad_x(g, x_layout):
-        return cast(g.expand(x_layout.shape) / x_layout.numel, x_layout.dtype)
+    name = "sum_all"
 
 
-class MeanDim(Structured):
+class MeanDim(Reduction):
     """Mean over dims."""
 
     linear = ("x",)
-    batch = over_dims("dim")
     grad_name = "MeanBackward1"
-    samples = staticmethod(_samples_dim)
+    reference = over_axes(np.mean)
 
     def forward(x, dim, keepdim=False, dtype=None):
         return mean_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
@@ -141,6 +90,29 @@ class MeanDim(Structured):
     def grad_x(g, x_layout, dim, keepdim):
         n = plan_reduction(x_layout, dim, keepdim).n
         return cast(expand_reduced(g, x_layout, dim, keepdim) / n, x_layout.dtype)
+
+
+class Mean(ReductionOfAll, along=MeanDim):
+    """Mean of all elements."""
+
+    name = "mean_all"
+
+
+def check_dims(op: str, dim: Any) -> None:
+    """``dim`` of sum and mean: an int, several, or None; TypeError in PyTorch's words."""
+    several = isinstance(dim, (tuple, list)) and all(isinstance(d, int) for d in dim)
+    if not (dim is None or isinstance(dim, int) or several):
+        raise invalid_dim(op, dim, "tuple of ints")
+
+
+def invalid_dim(op: str, dim: Any, kind: str) -> TypeError:
+    """The error of a reduction that takes ``kind`` as its dim."""
+    got = "keepdim=bool, " if dim is FULL else type(dim).__name__
+    return TypeError(
+        f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n"
+        " * (*, torch.dtype dtype = None)\n"
+        f" * ({kind} dim, bool keepdim = False, *, torch.dtype dtype = None)\n"
+    )
 
 
 @public
@@ -151,10 +123,12 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
     Bools and integers are summed as int64 unless ``dtype`` says otherwise. float32 is summed in
     blocks whose totals are float64. IndexError for a dim out of range.
     """
-    check_tensor("sum", input)
+    if not isinstance(input, Tensor):
+        raise must_be_tensor("sum", "input", 1, input)
     if dim is FULL and not keepdim:
         return Sum.apply(input, dtype)
-    check_dims("sum", dim)
+    if type(dim) is not int:
+        check_dims("sum", dim)
     return SumDim.apply(input, dim, keepdim, dtype)
 
 
@@ -165,18 +139,21 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
 
     RuntimeError for bools and integers unless a floating ``dtype`` is given.
     """
-    check_tensor("mean", input)
+    if not isinstance(input, Tensor):
+        raise must_be_tensor("mean", "input", 1, input)
     if dim is FULL and not keepdim:
         return Mean.apply(input, dtype)
-    check_dims("mean", dim)
+    if type(dim) is not int:
+        check_dims("mean", dim)
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 
-class Nansum(Structured, public=True):
+class Nansum(Reduction, public=True):
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 
-    batch = over_dims("dim")
-    grad_name, samples = "NansumBackward0", staticmethod(_samples)
+    grad_name = "NansumBackward0"
+    samples = cases(lambda: (draw(3, 4),), lambda: (draw(4, 3).t(), 0))
+    reference = over_axes(np.nansum)
 
     def forward(x, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.is_complex:
@@ -199,103 +176,3 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
     return total / sum(~unrecorded(input).isnan(), dim, keepdim)
 
 
-# -- products ---------------------------------------------------------------------------------------
-
-
-def _prod_values(x: Tensor, dim: int | None, keepdim: bool, dtype: dtypes.dtype | None) -> Tensor:
-    dtype = accumulated(x, dtype)
-    x = unrecorded(x, dtype)
-    return plan_reduction(x._layout, dim, keepdim).reduce(PRODUCTS, x, dtype.numpy)
-
-
-def _prod_gradient(g: Tensor, x: Tensor, dim: int | None) -> Tensor:
-    """The backward kernel: running products from both ends."""
-    source = x._layout
-    x = unrecorded(x, g._layout.dtype)
-    plan = plan_reduction(source, dim)
-    blocks = plan.read(x).reshape(plan.blocks)
-    out = np.empty_like(blocks)
-    launch(kernels.prod_others, blocks, plan.written(g).reshape(plan.blocks[::2]), out)
-    return unrecorded(plan.tensor(out, source), source.dtype)
-
-
-def _prod_rule(g: Tensor, out: Tensor, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
-    layout = x._layout
-    x = cast(x, g._layout.dtype)
-    g = expand_reduced(g, layout, dim, keepdim)
-    if (x.detach() == 0).any().item():
-        others = _others(x, dim)
-    else:
-        others = expand_reduced(out, layout, dim, keepdim) / x
-    if others._layout.dtype.is_complex:
-        others = others.conj()
-    return cast(g * others, layout.dtype)
-
-
-def _others(x: Tensor, dim: int | None) -> Tensor:
-    """For each element the product of all others, as products that may be differentiated again.
-
-    Takes n times the memory, so it serves only where a zero forbids dividing by the element.
-    """
-    if dim is None:
-        return _others(x.reshape(-1), 0).reshape(x.shape)
-    d = normalize_dim(dim, x._layout.ndim)
-    if not x._layout.ndim:
-        return ones_like(x)
-    n = x.shape[d]
-    same = eye(n, dtype=dtypes.bool_).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
-    return ProdDim.apply(table.where(same, 1, x.unsqueeze(d)), d + 1)
-
-
-class Prod(Structured):
-    """Product of all elements."""
-
-    batch = flattened(lambda x, **given: x.prod(1, **given))
-    name, samples = "prod_all", staticmethod(_samples)
-
-    def forward(x, dtype=None):
-        return _prod_values(x, None, False, dtype)
-
-    def grad_x(g, out, x):
-        return _prod_rule(g, out, x, None, False)
-
-    def kernel_x(g, x):
-        return _prod_gradient(g, x, None)
-
-
-class ProdDim(Structured):
-    """Product over one dim."""
-
-    batch = over_dims("dim")
-    grad_name = "ProdBackward1"
-
-    def forward(x, dim, keepdim=False, dtype=None):
-        return _prod_values(x, dim, keepdim, dtype)
-
-    def grad_x(g, out, x, dim, keepdim):
-        return _prod_rule(g, out, x, dim, keepdim)
-
-    def kernel_x(g, x, dim):
-        return _prod_gradient(g, x, dim)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4), 0), {}
-        yield (draw(2, 3, 4).transpose(0, 1), 1, True), {}
-        yield (draw(3, 4) * (draw(3, 4) > 0), -1), {}  # with zeros
-        yield (draw(), 0), {}
-
-
-@public
-@numpy_names
-def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Product of all elements or along one dim; 1 where there is nothing.
-
-    Bools and integers multiply as int64 unless ``dtype`` says otherwise. The gradient is right
-    where elements are zero.
-    """
-    check_tensor("prod", input)
-    if dim is FULL and not keepdim:
-        return Prod.apply(input, dtype)
-    check_one_dim("prod", dim)
-    return ProdDim.apply(input, dim, keepdim, dtype)

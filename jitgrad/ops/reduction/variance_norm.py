@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.batch_rules import over_dims
-from jitgrad.dispatch.op_samples import draw
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.kernels.loops.reduction import divide
+from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.extrema import Amax, Amin
 from jitgrad.ops.reduction.reduction_plan import (
     FULL,
@@ -31,7 +29,7 @@ from jitgrad.ops.reduction.reduction_plan import (
     unrecorded,
     with_reduced_dims,
 )
-from jitgrad.ops.reduction.sums import mean, mean_values, sum_values
+from jitgrad.ops.reduction.sums import MeanDim, SumDim, mean_values, sum_values
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["VectorNorm"]
@@ -71,7 +69,7 @@ def _slope(layout: Layout, dim: Any, correction: float) -> float:
 
 def _var_rule(g: Tensor, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     layout = x._layout
-    center = mean(x, plan_reduction(layout, dim).dims, True)
+    center = MeanDim.apply(x, plan_reduction(layout, dim).dims, True)
     return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _slope(layout, dim, correction)
 
 
@@ -90,19 +88,34 @@ def _std_slope(g: Tensor, out: Tensor) -> Tensor:
     return table.where(out == 0, 0, g / (out * 2))
 
 
-def _samples() -> Iterator[Any]:
-    yield (draw(3, 4),), {}
-    yield (draw(3, 4), 1), {"correction": 0}
-    yield (draw(2, 3, 4), (0, 2)), {"keepdim": True}
-    yield (draw(4, 3).t(), 0), {}
-    yield (draw(2, 3, 4), 1), {"correction": 0.5}
+class Spread(Reduction, abstract=True):
+    """Base of variances and deviations over ``dim``, with ``correction`` taken off the number of elements."""
+
+    samples = cases(
+        lambda: (draw(3, 4),),
+        lambda: (draw(3, 4), 1, 0),
+        lambda: (draw(2, 3, 4), (0, 2), 1, True),
+        lambda: (draw(4, 3).t(), 0),
+        lambda: (draw(2, 3, 4), 1, 0.5),
+    )
 
 
-class Var(Structured):
+def _spread_of(*functions: Any) -> Any:
+    """The reference: NumPy's functions of an axis, ``np.mean`` without the correction."""
+
+    def reference(x: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+        corrected = {"ddof": correction}
+        found = [f(x, dim, keepdims=keepdim, **({} if f is np.mean else corrected)) for f in functions]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return reference
+
+
+class Var(Spread):
     """Variance over dims."""
 
-    batch = over_dims("dim")
-    name, samples = "var_dim", staticmethod(_samples)
+    name = "var_dim"
+    reference = _spread_of(np.var)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _variance("var", x, dim, correction, keepdim)[0]
@@ -114,11 +127,11 @@ class Var(Structured):
         return _var_kernel(g, x, dim, correction)
 
 
-class Std(Structured):
+class Std(Spread):
     """Standard deviation over dims."""
 
-    batch = over_dims("dim")
-    name, samples = "std_dim", staticmethod(_samples)
+    name = "std_dim"
+    reference = _spread_of(np.std)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std", x, dim, correction, keepdim)[0]
@@ -130,11 +143,11 @@ class Std(Structured):
         return _var_kernel(_std_slope(g, out), x, dim, correction)
 
 
-class VarMean(Structured):
+class VarMean(Spread):
     """Variance and mean over dims."""
 
-    batch = over_dims("dim")
-    name, multiple_results, samples = "var_mean_dim", True, staticmethod(_samples)
+    name, multiple_results = "var_mean_dim", True
+    reference = _spread_of(np.var, np.mean)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _variance("var_mean", x, dim, correction, keepdim)
@@ -145,11 +158,11 @@ class VarMean(Structured):
         return _with_mean(parts, mean_g, x._layout, dim, keepdim)
 
 
-class StdMean(Structured):
+class StdMean(Spread):
     """Standard deviation and mean over dims."""
 
-    batch = over_dims("dim")
-    name, multiple_results, samples = "std_mean_dim", True, staticmethod(_samples)
+    name, multiple_results = "std_mean_dim", True
+    reference = _spread_of(np.std, np.mean)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std_mean", x, dim, correction, keepdim)
@@ -253,7 +266,7 @@ def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
         hit = (x.abs() == out) | (x.isnan() & out.isnan())
         share = cast(hit, g._layout.dtype)
         dims = tuple(d for d, n in enumerate(out.shape) if n == 1)
-        return _direction(x) * share * (g / share.sum(dims, True))
+        return _direction(x) * share * (g / SumDim.apply(share, dims, True))
     scale = where(out == 0, 0, g / out ** (order - 1))
     if order < 2:
         size = x.abs()
@@ -261,11 +274,26 @@ def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
     return x * x.abs() ** (order - 2) * scale
 
 
-class VectorNorm(Structured):
+def _norm_of(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    size = np.abs(x)
+    if math.isinf(ord):
+        return (np.max if ord > 0 else np.min)(size, dim, keepdims=keepdim)
+    powers = (size != 0).astype(size.dtype) if ord == 0 else size**ord
+    return powers.sum(dim, keepdims=keepdim) ** (1 / (ord or 1))
+
+
+class VectorNorm(Reduction):
     """(sum |x|**ord) ** (1 / ord) over ``dim``; ord inf, -inf: the largest, smallest |x|; 0: how many are not 0."""
 
-    batch = over_dims("dim")
     name, grad_name = "linalg_vector_norm", "LinalgVectorNormBackward0"
+    samples = cases(
+        lambda: (draw(3, 4),),
+        lambda: (draw(3, 4), 1, 0),
+        lambda: (draw(2, 3, 4), math.inf, 1, True),
+        lambda: (draw(3, 4), 3.5, (0, 1)),
+        lambda: (draw(4, 3).t(), 1.5, 0),
+    )
+    reference = _norm_of
 
     def forward(x, ord=2, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.category < 2:
@@ -289,14 +317,6 @@ class VectorNorm(Structured):
         if g._layout.dtype is not layout.dtype.to_real():
             x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)
         return cast(_norm_gradient(g, out, x, ord), layout.dtype)
-
-    @staticmethod
-    def samples() -> Iterator[Any]:
-        yield (draw(3, 4),), {}
-        yield (draw(3, 4), 1, 0), {}
-        yield (draw(2, 3, 4), math.inf, 1, True), {}
-        yield (draw(3, 4), 3.5, (0, 1)), {}
-        yield (draw(4, 3).t(), 1.5, 0), {}
 
 
 @public
