@@ -128,7 +128,7 @@ class Loop(Kernel):
             run = self.variants[array.dtype]
         except KeyError:
             run = self.variant(array.dtype)
-        if self.split and threads.get_num_threads() > 1 and array.size >= self.grain:
+        if self.split and array.size >= self.grain and threads.get_num_threads() > 1:
             return self._dispatch_split(run, args)
         try:
             return run(*args)

@@ -124,6 +124,7 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
     simple = op.positional == count
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     required = defaults.count(REQUIRED)
+    only = inputs[0] if len(inputs) == 1 else None  # the differentiable input, where there is one
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not simple or len(args) > count:
@@ -142,7 +143,8 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
         except NotImplementedError as error:
             name_op(error, op.name)
             raise
-        if differentiable and grad_state.enabled:
+        # A list has no _requires_grad: it is left to argument_kind, which looks at the tensors in it.
+        if differentiable and grad_state.enabled and (only is None or getattr(args[only], "_requires_grad", True)):
             kinds = tuple(map(argument_kind, args))
             recorder: Any = recorders.get(kinds)
             if recorder is None:

@@ -50,27 +50,31 @@ def _check(op: str, x: Layout, dim: Any) -> None:
 
 
 def _orderable(x: Tensor) -> Tensor:
-    """Bools as bytes: kernels compare numbers."""
+    """Bools as bytes, since kernels compare numbers; anything else as it is."""
+    return _seen_as(x, np.uint8) if x._layout.numpy_dtype == np.bool_ else x
+
+
+def _seen_as(x: Tensor, dtype: Any) -> Tensor:
+    """The same memory, unrecorded, as another dtype of one byte."""
     layout = x._layout
-    if layout.numpy_dtype != np.bool_:
-        return x
-    return wrap(x._data.view(np.uint8), intern(np.dtype(np.uint8), layout.shape, layout.strides, layout.device))
+    return wrap(x._data.view(dtype), intern(np.dtype(dtype), layout.shape, layout.strides, layout.device))
 
 
 def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
     """The extrema, in the dtype of ``x``."""
-    out = plan.reduce(EXTREMES, _orderable(x), _orderable(x)._layout.numpy_dtype, largest)
-    if x._layout.numpy_dtype != np.bool_:
-        return out
-    return wrap(out._data.view(np.bool_), intern(np.dtype(np.bool_), out._layout.shape, None, out._layout.device))
+    numbers = _orderable(x)
+    out = plan.reduce(EXTREMES, numbers, numbers._layout.numpy_dtype, largest)
+    return out if numbers is x else _seen_as(out, np.bool_)
 
 
 def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Tensor]:
     """Extrema along one dim (or all), and their places."""
-    out, index = _extreme(x, plan, largest), plan.empty(np.dtype(np.int64))
+    numbers = _orderable(x)
+    out = plan.reduce(EXTREMES, numbers, numbers._layout.numpy_dtype, largest)
+    index = plan.empty(np.dtype(np.int64))
     kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
-    launch(kernel, plan.read(_orderable(x)), plan.written(_orderable(out)), plan.written(index))
-    return out, index
+    launch(kernel, plan.read(numbers), out._data.reshape(plan.target), index._data.reshape(plan.target))
+    return out if numbers is x else _seen_as(out, np.bool_), index
 
 
 # -- extrema: equal elements share the gradient ---------------------------------------------------------
@@ -223,7 +227,7 @@ def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Max.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.maximum(input, dim if other is None else other)
-    return MaxDim.apply(input, _one_dim("max", dim), keepdim)
+    return MaxDim.apply(input, dim if type(dim) is int else _one_dim("max", dim), keepdim)
 
 
 @public
@@ -238,7 +242,7 @@ def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Min.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.minimum(input, dim if other is None else other)
-    return MinDim.apply(input, _one_dim("min", dim), keepdim)
+    return MinDim.apply(input, dim if type(dim) is int else _one_dim("min", dim), keepdim)
 
 
 def _one_dim(op: str, dim: Any) -> int:

@@ -50,8 +50,8 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
         )
     mean = mean_values(x, plan, None)
     out = plan.empty(layout.dtype.to_real().numpy)
-    kernel, array = kernels.squares_rows if plan.flat else kernels.squares_columns, plan.written(out)
-    launch(kernel, plan.read(x), plan.written(mean), array)
+    kernel, array = kernels.squares_rows if plan.flat else kernels.squares_columns, out._data.reshape(plan.target)
+    launch(kernel, plan.read(x), mean._data.reshape(plan.target), array)
     launch(divide, array.reshape(-1), max(plan.n - correction, 0))
     return out, mean
 
