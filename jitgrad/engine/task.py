@@ -23,11 +23,17 @@ from jitgrad.engine.hooks import Gradients, call_after_hooks, call_node_hooks, c
 
 __all__ = ["Task", "observers"]
 
-# Called with (node, "before" or "after", gradients) around every node, or with (node, "error", the gradients that
-# arrived) where one raises: anomaly mode and the profiler.
+# Called with (node, "before", the gradients that arrived) and (node, "after", those that it returns) around every
+# node, leaves that get a gradient included; with (node, "error", the gradients that arrived) where one raises.
 observers: list[Callable[[Node, str, Gradients], None]] = []
 _leaf_lock = threading.Lock()  # two threads may run backward to the same leaf
 _by_number = attrgetter("sequence_number")
+
+
+def notify(node: Node, when: str, gradients: Gradients) -> None:
+    """Tell the observers of a node; one of them may remove itself meanwhile."""
+    for observer in list(observers):
+        observer(node, when, gradients)
 
 
 def _by_dependence(nodes: list[Node]) -> list[Node]:
@@ -233,19 +239,16 @@ class Task:
         """The gradients that a node returns, its hooks called before and after; observers are told of errors too."""
         try:
             grads = self.tensor_hooks(node, grads)
-            for observer in list(observers):
-                observer(node, "before", grads)
+            notify(node, "before", grads)
             if node.pre_hooks:
                 grads = call_node_hooks(node.pre_hooks, grads)
             results = self.vjp(node, grads)
             if node.post_hooks:
                 results = [r if self.leads_on(e) else None for e, r in zip(node.edges, results, strict=True)]
                 results = call_post_hooks(node, node.post_hooks, results, tuple(grads))
-            for observer in list(observers):
-                observer(node, "after", results)
+            notify(node, "after", results)
         except BaseException:
-            for observer in list(observers):
-                observer(node, "error", grads)
+            notify(node, "error", grads)
             raise
         return results
 
@@ -309,11 +312,15 @@ class Task:
         variable = node.variable
         if variable is None:  # the user dropped the leaf: nobody can read its .grad
             return
+        observed = bool(observers) and grad is not None
         try:
+            if observed:
+                notify(node, "before", (grad,))
             self.finish_variable(node, variable, grad, owned)
+            if observed:
+                notify(node, "after", ())
         except BaseException:
-            for observer in list(observers):
-                observer(node, "error", (grad,))
+            notify(node, "error", (grad,))
             raise
 
     def finish_variable(self, node: AccumulateGrad, variable: Tensor, grad: Tensor | None, owned: bool) -> None:

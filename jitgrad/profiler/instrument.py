@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.node import node_of
+from jitgrad.core.node import AccumulateGrad, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
 from jitgrad.engine import engine
@@ -68,29 +68,17 @@ _undo: list[Callable[[], None]] = []
 
 
 def start() -> None:
-    """Put all wrappers and observers in place."""
+    """Put all observers in place."""
     add_observer(_timed)
     _undo.append(functools.partial(remove_observer, _timed))
-    _start_backward()
-    _observe(kernel_observers, _kernel)
-
-
-def _start_backward() -> None:
     _observe(engine.observers, _node)
-    finish = engine.Task.finish_leaf
-    _swap_attribute(engine.Task, "finish_leaf", _leaf(finish))
-    _swap_attribute(engine, "run", _restoring(engine.run))
+    _observe(kernel_observers, _kernel)
 
 
 def stop() -> None:
     """Put everything back."""
     while _undo:
         _undo.pop()()
-
-
-def _swap_attribute(owner: Any, key: str, value: Any) -> None:
-    _undo.append(functools.partial(setattr, owner, key, vars(owner)[key]))
-    setattr(owner, key, value)
 
 
 def _observe(observers: list[Any], observer: Any) -> None:
@@ -106,47 +94,17 @@ def _kernel(kernel: Any, args: tuple[Any, ...], seconds: float) -> None:
 
 
 def _node(node: Any, when: str, gradients: Any) -> None:
-    """Around a node: the engine's part of the work, and within it the node's own."""
+    """Around a node: the engine's part of the work, and within it the node's own. Leaves have no number to be shown."""
+    sequence = -1 if isinstance(node, AccumulateGrad) else node.sequence_number
     if when == "before":
-        begin(f"autograd::engine::evaluate_function: {node.name()}", FUNCTION, (), node.sequence_number)
-        begin(node.name(), BACKWARD, tuple(gradients), node.sequence_number)
+        begin(f"autograd::engine::evaluate_function: {node.name()}", FUNCTION, (), sequence)
+        begin(node.name(), BACKWARD, tuple(gradients), sequence)
         return
     record = recording.current()
-    while record is not None and not (record.scope == BACKWARD and record.sequence == node.sequence_number):
+    while record is not None and not (record.scope == BACKWARD and record.sequence == sequence):
         record = record.parent
     if record is not None and record.parent is not None:  # None: a hook raised before the node began
         end(record.parent)
-
-
-def _leaf(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Adding to a leaf's gradient, noted as the engine's other steps are."""
-
-    @functools.wraps(finish)
-    def finishing(task: Any, node: Any, grad: Any, *args: Any, **kwargs: Any) -> Any:
-        if grad is None:
-            return finish(task, node, grad, *args, **kwargs)
-        record = begin(f"autograd::engine::evaluate_function: {node.name()}")
-        begin(node.name(), BACKWARD, (grad,))
-        try:
-            return finish(task, node, grad, *args, **kwargs)
-        finally:
-            end(record)
-
-    return finishing
-
-
-def _restoring(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The engine, after which no node is left open: one that raised has no "after"."""
-
-    @functools.wraps(run)
-    def restoring(*args: Any, **kwargs: Any) -> Any:
-        above = recording.current()
-        try:
-            return run(*args, **kwargs)
-        finally:
-            recording.close_down_to(above)
-
-    return restoring
 
 
 recording.add_instrument(lambda options: True, start, stop)

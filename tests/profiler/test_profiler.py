@@ -9,6 +9,9 @@ import pytest
 
 import jitgrad
 import jitgrad.autograd.profiler
+import jitgrad.func
+import jitgrad.nn
+import jitgrad.optim
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
