@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.ops.linalg.products import linear
+from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
 from jitgrad.ops.nn.batch_norm import instance_norm as _instance_norm

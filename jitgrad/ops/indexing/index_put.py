@@ -59,9 +59,8 @@ class Pattern:
 
     def rows(self, x: Tensor) -> Any:
         """The values of ``x`` as (outer, n, inner), n the indexed dims."""
-        return in_blocks(
-            x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order), self.blocks
-        )
+        moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)  # type: ignore[arg-type]
+        return in_blocks(moved, self.blocks)
 
     def stacked(self, size: int) -> Pattern:
         """The same in each of ``size`` tensors stacked along a new first dim."""

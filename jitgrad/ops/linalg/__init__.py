@@ -1,1 +1,8 @@
-"""Products of matrices, and what is read off them."""
+"""Products of matrices and vectors, sums of products, and what is read off matrices.
+
+Products of fixed ranks are declared ops: those of two tensors derive from MatrixProduct (``matrix_products.py``, to be
+read first), those that also add a tensor from AddedProduct (``added_products.py``), which name the product that they
+add and take their gradients from it. Both bases bring vmap's rule (``product_batch_rules.py``). Products of any rank
+(matmul, linear, tensordot, einsum) are plain functions made of these: they reshape, and call mm or bmm once. Kernels
+are in ``jitgrad.kernels.loops.matmul``. Sums and norms are in ``jitgrad.ops.reduction``.
+"""

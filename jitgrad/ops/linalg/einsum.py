@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public
-from jitgrad.ops.linalg.matmul import Bmm
+from jitgrad.ops.linalg.matrix_products import Bmm
 
 __all__: list[str] = []
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.linalg.matrix_products import conj
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import sum_values
+from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
@@ -27,6 +32,7 @@ class Trace(Structured, public=True):
     linear = ("x",)
     batch = rewritten(lambda call, x: _trace_of_each(x))
     samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4).t(),))
+    reference = np.trace
 
     def forward(x):
         _check_matrix(x._layout.ndim)
@@ -36,8 +42,7 @@ class Trace(Structured, public=True):
         return sum_values(diagonal, plan_reduction(diagonal._layout, 0), None)
 
     def grad_x(g, x_layout):
-        rows = min(x_layout.shape)
-        return Embedded.apply(g.expand(rows), x_layout, Diagonal, (0, 0, 1))
+        return Embedded.apply(Expand.apply(g, (min(x_layout.shape),)), x_layout, Diagonal, (0, 0, 1))
 
 
 def _check_matrix(ndim: int) -> None:
@@ -50,7 +55,7 @@ def _trace_of_each(x: Tensor) -> Tensor:
     return x.diagonal(0, 1, 2).sum(-1)
 
 
-def _cross_lot(call: BatchedCall) -> Tensor:
+def _cross_batched(call: BatchedCall) -> Tensor:
     return call.run(x=call.whole("x"), y=call.whole("y"))
 
 
@@ -58,23 +63,25 @@ class Cross(Structured):
     """Cross products of the vectors along ``dim``, counted from the end; the two are of one shape, there 3."""
 
     linear = ("x", "y")
-    batch = _cross_lot
+    batch = _cross_batched
     name, grad_name = "linalg_cross", "LinalgCrossBackward0"
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
+    reference = lambda x, y, dim: np.cross(x, y, axis=dim)
 
     def forward(x, y, dim):
         x, y = unrecorded(x), unrecorded(y)
-        return _turned(x, 1, dim) * _turned(y, 2, dim) - _turned(x, 2, dim) * _turned(y, 1, dim)
+        products = [table.mul(_rotated(x, k, dim), _rotated(y, 3 - k, dim)) for k in (1, 2)]
+        return table.sub(*products)
 
     def grad_x(g, y, dim):
-        return Cross.apply(y.conj(), g, dim)
+        return Cross.apply(conj(y), g, dim)
 
     def grad_y(g, x, dim):
-        return Cross.apply(g, x.conj(), dim)
+        return Cross.apply(g, conj(x), dim)
 
 
-def _turned(x: Tensor, k: int, dim: int) -> Tensor:
-    """The elements of ``dim``, beginning with the ``k``-th."""
+def _rotated(x: Tensor, k: int, dim: int) -> Tensor:
+    """The three elements along ``dim`` in the order k, k + 1, k + 2, counted modulo 3."""
     return cat([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
 
 

@@ -1,0 +1,189 @@
+"""Products of two tensors to which a third is added: addmm, addmv, baddbmm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import Layout
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.declaration_checks import refuse
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import matmul as kernels
+from jitgrad.ops.linalg.matrix_products import (
+    Bmm,
+    MatrixProduct,
+    Mm,
+    Mv,
+    check_inner_sizes,
+    check_stacks,
+    multiply,
+    multiply_stacks,
+    refuse_bools,
+)
+from jitgrad.ops.linalg.product_batch_rules import over_added_product
+from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
+from jitgrad.ops.reduction.sums import sum_values
+from jitgrad.ops.shape.expand import sum_to_size
+
+__all__ = ["Addmm"]
+
+
+class AddedProduct(Structured, abstract=True):
+    """Base of beta * x + alpha * (first @ second), where ``x`` broadcasts, and is not read if beta is 0.
+
+    ``product`` is the op that multiplies the two: its gradients, times conj(alpha), are those of the factors.
+    """
+
+    product: ClassVar[type[MatrixProduct]]
+    batch = over_added_product
+    reference = lambda x, first, second, beta=1, alpha=1: beta * x + alpha * (first @ second)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if getattr(cls, "product", None) is None:
+            raise refuse(cls, "no product is named", "set product to the MatrixProduct that is added, as Mm")
+        super().__init_subclass__(**kwargs)
+
+    def grad_x(g, x_layout, beta):
+        return _times_conj(sum_to_size(g, x_layout.shape), beta)
+
+
+def _scaled(x: Tensor, factor: Any) -> Tensor:
+    return x if factor == 1 else table.mul(x, factor)
+
+
+def _times_conj(g: Tensor, factor: Any) -> Tensor:
+    """The gradient of what was multiplied by a number."""
+    return _scaled(g, factor.conjugate() if isinstance(factor, complex) else factor)
+
+
+def _check_same_dtype(x: Layout, y: Layout, added: Layout) -> None:
+    for other in (added, x):
+        if other.dtype is not y.dtype:
+            known = added if other is added or added.dtype is not y.dtype else x
+            raise RuntimeError(
+                f"self and mat2 must have the same dtype, but got {scalar_type(known.dtype)} and {scalar_type(y.dtype)}"
+            )
+
+
+def _check_expands(added: Layout, shape: tuple[int, ...]) -> None:
+    if added.ndim > len(shape):
+        title = f"torch.{scalar_type(added.dtype)}Tensor"
+        raise RuntimeError(
+            f"expand({title}{{{list(added.shape)}}}, size={list(shape)}): the number of sizes "
+            f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({added.ndim})"
+        )
+    for d in range(-1, -added.ndim - 1, -1):
+        if added.shape[d] not in (1, shape[d]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[d]}) must match the existing size ({added.shape[d]}) at "
+                f"non-singleton dimension {len(shape) + d}.  Target sizes: {list(shape)}.  "
+                f"Tensor sizes: {list(added.shape)}"
+            )
+
+
+def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """alpha * product + beta * added, all unrecorded; a bias, one row for all, is added in place."""
+    row = product._layout.ndim == 2 and added._layout.shape == product._layout.shape[1:]
+    if row and added._layout.contiguous and beta == alpha == 1:
+        launch(kernels.add_row, added._data, product._data)
+        return product
+    product = _scaled(product, alpha)
+    return product if beta == 0 else table.add(product, _scaled(unrecorded(added), beta))
+
+
+class Addmm(AddedProduct, public=True):
+    """beta * x + alpha * mat1 @ mat2; ``x`` broadcasts to the product, and is not read if beta is 0.
+
+    RuntimeError where sizes or dtypes differ.
+    """
+
+    product = Mm
+    samples = cases(
+        lambda: (draw(4), draw(2, 3), draw(3, 4)),
+        lambda: (draw(2, 4), draw(2, 3), draw(3, 4), 0.5, 2.0),
+        lambda: (draw(2, 1), draw(3, 2).t(), draw(4, 3).t()),
+    )
+
+    def forward(x, mat1, mat2, beta=1, alpha=1):
+        a, b = mat1._layout, mat2._layout
+        if a.ndim != 2 or b.ndim != 2:
+            which, layout = ("mat1", a) if a.ndim != 2 else ("mat2", b)
+            raise RuntimeError(f"{which} must be a matrix, got {layout.ndim}-D tensor")
+        shape = (a.shape[0], b.shape[1])
+        _check_same_dtype(a, b, x._layout)
+        check_inner_sizes(a, b)
+        _check_expands(x._layout, shape)
+        refuse_bools(a.dtype, "addmm_impl_cpu_")
+        return _plus(multiply(kernels.dot, mat1._data, mat2._data, shape), x, beta, alpha)
+
+    def grad_mat1(g, mat2, alpha):
+        return _times_conj(Mm.grad_x(g, mat2), alpha)
+
+    def grad_mat2(g, mat1, alpha):
+        return _times_conj(Mm.grad_mat2(g, mat1), alpha)
+
+    def kernel_x(g, x_layout, beta):
+        if x_layout.shape == g._layout.shape[1:]:
+            return _times_conj(sum_values(g, plan_reduction(g._layout, 0), None), beta)
+        return Addmm.grad_x(g, x_layout, beta)
+
+    def kernel_mat1(g, mat1_layout, mat2, alpha):
+        return _times_conj(Mm.kernel_x(g, mat1_layout, mat2), alpha)
+
+    def kernel_mat2(g, mat1, mat2_layout, alpha):
+        return _times_conj(Mm.kernel_mat2(g, mat1, mat2_layout), alpha)
+
+
+class Addmv(AddedProduct, public=True):
+    """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
+
+    product = Mv
+    samples = cases(lambda: (draw(2), draw(2, 3), draw(3), 0.5, 2.0))
+
+    def forward(x, mat, vec, beta=1, alpha=1):
+        product = Mv.forward(mat, vec)
+        _check_same_dtype(mat._layout, vec._layout, x._layout)
+        _check_expands(x._layout, product._layout.shape)
+        return _plus(product, x, beta, alpha)
+
+    def grad_mat(g, vec, alpha):
+        return _times_conj(Mv.grad_x(g, vec), alpha)
+
+    def grad_vec(g, mat, alpha):
+        return _times_conj(Mv.grad_vec(g, mat), alpha)
+
+    def kernel_mat(g, vec, alpha):
+        return _times_conj(Mv.kernel_x(g, vec), alpha)
+
+    def kernel_vec(g, mat, alpha):
+        return _times_conj(Mv.kernel_vec(g, mat), alpha)
+
+
+class Baddbmm(AddedProduct, public=True):
+    """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
+
+    product = Bmm
+    samples = cases(lambda: (draw(4), draw(2, 2, 3), draw(2, 3, 4), 0.5, 2.0))
+
+    def forward(x, batch1, batch2, beta=1, alpha=1):
+        check_stacks(batch1._layout, batch2._layout)
+        product = multiply_stacks(batch1, batch2)
+        _check_same_dtype(batch1._layout, batch2._layout, x._layout)
+        _check_expands(x._layout, product._layout.shape)
+        return _plus(product, x, beta, alpha)
+
+    def grad_batch1(g, batch2, alpha):
+        return _times_conj(Bmm.grad_x(g, batch2), alpha)
+
+    def grad_batch2(g, batch1, alpha):
+        return _times_conj(Bmm.grad_mat2(g, batch1), alpha)
+
+    def kernel_batch1(g, batch2, alpha):
+        return _times_conj(Bmm.kernel_x(g, batch2), alpha)
+
+    def kernel_batch2(g, batch1, alpha):
+        return _times_conj(Bmm.kernel_mat2(g, batch1), alpha)
