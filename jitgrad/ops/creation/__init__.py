@@ -1,1 +1,12 @@
-"""Tensors from numbers, arrays and other tensors, and back."""
+"""Tensors from numbers, arrays and Python data, and back; and ops that overwrite all of a tensor.
+
+Here live creation functions (``constants.py``: from sizes and numbers, ``from_data.py``: from nested lists and arrays),
+ways out (``conversion.py``: item, numpy, to; ``pickle_dlpack.py``), copies between devices (``device_copy.py``),
+questions about dtypes and layouts (``type_info.py``), and copy_, fill_, zero_, triangles and diagonals (``fill.py``).
+Random values belong in ``random``.
+
+A creation function is no declared op, as it has no input that a gradient could reach: it makes a layout, launches one
+kernel and returns through ``finished``. An op that overwrites its first input derives from ``Overwriting``. Rules of
+other ops call ``filled`` (dispatch/copying.py) or ``filled_like`` (constants.py), which parse nothing. Read
+``_sized`` in constants.py first.
+"""

@@ -1,4 +1,7 @@
-"""Out of tensors and between kinds of them: item, tolist, numpy, to, type, Python's protocols."""
+"""Values and properties of tensors as Python objects, and casts: item, tolist, numpy, size, to, type.
+
+Also Python's protocols: len, iteration, truth, int(), float(), format.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
@@ -24,7 +27,7 @@ __all__ = ["host_array", "on_host", "to"]
 
 
 def host_array(x: Tensor) -> np.ndarray:
-    """The values, in this process's memory: where everything that leaves the graph comes by."""
+    """The array of a tensor on the CPU, through which values reach NumPy and Python; TypeError for other devices."""
     if x._layout.device != "cpu":
         raise TypeError(
             f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -82,6 +85,7 @@ _LOSES_GRADIENT = (
 
 
 def _scalar(x: Tensor, warn: bool = True) -> Any:
+    """The only element, for Python's conversions; ``warn`` where that loses a gradient, as PyTorch does for floats."""
     if x._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if warn and x._requires_grad:
@@ -93,7 +97,7 @@ def _real(x: Tensor, warn: bool = True) -> Any:
     value = _scalar(x, warn)
     if isinstance(value, complex):
         if value.imag != 0:
-            raise RuntimeError("value cannot be converted to type double without overflow")
+            raise overflow(dtypes.float64)
         return value.real
     return value
 
@@ -119,6 +123,7 @@ def _to_bool(self: Tensor) -> bool:
 
 
 def _to_index(self: Tensor) -> int:
+    """For ``range(x)`` and ``list[x]``, which ask for an exact int: floats are refused."""
     if self._layout.numel != 1 or self._layout.dtype.category > 1:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(self.item())
@@ -307,9 +312,10 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bo
 
 
 def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool) -> Tensor:
+    """``x`` on the device ``where``, of ``dtype`` (None: its own); ``x`` itself if it is so and no copy is forced."""
     result = x if where == x._layout.device else move(x, where)
     if dtype is not None and dtype is not x._layout.dtype:
-        if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:
+        if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:  # bool asks: is it zero
             warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
         return cast(result, dtype)
     return ToCopy.apply(x, x._layout.dtype) if force and result is x else result

@@ -58,6 +58,7 @@ class CopyFrom(Overwriting):
         return cast_gradient(summed_to(g, source_layout.shape), source_layout.dtype)
 
 
+# Written in C++ by hand, unlike PyTorch's other nodes, it is in another namespace than theirs.
 CopyFrom.node_type.name = lambda self: "torch::autograd::CopyBackwards"  # type: ignore[method-assign]
 
 
@@ -266,12 +267,13 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     rows, columns = self._layout.shape[0], self._layout.shape[-1]
     if self._layout.ndim > 2 and len(set(self._layout.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
+    # The elements of equal indices, two dims at a time.
     part = self
     while part._layout.ndim > 1:
         part = part.diagonal()
     part.fill_(fill_value)
     if wrap and self._layout.ndim == 2:
-        for top in range(columns + 1, rows, columns + 1):
+        for top in range(columns + 1, rows, columns + 1):  # NumPy's wrap: one row is left out between the blocks
             self[top:].diagonal().fill_(fill_value)
     return self
 

@@ -1,4 +1,4 @@
-"""Copies of tensors by Python's protocols, and memory shared with other libraries: pickle, DLPack."""
+"""Tensors in pickles and deep copies, and memory shared with other libraries by DLPack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitgrad.ops.creation.from_data import from_numpy
 
 
 def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
-    """Undo pickling."""
+    """The tensor of a pickle: what ``__reduce_ex__`` names to be called with the values."""
     result = wrap(array, layout_of(array))
     result = result if device == "cpu" else result.to(device)
     result.__class__ = kind
@@ -24,6 +24,7 @@ def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "c
 
 
 def _user_state(x: Tensor) -> dict[str, Any] | None:
+    """What a program has set on a tensor; attributes with an underscore are jitgrad's own."""
     return {k: v for k, v in x.__dict__.items() if not k.startswith("_")} or None
 
 
@@ -43,7 +44,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     result = self.detach().clone()
-    if self._level is None:  # what a transform has wrapped copies itself, or what it wraps
+    if self._level is None:  # the class of a wrapped tensor belongs to its transform, whose clone has set it
         result.__class__ = self.__class__
     result._requires_grad = self._requires_grad
     memo[id(self)] = result
@@ -68,13 +69,13 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor on the memory of any object that has ``__dlpack__``."""
     array = np.from_dlpack(ext_tensor)
-    if not array.flags.writeable:  # NumPy's caution towards old exporters; tensors are writable
+    if not array.flags.writeable:  # NumPy marks it so, as DLPack before 1.0 cannot say; PyTorch writes all the same
         array = _writable(array)
     return from_numpy(array)
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
-    class Memory:
+    class Memory:  # offers the same memory to NumPy again, as writable, and keeps its owner alive
         __array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
         owner = array
 

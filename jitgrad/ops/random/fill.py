@@ -13,13 +13,13 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
 from jitgrad.dispatch.registry import method
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
-from jitgrad.ops.creation.constants import new, zeros_like
+from jitgrad.ops.creation.constants import new
+from jitgrad.ops.creation.fill import Overwriting
 from jitgrad.ops.shape.complex_view import ViewAsReal
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.slicing import zeros_of
@@ -69,14 +69,10 @@ def _fills(*parameters: Any) -> Any:
     )
 
 
-class _Draw(InplaceOp, abstract=True):
-    """A random fill: no gradient passes it."""
+class _Draw(Overwriting, abstract=True):
+    """Base of random fills."""
 
     batch = draw_rule
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls.grad_x = lambda g: zeros_like(g)  # type: ignore[attr-defined]
-        super().__init_subclass__(**kwargs)
 
 
 class Uniform(_Draw):

@@ -24,7 +24,6 @@ from jitgrad.dispatch.batch_randomness import (
     with_fills_allowed,
 )
 from jitgrad.dispatch.batch_rules import BatchedCall
-from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases
 from jitgrad.dispatch.op_samples import draw as sample
 from jitgrad.dispatch.registry import public
@@ -32,7 +31,8 @@ from jitgrad.dispatch.sizes import check_dims, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
-from jitgrad.ops.creation.constants import as_dtype, finished, new, uninitialised_like, zeros_like
+from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
+from jitgrad.ops.creation.fill import Overwriting
 from jitgrad.ops.random.fill import (
     bernoulli_,
     bernoulli_into,
@@ -159,7 +159,7 @@ for _function in (randint, randint_like, randperm):
     public(_function, method_too=False)
 
 
-class Permutation(InplaceOp):
+class Permutation(Overwriting):
     """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
 
     name, batch = "permutation_fill", draw_rule
@@ -168,9 +168,6 @@ class Permutation(InplaceOp):
     def write(x, generator):
         for row in wrap(x._data, x._layout).reshape(-1, x._layout.shape[-1]) if x._layout.ndim > 1 else (x,):
             draw(kernels.permutation, row, generator)
-
-    def grad_x(g):
-        return zeros_like(g)
 
 
 def _probabilities() -> tuple[Any, ...]:
@@ -189,7 +186,7 @@ class Bernoulli(Structured):
         return out
 
     def grad_x(g):
-        return zeros_like(g)
+        return filled_like(g, 0)
 
 
 @public

@@ -31,10 +31,11 @@ class ViewAsReal(View, public=True):
         return reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
 
     def grad_x(g):
-        return ViewAsComplex.apply(contiguous(g))
+        return ViewAsComplex.apply(contiguous(g))  # which takes pairs that lie side by side only
 
 
 def _view_as_complex_batched(call: BatchedCall) -> Tensor:
+    """The batch as it is; a sample without dims is refused, as the batch's own dim would pass for its last."""
     if not call.ndim("x"):
         raise RuntimeError("Input tensor must have one or more dimensions")
     return call.run()
@@ -79,6 +80,7 @@ def imag(input: Tensor) -> Tensor:
 
 
 def _part_property(function: Any) -> property:
+    """A property that reads a view and, assigned to, writes through it: ``z.real = x``."""
     def write(self: Tensor, value: Any) -> None:
         function(self).copy_(value)
 

@@ -33,6 +33,7 @@ class Clone(Copying, public=True):
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
     def forward(x, memory_format=None):
+        # By name: memory formats are declared in creation/type_info.py, a floor above.
         if memory_format is not None and getattr(memory_format, "name", "") == "contiguous_format":
             return Contiguous.forward(x)
         return copy_to_layout(x, preserved_layout(x._layout))

@@ -29,7 +29,7 @@ class ViewAsDtype(View, public="function"):
     samples = cases(lambda: (draw(2, 3), by_name("int64")))
 
     def forward(x, dtype):
-        dtype = by_name("float64") if dtype is float else dtype
+        dtype = by_name("float64") if dtype is float else dtype  # Python's float is a double
         layout, old = x._layout, x._layout.dtype
         if dtype.itemsize == old.itemsize:
             return reread(x, dtype, layout.shape, layout.strides)
@@ -43,7 +43,7 @@ class ViewAsDtype(View, public="function"):
                 f"sizes), but got {layout.strides[-1]}"
             )
         if dtype.itemsize < old.itemsize:
-            k = old.itemsize // dtype.itemsize
+            k = old.itemsize // dtype.itemsize  # strides count elements, of which there are k times as many
             return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] * k),
                            (*(s * k for s in layout.strides[:-1]), 1))  # fmt: skip
         k = dtype.itemsize // old.itemsize

@@ -65,6 +65,7 @@ def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[
                 f"dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: {list(layout.shape)}"
             )
         shape.append(n)
+        # A stride of 0 reads the same element all along a dim.
         strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
     return tuple(shape), tuple(strides)
 
@@ -125,6 +126,7 @@ class Unsqueeze(View, public=True):
     def forward(x, dim):
         layout = x._layout
         d = normalize_dim(dim, layout.ndim + 1)
+        # Any stride would do for one element; this one, PyTorch's, keeps what is row-major row-major.
         step = layout.shape[d] * layout.strides[d] if d < layout.ndim else 1
         shape = (*layout.shape[:d], 1, *layout.shape[d:])
         if layout.contiguous:
@@ -144,7 +146,7 @@ def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
 class Squeeze(Reshaping):
     """Drop all dims of size 1."""
 
-    batch = rewritten(lambda call, x: x.squeeze(tuple(range(1, x._layout.ndim))))
+    batch = rewritten(lambda call, x: x.squeeze(tuple(range(1, x._layout.ndim))))  # a batch of size 1 keeps its dim
     name = "squeeze_all"
     samples = cases(lambda: (draw(1, 3, 1),))
 
@@ -171,7 +173,7 @@ class SqueezeDims(Reshaping):
     samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 
     def forward(x, dim):
-        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())
+        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())  # no dims here do not mean all
 
 
 @public

@@ -64,6 +64,7 @@ def _inplace(name: str, function: Callable[..., Tensor], doc: str) -> None:
         if isinstance(self, Wrapped):
             return turn_into(self, function(self, *args, **kwargs))
         check_inplace_target(self, grad_state.enabled and self._requires_grad, allows_internal_overlap=True)
+        # The view's own error would name ``t``.
         if name == "t_" and self._layout.ndim > 2:
             raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._layout.ndim}D")
         return _take_view(self, function(self, *args, **kwargs))
@@ -97,7 +98,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         return self
     layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
     room = extent(self._layout.shape, self._layout.strides)
-    if layout.numel <= room:
+    if layout.numel <= room:  # the memory from this tensor's first element to its last is enough
         self._data = restrided(self._data, layout.shape, layout.strides)
     else:
         data = empty_for(layout)

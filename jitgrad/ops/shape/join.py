@@ -37,6 +37,7 @@ def _listed(op: str, tensors: Any) -> list[Tensor]:
 
 
 def _common_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:
+    """The dtype of the result: tensors without dims yield to others of their category, as in arithmetic."""
     return dtypes.promote(
         [t.dtype for t in tensors if t._layout.ndim], [t.dtype for t in tensors if not t._layout.ndim], []
     )
@@ -153,7 +154,7 @@ class Cat(Structured):
         return grads
 
     def kernel_tensors(g, tensors_layout, dim):
-        if any(x.dtype is not g._layout.dtype or x.shape == (0,) for x in tensors_layout):
+        if any(x.dtype is not g._layout.dtype or x.shape == (0,) for x in tensors_layout):  # more to do than views
             return Cat.grad_tensors(g, tensors_layout, dim)
         return _parts(g, tensors_layout, normalize_dim(dim, g._layout.ndim))
 
@@ -229,7 +230,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     given = _listed("cat", tensors)
     if not given:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    return into_out("cat", Cat.apply(given, dim), out)
+    result = Cat.apply(given, dim)
+    return result if out is None else into_out("cat", result, out)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -237,7 +239,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     given = _listed("stack", tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
-    return into_out("stack", Stack.apply(given, dim), out)
+    result = Stack.apply(given, dim)
+    return result if out is None else into_out("stack", result, out)
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -256,6 +259,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 
 def _three_dims(x: Tensor) -> Tensor:
+    """A vector becomes (1, n, 1), a matrix (n, m, 1), as in NumPy."""
     ndim = x._layout.ndim
     if ndim >= 3:
         return x

@@ -73,7 +73,7 @@ class Embedded(Structured):
         out = zeros_of(intern(x._layout.numpy_dtype, layout.shape, None, x._layout.device))
         part = op.forward(out, *args)
         if op.overlapping:
-            _add_into(part, contiguous(wrap(x._data, x._layout)))
+            _add_into(part, contiguous(wrap(x._data, x._layout)))  # elementwise copies assume distinct places
         elif part._layout.numel:
             copy_into(part._data, part._layout, x)
         return out
@@ -149,6 +149,7 @@ class Select(SliceView, public=True):
             raise IndexError(
                 f"select(): index {index} out of range for tensor of size {list(layout.shape)} at dimension {d}"
             )
+        # The ... makes NumPy return an array also where no dim is left. The layout does not depend on the index.
         return view_of(x, x._data[(slice(None),) * d + (index, ...)], key=("select", d))
 
 
@@ -194,7 +195,7 @@ class Diagonal(SliceView, public=True):
         down, along = max(-offset, 0), max(offset, 0)
         length = max(min(shape[a] - down, shape[b] - along), 0)
         rest = [d for d in range(layout.ndim) if d not in (a, b)]
-        first = down * strides[a] + along * strides[b] if length else 0
+        first = down * strides[a] + along * strides[b] if length else 0  # an empty view must not begin outside x
         return relaid(x, [*(shape[d] for d in rest), length],
                       [*(strides[d] for d in rest), strides[a] + strides[b]], first)  # fmt: skip
 
@@ -215,7 +216,7 @@ class Unfold(SliceView, public="method"):
             raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
         if step <= 0:
             raise RuntimeError(f"step is {step} but must be > 0")
-        if not layout.ndim:
+        if not layout.ndim:  # as a vector of one element
             return relaid(x, (size,), (1,))
         shape = (*layout.shape[:d], (n - size) // step + 1, *layout.shape[d + 1 :], size)
         return relaid(x, shape, (*layout.strides[:d], stride * step, *layout.strides[d + 1 :], stride))
@@ -266,6 +267,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         return _as_strided_sample(input, size, stride, storage_offset)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
+    # What PyTorch calls the storage is the memory of the base. PyTorch counts storage_offset from its beginning,
+    # AsStrided from that of the input.
     base = input._base if input._base is not None else input
     own = offset_in(base, input)
     start = own if storage_offset is None else storage_offset

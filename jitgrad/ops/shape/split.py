@@ -45,6 +45,7 @@ class SplitWithSizes(SplitView):
 
     def forward(x, sizes, dim):
         ends, lead = [0, *accumulate(sizes)], (slice(None),) * dim
+        # Parts of one size have one layout, that of Slice. "multi": PyTorch refuses writes into one of several views.
         return tuple([
             view_of(x, x._data[(*lead, slice(a, b))], kind="multi", key=("slice", dim, b - a, 1))
             for a, b in pairwise(ends)
@@ -151,6 +152,7 @@ def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> t
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input._layout.shape[d]
+    # Equal parts, rounded up: there may be fewer than ``chunks``. Only of a dim of size 0 there are as many, all empty.
     return by_sizes.apply(input, (0,) * chunks, d) if n == 0 else even.apply(input, -(-n // chunks), d)
 
 
@@ -183,7 +185,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         count = int(indices_or_sections)
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
-        small, more = divmod(n, count)
+        small, more = divmod(n, count)  # the first ``more`` parts have one element more than the others
         edges = [k * small + min(k, more) for k in range(count + 1)]
     else:
         edges = [0, *(int(i) for i in indices_or_sections), n]
@@ -191,6 +193,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _named_split(op: str, least: int, dim_of: Any) -> None:
+    """Publish ``op``, a tensor_split along the dim that ``dim_of`` says for a number of dims, at least ``least``."""
     def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
         ndim = input._layout.ndim
         if ndim < least:

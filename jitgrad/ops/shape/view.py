@@ -71,7 +71,7 @@ class Reshaped(Reshaping):
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans "
                 "across two contiguous subspaces). Use .reshape(...) instead."
             )
-        if x._layout.contiguous:
+        if x._layout.contiguous:  # NumPy's reshape takes a fifth of a view by strides: 0.4 us
             return view_of(x, x._data.reshape(full), layout)
         return relaid(x, full, strides)
 
@@ -108,7 +108,7 @@ class UnsafeView(Structured):
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """``reshape`` for rules: the shape is a tuple of ints."""
     full, strides, _ = _strides_as(x, shape)
-    if strides is not None:
+    if strides is not None:  # two ops, as PyTorch's nodes have two names
         return (Reshaped if x._layout.contiguous else ReshapeAlias).apply(x, full)
     return UnsafeView.apply(contiguous(x), full)
 
@@ -174,7 +174,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     try:
         inner = infer_size(sizes, shape[dim])
     except RuntimeError as error:
-        if "invalid for input" not in str(error):
+        if "invalid for input" not in str(error):  # an error of another kind, such as two sizes of -1
             raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in "
@@ -229,6 +229,7 @@ class Transpose(View, public=True):
     def forward(x, dim0, dim1):
         n = x._layout.ndim
         a, b = normalize_dim(dim0, n), normalize_dim(dim1, n)
+        # PyTorch lets a tensor without dims be transposed by dims 0 and -1; NumPy does not.
         return view_of(x, x._data.swapaxes(a, b) if n else x._data, key=("swap", a, b))
 
     def grad_x(g, dim0, dim1):
@@ -299,7 +300,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({ends[0]} dims) should contain the same number of "
             f"dims as destination ({ends[1]} dims)"
         )
-    placed = dict(zip(ends[1], ends[0], strict=True))
+    placed = dict(zip(ends[1], ends[0], strict=True))  # dim of the result -> dim of the input, where given
     rest = iter([d for d in range(n) if d not in ends[0]])
     return Permute.apply(input, tuple([placed[d] if d in placed else next(rest) for d in range(n)]))
 
