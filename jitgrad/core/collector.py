@@ -1,4 +1,4 @@
-"""Python's garbage collector, where jitgrad knows better than its counters when a pass is worth it."""
+"""Passes of Python's cyclic garbage collector are held off where they are known to find nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def paused_collector() -> Iterator[None]:
     For imports: their classes and functions stay, so a pass over them, and over the hundred thousand objects that
     Numba keeps, finds nothing. Without these passes ``import jitgrad`` takes three quarters of the time.
     """
-    enabled = gc.isenabled()
+    enabled = gc.isenabled()  # a program that has switched it off wants it off afterwards, too
     gc.disable()
     try:
         yield

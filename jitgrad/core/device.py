@@ -1,4 +1,4 @@
-"""Devices: where a tensor's values are."""
+"""Devices: ``jitgrad.device``, and what a device type needs to be usable (see ``register_device``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NO_CUDA = "Torch not compiled with CUDA enabled"
 class device:
     """A device, as ``jitgrad.device("cpu")`` or ``jitgrad.device("cuda", 1)``.
 
-    RuntimeError for a type that PyTorch does not know. Naming a device does not ask for it.
+    RuntimeError for a type that PyTorch does not know. Naming a device does not require that there is one:
+    ``resolve`` looks for it, when a tensor is to be put there.
     """
 
     __slots__ = ("index", "type")
@@ -28,11 +29,13 @@ class device:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index if index is None else index
             return
+        # PyTorch reads a number as an index of the accelerator, which is CUDA here, and asks at once if there is one.
         if isinstance(type, int) and not isinstance(type, bool):
             self.type, self.index = "cuda", type
             return _check_accelerator()
         if not isinstance(type, str):
-            raise TypeError(f"device(): argument 'type' (position 1) must be str, not {_kind(type)}")
+            found = type.__class__.__name__  # the parameter hides the builtin ``type``
+            raise TypeError(f"device(): argument 'type' (position 1) must be str, not {found}")
         name, colon, number = type.partition(":")
         if name not in _TYPES.split(", "):
             raise RuntimeError(f"Expected one of {_TYPES} device type at start of device string: {type}")
@@ -58,10 +61,6 @@ class device:
         return (device, (self.type, self.index))
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def _check_accelerator() -> None:
     """A number names a CUDA device; RuntimeError where there are none."""
     try:
@@ -70,32 +69,33 @@ def _check_accelerator() -> None:
         raise RuntimeError("Cannot access accelerator device when none is available.") from None
 
 
-# device type -> (function that turns a device into what layouts carry, or raises; function that
-# copies a tensor to or from such a device, recorded).
+# By device type. Filled by whoever provides the device (jitgrad/cuda.py): this floor knows no op, and a copy to a
+# device is one.
 _openers: dict[str, Callable[[device], Any]] = {"cpu": lambda _: "cpu"}
-_movers: dict[str, Callable[[Any, Any], Any]] = {}
+_copiers: dict[str, Callable[[Any, Any], Any]] = {}
 
 
-def register_device(device_type: str, opener: Callable[[device], Any], mover: Callable[[Any, Any], Any]) -> None:
+def register_device(device_type: str, opener: Callable[[device], Any], copier: Callable[[Any, Any], Any]) -> None:
     """Make a device type available.
 
-    ``opener(device)`` returns what a Layout's ``device`` holds, ``mover(tensor, that)`` copies a
-    tensor to it, or from it to "cpu".
+    ``opener(device)`` returns the object that ``Layout.device`` holds for it, or raises if there is no such device.
+    ``copier(tensor, target)`` returns a copy of a tensor on ``target``, such an object or "cpu", recorded as an op.
     """
-    _openers[device_type], _movers[device_type] = opener, mover
+    _openers[device_type], _copiers[device_type] = opener, copier
 
 
-def move(tensor: Any, where: Any) -> Any:
-    """Copy a tensor to another device, by the mover of the one of both that is not the CPU."""
-    away = where if where != "cpu" else tensor._layout.device
-    return _movers[away.type](tensor, where)
+def move(tensor: Any, target: Any) -> Any:
+    """A copy of a tensor on another device, ``target`` as layouts have it; one of the two devices may be "cpu"."""
+    remote = target if target != "cpu" else tensor._layout.device  # the CPU has no copier: the other device's knows it
+    return _copiers[remote.type](tensor, target)
 
 
 def resolve(value: Any) -> Any:
-    """What a Layout carries for a ``device=`` argument: "cpu", or a device object.
+    """What ``Layout.device`` holds for the value of a ``device=`` argument: "cpu", or the object of an opened device.
 
     AssertionError, in PyTorch's words, for CUDA where there is none.
     """
+    # The CPU is a string, not an object: layouts are hashed and compared at every new shape, and nearly all are there.
     if value is None or value == "cpu":
         return "cpu"
     wanted = value if isinstance(value, device) else device(value)

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["by_name", "dtype", "from_numpy_dtype", "get_default_dtype", "promote", "set_default_dtype"]
+__all__ = ["all_dtypes", "by_name", "dtype", "from_numpy_dtype", "get_default_dtype", "promote", "set_default_dtype"]
 
+# NumPy's kind of a dtype -> its category. Promotion compares categories before sizes: an int64 tensor and a float32
+# tensor give float32, where NumPy gives float64.
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 class dtype:
-    """An element type, such as ``jitgrad.float32``; printed as PyTorch prints it."""
+    """An element type, such as ``jitgrad.float32``; printed as PyTorch prints it.
+
+    There is one object for each type, so that ``is`` compares. ``category``: 0 bool, 1 integer, 2 floating, 3 complex;
+    what is 2 or more can require grad.
+    """
 
     __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
 
@@ -27,7 +33,7 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self) -> Any:
-        return (by_name, (self.name,))
+        return (by_name, (self.name,))  # copies and pickles must be the same object
 
     def to_real(self) -> dtype:
         """The dtype of the real part."""
@@ -48,8 +54,8 @@ ALIASES = {
 _default = _ALL["float32"]
 
 
-def every() -> tuple[dtype, ...]:
-    """All dtypes there are."""
+def all_dtypes() -> tuple[dtype, ...]:
+    """Every dtype, in the order bool, integers, floating, complex."""
     return tuple(_ALL.values())
 
 
@@ -63,7 +69,7 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
     try:
         return _BY_NUMPY[np.dtype(numpy_dtype)]
     except KeyError:
-        raise TypeError(
+        raise TypeError(  # float16 and unsigned types above 8 bits; the words are PyTorch's
             f"can't convert np.ndarray of type numpy.{np.dtype(numpy_dtype).type.__name__}. The only supported types "
             "are: float64, float32, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
         ) from None
@@ -83,13 +89,13 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def default_for(category: int) -> dtype:
-    """The dtype that a Python number of this category (0 bool .. 3 complex) becomes."""
+    """The dtype of a tensor made of Python numbers of this category: bool, int64, the default, or its complex one."""
     return (_ALL["bool"], _ALL["int64"], _default, _default.to_complex())[category]
 
 
 def category_of(value: Any) -> int:
     """The category of a Python or NumPy number: 0 bool, 1 int, 2 float, 3 complex."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)):  # before int, of which bool is a subclass
         return 0
     if isinstance(value, (int, np.integer)):
         return 1
@@ -97,8 +103,10 @@ def category_of(value: Any) -> int:
 
 
 def _combine(a: dtype | None, b: dtype | None) -> dtype | None:
+    """The common dtype of two operands of one priority; None stands for no operand."""
     if a is None or b is None or a is b:
         return a or b
+    # A floating dtype wins over an integer of any size; within floating or integer dtypes NumPy's rules are PyTorch's.
     if a.category >= 2 and b.category < 2:
         return a
     if b.category >= 2 and a.category < 2:
@@ -112,11 +120,12 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 
 
 def promote(dimensioned: list[dtype], zero_dim: list[dtype], numbers: list[int]) -> dtype:
-    """PyTorch's type promotion.
+    """The common dtype of an op's operands, by PyTorch's type promotion.
 
-    ``dimensioned`` and ``zero_dim`` hold the dtypes of tensors with and without dimensions,
-    ``numbers`` the categories of Python numbers. A lower priority group counts only if its
-    category is higher.
+    dimensioned, zero_dim: the dtypes of tensors with and without dimensions. numbers: the categories of Python numbers.
+    The three are priorities, highest first. Operands of a lower priority are weak: they count only if their category
+    is higher than that of all before, so float32 tensors stay float32 beside a float64 tensor without dimensions, and
+    become floating beside the number 0.5 only if they are integers.
     """
     result: dtype | None = None
     for d in dimensioned:
@@ -127,13 +136,16 @@ def promote(dimensioned: list[dtype], zero_dim: list[dtype], numbers: list[int])
     wrapped = default_for(max(numbers)) if numbers else None
     for lower in (zero, wrapped):
         if lower is not None and (result is None or lower.category > result.category):
-            result = _lift(result, lower)
+            result = _raised(result, lower)
     assert result is not None, "promote needs at least one operand"
     return result
 
 
-def _lift(result: dtype | None, lower: dtype) -> dtype:
-    """A weaker operand of a higher category: float32 with a complex number becomes complex64."""
+def _raised(result: dtype | None, lower: dtype) -> dtype:
+    """``result`` beside a weak operand of dtype ``lower``, of higher category: that one's dtype.
+
+    Except that a floating dtype beside a complex one keeps its precision: float32 and a complex number give complex64.
+    """
     if result is not None and lower.category == 3 and result.category == 2:
         return result.to_complex()
     return lower

@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Names(NamedTuple):
+class _Names(NamedTuple):  # the three ways of writing one dtype
     scalar_type: str
     cpp_type: str
     cpp_name: str
@@ -51,8 +51,11 @@ def cpp_name(dtype: dtype) -> str:
     return _NAMES[dtype.name].cpp_name
 
 
+# The functions below return errors and leave it to the caller to raise them: a traceback then ends in the op.
+
+
 def not_implemented_for(kernel: str, dtype: dtype) -> NotImplementedError:
-    """No kernel for this dtype; ``kernel`` is what PyTorch calls it."""
+    """No kernel for this dtype; ``kernel`` is PyTorch's name of it, as in "exp_vml_cpu"."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type(dtype)}'")
 
 

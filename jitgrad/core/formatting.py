@@ -1,8 +1,8 @@
 """Arrays as PyTorch prints them, character by character.
 
-All elements that are shown share one style. Floats are printed whole (``1.``) if all of them are,
-else with ``precision`` digits; in scientific notation if they are very large, very small or far
-apart. Zeros, infinities and NaN have no say in the style nor in the width.
+All elements that are printed share one format. Floats are printed as whole numbers (``1.``) if all are whole,
+else with ``precision`` digits; in scientific notation if one is above 1e8, one that is not whole is below 1e-4, or the
+largest is more than 1000 times the smallest. Zeros, infinities and NaN count neither for the format nor for its width.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["format_array", "get_printoptions", "printoptions", "set_printoptions
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """What `set_printoptions` sets; the defaults are the profile ``default``."""
+    """The values of `set_printoptions`; the defaults are the profile ``default``."""
 
     precision: int = 4
     threshold: float = 1000
@@ -44,7 +44,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed; what is None stays, but for ``sci_mode``.
+    """Set how tensors are printed. An argument of None leaves its option as it is, except ``sci_mode``.
 
     Args:
         precision: digits after the point (4).
@@ -52,8 +52,8 @@ def set_printoptions(
         edgeitems: how many elements an edge has, in each dimension (3).
         linewidth: characters a line (80).
         profile: sets the four at once: ``"default"``, ``"short"`` (2 digits, edges of 2) or
-            ``"full"`` (everything is printed). The other arguments come on top.
-        sci_mode: scientific notation always (True), never (False), or as the values ask (None).
+            ``"full"`` (everything is printed). The other arguments override it.
+        sci_mode: scientific notation always (True), never (False), or depending on the values (None).
 
     >>> set_printoptions(precision=2)
     >>> print(tensor_repr(np.array([1.5, 2.25], np.float32)))
@@ -62,13 +62,13 @@ def set_printoptions(
     """
     global _current
     base = PROFILES.get(profile or "", _current)
-    given = {
+    passed = {
         "precision": precision,
         "threshold": threshold,
         "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
     _current = replace(base, sci_mode=sci_mode, **changes)
 
 
@@ -95,15 +95,18 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 class _Style:
-    """How the numbers of a real array are written: all alike, and ``width`` characters wide."""
+    """The format of all elements of a real array, and ``width``, the characters that each is padded to.
+
+    values: the elements that are printed, in one dimension.
+    """
 
     def __init__(self, values: np.ndarray, options: PrintOptions):
         self.floating = values.dtype.kind == "f"
         self.spec, self.point, self.width = "", "", 1
         if self.floating:
-            values = values.astype(np.float64, copy=False)
+            values = values.astype(np.float64, copy=False)  # PyTorch decides in float64, whatever the dtype
             values = values[np.isfinite(values) & (values != 0)]
-        if values.size == 0:
+        if values.size == 0:  # only zeros, infinities and NaN: "0.", "inf", "nan"
             self.spec, self.point = ".0f", "."
             return
         if self.floating:
@@ -129,7 +132,7 @@ class _Style:
         if not self.floating:
             return str(value)
         text = format(value, self.spec)
-        return text if text[-1] in "fn" else text + self.point  # inf, nan
+        return text if text[-1] in "fn" else text + self.point  # "inf" and "nan" get no point
 
     def text(self, value: Any) -> str:
         """The number, padded on the left."""
@@ -144,7 +147,7 @@ class _ComplexStyle:
         self.width = self.real.width + self.imag.width + 1
 
     def text(self, value: complex) -> str:
-        imag = self.imag.text(value.imag).lstrip()
+        imag = self.imag.text(value.imag).lstrip()  # the sign stands between the parts, so padding would tear them
         return self.real.text(value.real) + ("" if imag[0] == "-" else "+") + imag + "j"
 
 
@@ -156,7 +159,7 @@ def format_array(array: np.ndarray, options: PrintOptions | None = None, indent:
 
     Args:
         array: of any shape; bool, integer, float or complex.
-        options: those in force by default.
+        options: by default those of `set_printoptions`.
         indent: how many characters stand before the text in its first line.
 
     >>> format_array(np.eye(2, dtype=np.float32))
@@ -166,13 +169,13 @@ def format_array(array: np.ndarray, options: PrintOptions | None = None, indent:
     if array.size == 0:
         return "[]"
     short = array.size > options.threshold
-    shown = _edges(array, options.edgeitems) if short else array
-    style = (_ComplexStyle if array.dtype.kind == "c" else _Style)(shown.reshape(-1), options)
+    printed = _edges(array, options.edgeitems) if short else array  # elements left out must not widen the others
+    style = (_ComplexStyle if array.dtype.kind == "c" else _Style)(printed.reshape(-1), options)
     return _nested(array, style, options, indent, short)
 
 
 def _edges(array: np.ndarray, edge: int) -> np.ndarray:
-    """The corners of an array: what is left when each long axis is cut to both its ends."""
+    """An array with only the first and last ``edge`` places of each axis that is longer than both together."""
     for axis, n in enumerate(array.shape):
         if n > 2 * edge:
             array = array.take([*range(edge), *range(n - edge, n)], axis)
@@ -192,6 +195,7 @@ def _nested(
     parts = [_nested(array[k], style, options, indent + 1, short) for k in rows]
     if cut:
         parts.insert(edge, "...")
+    # Rows are a line each, matrices a blank line apart, and so on, as PyTorch separates them.
     between = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
     return f"[{between.join(parts)}]"
 
@@ -202,7 +206,7 @@ def _vector(
     edge = options.edgeitems
     if short and array.size > 2 * edge:
         parts = [style.text(value) for value in _edges(array, edge).tolist()]
-        parts.insert(edge, " ..." if edge else "...")
+        parts.insert(edge, " ..." if edge else "...")  # the extra space is PyTorch's
     else:
         parts = [style.text(value) for value in array.tolist()]
     a_line = max(1, (options.linewidth - indent) // (style.width + 2))
@@ -224,13 +228,12 @@ def tensor_repr(
 
     Args:
         array: the values, of any shape; bool, integer, float or complex.
-        requires_grad: whether a leaf says so.
-        grad_fn_name: the name of what made it, without brackets; None for a leaf.
-        device: as printed; ``"cpu"`` is not.
-        default_dtype: the float dtype that is not printed, nor its complex companion.
-        prefix: what comes before the numbers; further lines are indented by its length.
-        dtype_suffix: the dtype's printed name where ``array`` holds another dtype's values:
-            ``"torch.bfloat16"`` for a float32 copy.
+        requires_grad: whether ``requires_grad=True`` is printed, if there is no ``grad_fn_name``.
+        grad_fn_name: the name of the node, without brackets; None for a leaf.
+        device: printed unless it is ``"cpu"``.
+        default_dtype: the floating dtype which is not printed, nor the complex dtype of its precision.
+        prefix: the text before the numbers; further lines are indented by its length.
+        dtype_suffix: the dtype to print where it is not that of ``array``: ``"torch.bfloat16"`` for a float32 copy.
 
     >>> print(tensor_repr(np.array([1.0, 2.5]), requires_grad=True))
     tensor([1.0000, 2.5000], dtype=torch.float64, requires_grad=True)
@@ -238,12 +241,13 @@ def tensor_repr(
     indent = len(prefix)
     text = prefix + format_array(array, indent=indent)
     dtype = dtype_suffix or f"torch.{array.dtype.name}"
-    usual = {default_dtype}
+    usual = {default_dtype}  # the dtypes that are not printed: those that such values have by default
     if array.size:
         usual |= {"int64", "bool", "complex128" if default_dtype == "float64" else "complex64"}
     suffixes = []
     if device != "cpu":
         suffixes.append(f"device='{device}'")
+    # Where the brackets don't show the shape: without elements, unless it is (0,), or with none printed.
     if _current.edgeitems == 0 if array.size else array.ndim != 1:
         suffixes.append(f"size={tuple(array.shape)}")
     if dtype.removeprefix("torch.") not in usual:

@@ -1,4 +1,4 @@
-"""Whether ops are recorded, per thread: no_grad, enable_grad, set_grad_enabled."""
+"""The state of a thread that ops look at, and the modes that set whether they are recorded."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ __all__ = [
 
 
 class _State(threading.local):
-    enabled = True  # what every op looks at
-    inference = False
+    """What modes and transforms set, in one object, so that an op looks at one thread-local.
+
+    The defaults are class attributes: a new thread starts with them, with nothing copied.
+    """
+
+    enabled = True  # whether ops are recorded; every op reads it
+    inference = False  # whether new tensors are inference tensors; then ``enabled`` is False
     records_inference = False  # whether inference tensors may be recorded all the same; see inference.py
-    grad_requested = False  # in inference mode: what ``is_grad_enabled`` says, though nothing is recorded
-    levels: tuple[Any, ...] = ()  # of the transforms at work: forward mode, vmap; see core/wrapped.py
-    scope: Any = None  # the innermost function that is being differentiated; see scope.py
-    forward: Any = None  # the level opened by forward_ad
+    grad_requested = False  # what ``is_grad_enabled`` returns in inference mode, though nothing is recorded
+    levels: tuple[Any, ...] = ()  # those of open transforms, first opened first; see core/wrapped.py
+    scope: Any = None  # the Scope of the innermost function that is being differentiated; see transforms/scope.py
+    forward: Any = None  # the level opened by autograd.forward_ad
     computes_tangents = True  # whether ops on dual tensors compute tangents
-    multithreading = True  # what set_multithreading_enabled said last
+    multithreading = True  # the last value of set_multithreading_enabled
 
 
 state = _State()
@@ -57,22 +62,23 @@ class Mode:
         called = function
         if inspect.isclass(function):
             warnings.warn(_CLASSES, FutureWarning, stacklevel=2)
+            # functools.wraps would copy a class's __dict__ onto the wrapper; a function in front of it has none.
             called = lambda *args, **kwargs: function(*args, **kwargs)
 
         @functools.wraps(called)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
+            with self.clone():  # a mode keeps the state before it on itself, so nested calls need one each
                 return called(*args, **kwargs)
 
         return wrapped
 
     def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The mode is on whenever the generator runs, and off while its caller does."""
+        """A generator function that has the mode on while its body runs, and off while its caller does."""
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             generator = function(*args, **kwargs)
-            resume: Callable[..., Any] = generator.send
+            resume: Callable[..., Any] = generator.send  # how the caller's last action is passed on: send or throw
             value: Any = None
             while True:
                 try:
@@ -111,7 +117,7 @@ class no_grad(Mode):
     def __init__(self, function: Any = None):
         self._before = False
 
-    def __enter__(self) -> None:  # set_enabled, written out: many loops enter it at every step
+    def __enter__(self) -> None:  # set_enabled, inlined: training and evaluation loops enter it at every step
         if state.inference:
             self._before, state.grad_requested = state.grad_requested, self.mode
         else:
@@ -131,11 +137,12 @@ class enable_grad(no_grad):
 
 
 class set_grad_enabled(Mode):
-    """Record or not, by a flag: takes effect at once, and as a context manager until its end."""
+    """Record ops or not. The flag is set when this object is made, and set back at the end of a with block."""
 
     def __init__(self, mode: bool):
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {_kind(mode)}")
+            found = type(mode).__name__
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {found}")
         self.mode = mode
         self._before = set_enabled(mode)
 
@@ -146,30 +153,26 @@ class set_grad_enabled(Mode):
         set_enabled(self._before)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        set_enabled(self._before)  # a decorator changes nothing until the function runs
+        set_enabled(self._before)  # the object was made to decorate: the flag is to be set when the function runs
         return super().__call__(function)
 
     def clone(self) -> set_grad_enabled:
-        """The same flag, set again."""
+        """A new object with the same flag, which is set by making it."""
         return set_grad_enabled(self.mode)
 
     def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def is_multithreading_enabled() -> bool:
-    """Return what ``set_multithreading_enabled`` said last in this thread; True at first."""
+    """Return the last value that ``set_multithreading_enabled`` has set in this thread; True at first."""
     return state.multithreading
 
 
 class set_multithreading_enabled(Mode):
-    """Say whether backward may use threads: takes effect at once, and as a context manager until its end.
+    """Set whether backward may use threads. The flag is set when this object is made, and back after a with block.
 
-    The setting is kept and shown, and changes nothing: backward runs on the thread that calls it.
+    It has no effect besides what ``is_multithreading_enabled`` returns: backward runs on the thread that calls it.
     """
 
     def __init__(self, mode: bool):
@@ -177,11 +180,11 @@ class set_multithreading_enabled(Mode):
         state.multithreading = mode
 
     def __enter__(self) -> None:
-        """Nothing is left to do."""
+        """Empty: making the object has set the flag."""
 
     def __exit__(self, *error: Any) -> None:
         state.multithreading = self._before
 
     def clone(self) -> Any:
-        """Another one for the same mode."""
+        """A new object with the same flag, which is set by making it."""
         return set_multithreading_enabled(self.mode)

@@ -1,4 +1,4 @@
-"""Handles of hooks: what registering one returns, and how to take it away."""
+"""Dictionaries of hooks, and the handles by which a registered hook is removed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ __all__ = ["RemovableHandle", "add_hook"]
 
 
 class RemovableHandle:
-    """What registering a hook returns: ``remove()``, or the end of a with block, takes it away."""
+    """What registering a hook returns: ``remove()``, or the end of a with block, removes the hook.
 
+    The dictionary is known weakly: a handle that is kept must not keep a tensor's or module's hooks alive.
+    """
+
+    # One count for all dictionaries, so that a number never comes back and an old handle removes nothing new.
     _numbers = itertools.count()
 
-    # What ``remove`` clears besides: dictionaries that say how a hook wants to be called.
+    # Weak references to the dictionaries beside the hooks from which ``remove`` deletes, too (see ``add_hook``).
     extra_dict_ref: tuple[Any, ...] = ()
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None):
@@ -26,7 +30,7 @@ class RemovableHandle:
             self.extra_dict_ref = tuple(map(weakref.ref, several))
 
     def remove(self) -> None:
-        """Take the hook away; nothing to do if that has happened."""
+        """Remove the hook, if it is still there."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -38,6 +42,7 @@ class RemovableHandle:
     def __exit__(self, *error: Any) -> None:
         self.remove()
 
+    # Copies and pickles of modules contain handles; the state has PyTorch's form, with the dictionaries themselves.
     def __getstate__(self) -> Any:
         extra = tuple(ref() for ref in self.extra_dict_ref)
         return (self.hooks_dict_ref(), self.id, extra) if extra else (self.hooks_dict_ref(), self.id)
@@ -49,15 +54,17 @@ class RemovableHandle:
 
 
 def _reference(hooks: Any) -> Any:
+    # A dictionary that was gone when the handle was pickled: an empty one, which is gone at once.
     return weakref.ref(OrderedDict() if hooks is None else hooks)
 
 
 def add_hook(
     hooks: OrderedDict[int, Any], entry: Any, first: bool = False, marks: Sequence[tuple[Any, bool]] = ()
 ) -> RemovableHandle:
-    """Put ``entry`` among ``hooks``, at the end or in front, and return its handle.
+    """Add ``entry`` to ``hooks``, at the end or as the ``first``, and return its handle.
 
-    marks: dictionaries beside ``hooks``, each of which holds True for the hooks that want something.
+    marks: (dictionary, flag) pairs. The dictionary gets True under the hook's number if the flag is set, as PyTorch
+    notes which of a module's hooks want keyword arguments.
     """
     handle = RemovableHandle(hooks, extra_dict=[beside for beside, _ in marks] or None)
     hooks[handle.id] = entry

@@ -1,8 +1,8 @@
-"""Inference mode, and its tensors: what is made in it stays out of every graph.
+"""Inference mode, and inference tensors: those made in it, which can never be part of a graph.
 
-Their version counter is one that does not count. Recording an op reads the versions of what it
-saves, and writing in place advances one, so the counter itself refuses both outside of inference
-mode: neither path has to ask what kind of tensor it meets.
+An inference tensor's version counter is an ``Untracked``. Recording an op reads the versions of the tensors that it
+saves, and a write in place advances one; so a counter that raises outside of inference mode refuses both, and neither
+path has to test what kind of tensor it meets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _WRITTEN = (  # the missing spaces are PyTorch's
 
 
 class Untracked(list[int]):
-    """The version counter of inference tensors: silent in inference mode, refusing to be read outside."""
+    """The version counter of inference tensors: always 0 in inference mode, a RuntimeError to read outside.
+
+    A list, as other counters are, so that ``counter[0] += 1`` on any tensor comes here.
+    """
 
     __slots__ = ()
 
@@ -40,34 +43,37 @@ class Untracked(list[int]):
         return 0
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Nothing is counted."""
+        """Writes are not counted."""
 
 
-def mark(tensor: Tensor) -> None:
-    """Make a new tensor an inference tensor, if this thread is in inference mode."""
-    if state.inference:
+def mark_inference(tensor: Tensor) -> None:
+    """Make a new tensor an inference tensor, if this thread is in inference mode; an observer of tensors."""
+    if state.inference:  # observers see the tensors of all threads
         tensor._counter = Untracked()
 
 
 def is_inference(tensor: Tensor) -> bool:
-    """Whether a tensor was made in inference mode, or shows the memory of one that was."""
+    """Whether a tensor was made in inference mode, or is a view of one that was."""
     return type(tensor._counter) is Untracked
 
 
 def check_write(tensor: Tensor) -> None:
-    """A RuntimeError for inference tensors that are to be written to outside of inference mode."""
+    """RuntimeError if a tensor that is about to be written to is an inference tensor, outside of inference mode.
+
+    Called before the write, or after a counter has refused it, whose own words are those for saving.
+    """
     if type(tensor._counter) is Untracked and not (state.inference or state.records_inference):
         raise RuntimeError(_WRITTEN) from None
 
 
 def check_requires_grad(tensor: Tensor) -> None:
-    """A RuntimeError for inference tensors that are to require grad outside of inference mode."""
+    """RuntimeError if a tensor that is about to require grad is an inference tensor, outside of inference mode."""
     if type(tensor._counter) is Untracked and not (state.inference or state.records_inference):
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
 
 
 def version(tensor: Tensor) -> int:
-    """How often a tensor's memory was written to."""
+    """The number of writes to a tensor's memory; RuntimeError for inference tensors, which count none."""
     if type(tensor._counter) is Untracked:
         raise RuntimeError("Inference tensors do not track version counter.")
     return tensor._counter[0]
@@ -79,16 +85,16 @@ def is_inference_mode_enabled() -> bool:
 
 
 class inference_mode(Mode):
-    """Record nothing inside, and make tensors that never can be part of a graph. Also a decorator.
+    """Record nothing inside, and make inference tensors, which can never be part of a graph. Also a decorator.
 
-    Such inference tensors count no versions. Outside they can be read, and used by ops that need not
-    save them; writing to them, saving them for backward and making them require grad are RuntimeErrors.
-    ``clone()`` gives a normal tensor. ``mode=False`` is the ordinary state within inference mode.
+    Inference tensors count no versions. Outside of the mode they can be read, and used by ops that need not save them;
+    writing to them, saving them for backward and making them require grad are RuntimeErrors. ``clone()`` of one makes
+    a normal tensor. ``mode=False`` ends the mode for a block within it.
     """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         self = super().__new__(cls)
-        return self if isinstance(mode, bool) else cls()(mode)
+        return self if isinstance(mode, bool) else cls()(mode)  # ``@inference_mode`` without brackets: a function
 
     def __init__(self, mode: bool = True):
         self.mode = mode
@@ -96,24 +102,24 @@ class inference_mode(Mode):
     def __enter__(self) -> None:
         self._before = state.inference, state.enabled, state.grad_requested, state.computes_tangents
         if self.mode:
-            tensor_observers.append(mark)
+            tensor_observers.append(mark_inference)
         state.inference, state.grad_requested = self.mode, False
         state.enabled = state.computes_tangents = not self.mode
 
     def __exit__(self, *error: Any) -> None:
         state.inference, state.enabled, state.grad_requested, state.computes_tangents = self._before
         if self.mode:
-            tensor_observers.remove(mark)
+            tensor_observers.remove(mark_inference)
 
     def clone(self) -> inference_mode:
-        """The same mode, to be entered once more."""
+        """A new object of the same mode."""
         return inference_mode(self.mode)
 
 
 class differentiable(enable_grad):
-    """Record inside, in inference mode too: for functions that are differentiated as a whole.
+    """Record inside, in inference mode too: what ``func.grad`` and ``functional`` need to differentiate a function.
 
-    What is made inside is no inference tensor; those that come from outside may take part.
+    Tensors made inside are normal ones. Inference tensors from outside may be saved and written to.
     """
 
     def __enter__(self) -> None:

@@ -1,4 +1,10 @@
-"""Shapes and strides: what there is to know of a tensor besides its values."""
+"""Layouts: the dtype, shape, strides and device of a tensor, and how shapes and strides are computed.
+
+Layouts are interned: there is one object for each combination of properties. So two tensors of one layout are
+recognised by the identity of an object, and what an op has planned for a combination of operands is found in a
+dictionary by the layouts themselves, whose hash and comparison are those of ``object``: a look-up costs the same for
+any number of dimensions, and no shape is compared in steady state.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +39,7 @@ class Size(tuple[int, ...]):
 
 
 class Layout:
-    """dtype, shape, strides (in elements) and device of an array. Interned: compare with ``is``."""
+    """dtype, shape, strides (in elements) and device of an array. Made by ``intern`` only: compare with ``is``."""
 
     __slots__ = ("contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "shape", "size", "strides")
 
@@ -42,6 +48,7 @@ class Layout:
         self.dtype = dtypes.from_numpy_dtype(numpy_dtype)
         self.size, self.ndim = Size(shape), len(shape)
         self.numel = self.size.numel()
+        # What ops ask often is worked out once. The stride of a dim of size 1, or of an empty array, is never used.
         self.contiguous = self.numel == 0 or all(
             s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
         )
@@ -50,8 +57,8 @@ class Layout:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
 
 
-# Layouts and what is planned from them are caches: emptied when full, so that loops over many
-# shapes stay bounded.
+# How many entries a cache of layouts or plans may have. A program that meets ever new shapes would fill memory
+# otherwise; emptying the whole cache at the bound costs nothing at each look-up, as keeping an order of use would.
 CAPACITY = 1 << 14
 
 
@@ -65,10 +72,10 @@ class _Cache(dict[Any, Any]):
 
 
 def cache() -> dict[Any, Any]:
-    """Return a new bounded dictionary for what follows from layouts, dtypes and settings."""
-    made = _Cache()
-    _caches.append(made)
-    return made
+    """A new dictionary, bounded by CAPACITY, for what is computed from layouts, dtypes and settings alone."""
+    new = _Cache()
+    _caches.append(new)
+    return new
 
 
 _caches: list[_Cache] = []
@@ -76,8 +83,8 @@ _caches: list[_Cache] = []
 
 def forget_plans() -> None:
     """Empty every cache of plans: a setting that they depend on has changed."""
-    for made in _caches:
-        made.clear()
+    for plans in _caches:
+        plans.clear()
 
 
 _interned: dict[Any, Layout] = {}
@@ -95,13 +102,18 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def intern(
     numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None = None, device: Any = "cpu"
 ) -> Layout:
-    """Return the one Layout object with these properties; row-major unless ``strides`` is given."""
+    """The one Layout object with these properties; row-major if ``strides`` is None.
+
+    Emptying the table is safe: layouts that are in use stay as they are, and an equal one that is made later only
+    makes an op plan anew. Nothing computes another result when two layout objects are equal.
+    """
     key = (numpy_dtype, shape, strides, device)
     found = _interned.get(key)
     if found is None:
         if len(_interned) >= CAPACITY:
             _interned.clear()
         full = strides if strides is not None else contiguous_strides(shape)
+        # Row-major strides that were given in full are another key of the same object.
         if strides is not None and full == contiguous_strides(shape):
             found = intern(numpy_dtype, shape, None, device)
         else:
@@ -111,7 +123,7 @@ def intern(
 
 
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
-    """Return the Layout of a NumPy or device array."""
+    """The Layout of a NumPy or device array, whose strides are in bytes."""
     if getattr(array.flags, "c_contiguous", False) if hasattr(array, "flags") else array.is_c_contiguous():
         return intern(array.dtype, array.shape, None, device)
     item = array.dtype.itemsize
@@ -120,7 +132,7 @@ def layout_of(array: Any, device: Any = "cpu") -> Layout:
 
 def is_dense(layout: Layout) -> bool:
     """Whether the elements fill their memory without gaps or overlaps, in some order of dims."""
-    expected = 1
+    expected = 1  # the stride of the next dim outwards, if there is no gap
     for stride, n in sorted(zip(layout.strides, layout.shape, strict=True)):
         if n != 1 and stride != expected:
             return False
@@ -129,7 +141,7 @@ def is_dense(layout: Layout) -> bool:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Size:
-    """The shape that tensors of ``shapes`` broadcast to; RuntimeError where they do not fit."""
+    """The shape that tensors of ``shapes`` broadcast to; RuntimeError if they don't."""
     ndim = max((len(s) for s in shapes), default=0)
     result = [1] * ndim
     for shape in shapes:
@@ -145,7 +157,10 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
 
 
 def broadcast_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides that read a tensor of ``layout`` as if it had ``shape``: 0 where it repeats."""
+    """Strides under which a tensor of ``layout`` is read as one of ``shape``, which it broadcasts to.
+
+    A dim along which it is repeated has stride 0, so that every step reads the same element.
+    """
     lead = len(shape) - layout.ndim
     return (0,) * lead + tuple(
         0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True)
@@ -153,9 +168,11 @@ def broadcast_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]
 
 
 def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    """Join neighbouring dimensions that every array walks through evenly; drop those of size 1.
+    """The same elements in the same order with fewer dims: (sizes, strides for each array), at least one dim.
 
-    Returns (shape, strides per array), both with at least one dimension.
+    Dims of size 1 are dropped. Two neighbours become one if, in every array, a step of the outer is as long as all
+    steps of the inner: then one loop with the inner stride visits the same elements. Strided kernels loop over what is
+    left, so a broadcast of whole rows costs two loops whatever the rank.
     """
     dims = [d for d, n in enumerate(shape) if n != 1]
     sizes: list[int] = []
@@ -173,8 +190,8 @@ def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[li
 
 
 def normalize_dim(dim: int, ndim: int) -> int:
-    """Return ``dim`` counted from the front; IndexError with PyTorch's wording when out of range."""
-    bound = max(ndim, 1)
+    """``dim`` counted from the front; IndexError, in PyTorch's words, if it is out of range."""
+    bound = max(ndim, 1)  # a tensor without dims takes 0 and -1, as if it had one
     if not -bound <= dim < bound:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
@@ -183,7 +200,7 @@ def normalize_dim(dim: int, ndim: int) -> int:
 
 
 def normalize_dims(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return sorted, distinct dims counted from the front; None and () mean all of them."""
+    """Dims counted from the front, sorted; None and () mean all of them. RuntimeError for one that is named twice."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(ndim))
     dims = [normalize_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]

@@ -13,12 +13,12 @@ __all__ = ["lazy_attributes"]
 def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package some of whose names are imported on first access.
 
-    sources: each such name, and the module that has it; a submodule is its own source. A name that was found is
-    set in the package, so that Python asks once.
+    sources: {name: the module that has it}; a submodule is its own source. The first access sets the name in the
+    package, and Python calls ``__getattr__`` only for names that are not there: later accesses cost what others do.
     """
 
-    # Modules are named by strings here: an import statement, wherever it stands, runs when the package is imported or
-    # has to be repeated for each name.
+    # Modules are named by strings: an import statement at the top of the package would run when it is imported, and
+    # inside of a function there would have to be one for each name.
     def getattr_(name: str) -> Any:
         source = sources.get(name)
         if source is None:

@@ -1,4 +1,4 @@
-"""What ops with several named results return, printed as PyTorch prints it."""
+"""The named tuples that ops with several results return (``torch.return_types``), printed as PyTorch prints them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def _result(name: str, *fields: str) -> Any:
         values = ",\n".join(f"{field}={getattr(self, field)!r}" for field in fields)
         return f"torch.return_types.{name}(\n{values})"
 
+    # A subclass, because namedtuple's own __repr__ names neither the package nor breaks lines.
     doc = f"The {' and the '.join(fields)} that ``jitgrad.{name}`` found."
     return type(name, (base,), {"__slots__": (), "__repr__": show, "__doc__": doc, "__module__": __name__})
 

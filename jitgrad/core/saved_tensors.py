@@ -1,8 +1,9 @@
-"""What nodes saved: hooks that pack it, and how users look at it.
+"""Hooks on saved tensors (``saved_tensors_hooks``), and the attributes by which users read what a node has saved.
 
-Hooks that are in force when a node is made turn each tensor that it saves into something else, from
-which backward gets it back. A node with anything packed gets a subclass of its class, of the same name,
-whose ``saved`` unpacks: nodes without hooks, and all code that reads what was saved, know nothing of it.
+A pack hook that is set when a node is made turns each tensor that it saves into any object, from which the unpack hook
+makes the tensor again during backward. A node with packed tensors becomes an instance of a subclass of its class, of
+the same name, whose ``saved`` is a property that unpacks. So nodes without hooks, recorders, gradient rules and engine
+contain no test for them.
 """
 
 from __future__ import annotations
@@ -36,79 +37,83 @@ _TWICE = (
 )
 
 
-# -- the hooks in force, per thread -------------------------------------------------------------------
+# -- hooks that are set in a thread -------------------------------------------------------------------
 
 
 class _Thread(threading.local):
-    disabled: str | None = None  # the message that refuses hooks
+    disabled: str | None = None  # the message with which setting hooks is refused; None: they are allowed
 
     def __init__(self) -> None:
-        self.hooks: list[Hooks] = []
+        self.hooks: list[Hooks] = []  # the last set is the one that packs
 
 
 thread = _Thread()
 _lock = threading.Lock()
-_users = 0  # pairs of hooks in force in all threads: while there are any, new nodes are shown to us
+_users = 0  # how many hooks are set in all threads: while there are any, ``_pack_all`` observes new nodes
 
 
 def push_hooks(hooks: Hooks) -> None:
-    """Pack what nodes of this thread save from now on."""
+    """Let ``hooks`` pack what new nodes of this thread save, in place of those set before."""
     if thread.disabled is not None:
         raise RuntimeError(thread.disabled)
     set_hooks([*thread.hooks, hooks])
 
 
 def pop_hooks() -> None:
-    """End what the last ``push_hooks`` began."""
+    """Undo the last ``push_hooks`` of this thread."""
     if not thread.hooks:
         raise RuntimeError("saved_tensors_hooks was left more often than entered")
     set_hooks(thread.hooks[:-1])
 
 
 def set_hooks(hooks: list[Hooks]) -> None:
-    """Have these hooks in force in this thread, the last one inside of the others; the list itself never changes."""
+    """Set this thread's list of hooks. A list is replaced, never changed, so that callers may keep and restore one."""
     global _users
     with _lock:
         before, _users = _users, _users + len(hooks) - len(thread.hooks)
         if _users and not before:
-            node_observers.insert(0, _pack_all)
+            node_observers.insert(0, _pack_all)  # first: what others see of a node is already packed
         elif before and not _users:
             node_observers.remove(_pack_all)
     thread.hooks = hooks
 
 
 def _pack_all(node: Node) -> None:
-    if not thread.hooks:  # another thread's
+    if not thread.hooks:  # hooks are set in another thread only
         return
     names = node.saved_names()
     order: Iterable[int] = range(len(node.saved or ()))
-    if names:  # PyTorch saves operands by name, and then results
+    if names:  # the order in which users see pack hooks called is PyTorch's: operands by name, then results
         order = sorted(order, key=lambda k: (names[k] == "result", names[k]))
     for k in order:
         _pack(node, k, thread.hooks[-1])
 
 
-# -- packed, and back ---------------------------------------------------------------------------------
+# -- packing and unpacking ----------------------------------------------------------------------------
 
 
 class Packed:
-    """What a pack hook made of a saved tensor, and what the tensor was in the graph."""
+    """The object that a pack hook has made of a saved tensor, and the tensor's place in the graph."""
 
     __slots__ = ("edge", "leaf", "number", "unpack_hook", "value")
 
     def __init__(self, node: Node, index: int, tensor: Tensor, hooks: Hooks):
-        self.number = node.output_number(index)  # which of the node's own outputs it is, if any
-        shown = tensor if self.number is None else tensor._attached(edge_to(node, self.number))
+        self.number = node.output_number(index)  # which of the node's own outputs it is; None for an operand
+        # A node saves its output without the edge, which would be a cycle; the hook gets it with its grad_fn.
+        argument = tensor if self.number is None else tensor._attached(edge_to(node, self.number))
         self.leaf, self.edge = tensor._edge is None, edge_of(tensor)
         version = tensor._counter[0]
         with no_grad():
-            self.value = hooks[0](shown)
+            self.value = hooks[0](argument)
         if tensor._counter[0] != version:
             raise RuntimeError(_WRITTEN)
         self.unpack_hook = hooks[1]
 
     def unpack(self) -> Tensor:
-        """The tensor, in the place in the graph that it had; outputs of the node itself outside of it."""
+        """The tensor with the history that it had; an output of the node itself without one.
+
+        TypeError if the unpack hook returns anything but a tensor.
+        """
         found = self.unpack_hook(self.value)
         if not isinstance(found, Tensor):
             raise TypeError(
@@ -119,13 +124,13 @@ class Packed:
             return found if self.number is None else found.detach()
         if not self.leaf:
             return found._attached(self.edge)
-        result = found.detach()
+        result = found.detach()  # of a leaf: another tensor with the same AccumulateGrad
         result._requires_grad, result._leaf_edge = True, self.edge
         return result
 
 
 class _AnyVersion:
-    """The version of what was packed: its memory is the hooks' own affair."""
+    """Equal to every version: writes to a tensor that was packed are the hooks' business, and no error."""
 
     def __ne__(self, other: object) -> bool:
         return False
@@ -141,18 +146,18 @@ _ANY = _AnyVersion()
 
 @functools.cache
 def _packing(node_type: type[Node]) -> type[Node]:
-    """The class of a node of ``node_type`` some of whose saved tensors are packed."""
+    """The subclass of ``node_type`` for nodes some of whose saved tensors are packed."""
 
     def saved(self: Any) -> Any:
-        kept = vars(self)["saved"]  # there is one: something is packed
+        kept = vars(self)["saved"]  # a property hides the attribute of this name, which is still in the __dict__
         return kept and tuple([k.unpack() if isinstance(k, Packed) else k for k in kept])
 
     def versions(self: Any) -> Any:
-        kept, known = vars(self)["saved"], vars(self)["versions"]
-        return kept and tuple([_ANY if isinstance(k, Packed) else v for k, v in zip(kept, known, strict=True)])
+        kept, numbers = vars(self)["saved"], vars(self)["versions"]
+        return kept and tuple([_ANY if isinstance(k, Packed) else v for k, v in zip(kept, numbers, strict=True)])
 
     def release(self: Any) -> None:
-        vars(self)["saved"] = None if vars(self)["saved"] else ()
+        vars(self)["saved"] = None if vars(self)["saved"] else ()  # first, or ``self.saved`` would unpack all
         node_type.release(self)
 
     body = {
@@ -171,11 +176,11 @@ def _pack(node: Node, index: int, hooks: Hooks) -> None:
         node.__class__ = _packing(type(node))  # type: ignore[arg-type]
 
 
-# -- what users see -----------------------------------------------------------------------------------
+# -- attributes for users -----------------------------------------------------------------------------
 
 
 class SavedTensor:
-    """One saved tensor of a node, as ``grad_fn._raw_saved_self`` gives it: hooks can be put on it."""
+    """One saved tensor of a node, as ``grad_fn._raw_saved_self`` returns it, for ``register_hooks``."""
 
     def __init__(self, node: Node | None = None, index: int | None = None):
         if node is None:
@@ -183,7 +188,7 @@ class SavedTensor:
         self._node, self._index = node, index
 
     def register_hooks(self, pack_hook: Any = None, unpack_hook: Any = None) -> None:
-        """Keep what ``pack_hook(tensor)`` returns instead of the tensor; backward gets it by ``unpack_hook``.
+        """Keep ``pack_hook(tensor)`` instead of the tensor; backward gets the tensor by calling ``unpack_hook`` on it.
 
         RuntimeError if the tensor was freed, is None, or has hooks already.
         """
@@ -204,7 +209,7 @@ class SavedTensor:
 
 
 def saved_tensor(node: Node, index: int) -> Tensor:
-    """One saved tensor, as part of the graph, after checking that nobody wrote into it."""
+    """Saved tensor ``index`` of a node, with its history; RuntimeError if it was written to since."""
     kept = vars(node)["saved"][index]
     tensor: Tensor = kept.unpack() if isinstance(kept, Packed) else kept
     version = vars(node)["versions"][index]
@@ -219,6 +224,8 @@ def define_saved_attributes(node_type: type[Node], names: Iterable[str], values:
 
     The names are PyTorch's: what a rule calls x is ``self`` there, y ``other``, out ``result``.
     """
+    # Properties, set when the first node of a kind is planned: a ``__getattr__`` would be tried at every access to an
+    # attribute of a node that only its class has.
     names = list(names)
     for name in names:
         if not hasattr(node_type, f"_raw_saved_{name}"):

@@ -25,6 +25,7 @@ def set_default_dtype(d: dtypes.dtype) -> None:
     forget_plans()
 
 
+# NumPy's numbers as Python's, and dtypes by name: PyTorch's attributes have these types.
 class finfo:
     """Numerical limits of a floating-point dtype: ``eps``, ``max``, ``min``, ``tiny``, ``resolution``, ``bits``."""
 

@@ -1,4 +1,4 @@
-"""Buffers: where tensors' values live, by device; and how often they were written to."""
+"""Arrays that hold tensors' values, on every device, and version counters, which count the writes to them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The version counter of memory that was never written to and is not shared. Most results stay so: for them no counter
-# is made, which spares Python's collector an object in five for a recorded op.
+# The version counter of all memory that was never written to and has no views: it reads 0, and is replaced by a list
+# with the first write or view. Most results never get one of their own, which is one object less in each recorded op
+# for Python's collector to visit; it takes most of the time of a deep graph. A tuple, so that code which counts a write
+# without replacing it fails.
 UNWRITTEN: Any = (0,)
 
 
 def counter_of(tensor: Any) -> list[int]:
-    """The version counter of a tensor, to be shared with a view of it or compared."""
+    """The version counter of a tensor as a list that views of it can share, made now if it had none."""
     counter = tensor._counter
     if counter is UNWRITTEN:
         counter = tensor._counter = [0]
@@ -34,7 +36,7 @@ def counter_of(tensor: Any) -> list[int]:
 
 
 def count_write(tensor: Any) -> None:
-    """Note that a tensor's memory is written to; RuntimeError for inference tensors outside of their mode."""
+    """Count a write to a tensor's memory; RuntimeError for an inference tensor outside of inference mode."""
     counter = tensor._counter
     if counter is UNWRITTEN:
         tensor._counter = [1]
@@ -48,36 +50,38 @@ def empty_for(layout: Layout) -> Any:
         return np.empty(layout.shape, layout.numpy_dtype)
     if layout.device != "cpu":
         return _allocators[layout.device.type](layout)
+    # Memory without gaps, its dims in the order of the layout's strides, seen in the order of its shape.
     order = sorted(range(layout.ndim), key=lambda d: (-layout.strides[d], d))
     flat = np.empty([layout.shape[d] for d in order], layout.numpy_dtype)
     return flat.transpose(np.argsort(order))
 
 
+# By device type, filled by whoever provides the device (jitgrad/cuda.py); the CPU's are NumPy's.
 _allocators: dict[str, Any] = {}
 _transfers: dict[str, Any] = {}
-_homes: dict[type, Any] = {}  # of arrays that are not NumPy's
+_devices: dict[type, Any] = {}  # {type of an array that is not NumPy's: its device, as layouts have it}
 
 
 def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
-    """Let ``allocate(layout)`` provide the arrays of a device type.
+    """Make a device type's memory available.
 
-    ``transfer(source, target)`` returns, for two layouts of which one is on the device, what has
-    ``write(tensor, array)``: the copy from one to the other.
+    ``allocate(layout)`` returns an uninitialised array. ``transfer(source, target)`` returns, for two layouts one of
+    which is on the device, an object whose ``write(tensor, array)`` copies from the first to the second.
     """
     _allocators[device_type], _transfers[device_type] = allocate, transfer
 
 
 def device_of_array(array: Any) -> Any:
     """The device of an array, as layouts have it."""
-    return "cpu" if isinstance(array, np.ndarray) else _homes[type(array)]
+    return "cpu" if isinstance(array, np.ndarray) else _devices[type(array)]
 
 
-def register_array_type(kind: type, device: Any) -> None:
-    """Say that arrays of type ``kind`` lie on ``device``."""
-    _homes[kind] = device
+def register_array_type(array_type: type, device: Any) -> None:
+    """Let ``device_of_array`` answer ``device`` for arrays of this type."""
+    _devices[array_type] = device
 
 
 def transfer(source: Layout, target: Layout) -> Any:
-    """What copies between two devices; see ``register_allocator``."""
-    away = source.device if source.device != "cpu" else target.device
-    return _transfers[away.type](source, target)
+    """An object whose ``write(tensor, array)`` copies from one device to another, as a LaunchPlan's does on one."""
+    remote = source.device if source.device != "cpu" else target.device
+    return _transfers[remote.type](source, target)

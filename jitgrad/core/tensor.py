@@ -1,4 +1,4 @@
-"""Tensor: an array, and its place in the recorded graph. Its methods are ops, defined with them."""
+"""Tensor: an array, its layout, and its place in the recorded graph. Ops become its methods in the files of the ops."""
 
 from __future__ import annotations
 
@@ -27,37 +27,44 @@ _NON_LEAF_GRAD = (
     "github.com/pytorch/pytorch/pull/30531 for more information."
 )
 
-_SILENT = ("no_grad", "inference", "custom")  # kinds of views that were made while nothing was recorded
+_UNRECORDED_VIEWS = ("no_grad", "inference", "custom")  # kinds of views that were made while nothing was recorded
 
 
 class Tensor:
     """A multi-dimensional array that remembers how it was computed.
 
-    Made by ``jitgrad.tensor``, ``jitgrad.zeros`` and the like, or by ops. The attributes with
-    defaults below are set on an instance only when they differ, which keeps creation cheap.
+    Made by ``jitgrad.tensor``, ``jitgrad.zeros`` and the like, or by ops.
     """
+
+    # The defaults below belong to the class, and an attribute is set on an instance only where it differs. So a result
+    # sets two or three attributes and all others are read from the class: 144 ns a tensor, where __slots__, each of
+    # which has to be filled, take 165 to 247. Users may also set attributes of their own, as on PyTorch's tensors.
 
     __module__ = "jitgrad"  # as users know it: ``<class 'jitgrad.Tensor'>``, also in pickles
 
     _data: Any  # numpy.ndarray on CPU; views are views of it
     _layout: Layout
-    _counter: Any = UNWRITTEN  # [version of the memory], shared by all views of it; made when first needed
+    # [number of writes to the memory], one list for all views of it. Made with the first write or view.
+    _counter: Any = UNWRITTEN
     _requires_grad = False
     _edge: Any = None  # to the node of the op that made it; see core/node.py
     _grad: Tensor | None = None
     _base: Any = None  # the tensor whose memory a view shows
     _views: list[Any] | None = None  # weak references to the views of this memory
-    _view_kind = ""  # "multi": one of several outputs; "custom": by a Function; "no_grad", "inference"
-    # Of a view made while nothing was recorded, whose base requires grad: its version then. No gradient passes it.
+    # Why writes to a view cannot be recorded, "" if they can. "multi": its op returned several views; "custom": made by
+    # a Function; "no_grad", "inference": made in that mode.
+    _view_kind = ""
+    # Of a view made while nothing was recorded, whose base requires grad: the version of its memory then. Such a view
+    # says that it requires grad, but no gradient passes it.
     _unrecorded: int | None = None
     _leaf_edge: Any = None  # its AccumulateGrad, made when a leaf is first used
-    _leaf_hooks: Any = None  # OrderedDict of hooks, once there are any
-    _scope: Any = None  # of the differentiated function that it was made in; see transforms/scope.py
-    _level: Any = None  # of the transform that made it, if it is wrapped; see core/wrapped.py
+    _leaf_hooks: Any = None  # LeafHooks, if it has any
+    _scope: Any = None  # that of the differentiated function in which it was made; see transforms/scope.py
+    _level: Any = None  # that of the transform which has wrapped it; see core/wrapped.py
     __array_priority__ = 1000
-    __array_ufunc__ = None  # ndarray * tensor becomes tensor.__rmul__
+    __array_ufunc__ = None  # ``ndarray * tensor`` calls tensor.__rmul__, not NumPy's loop over elements
 
-    if TYPE_CHECKING:  # ops become methods when their files are imported
+    if TYPE_CHECKING:  # ops become methods when their files are imported; users' editors read jitgrad/__init__.pyi
         def __getattr__(self, name: str) -> Any: ...
 
         __add__: Any
@@ -97,7 +104,7 @@ class Tensor:
 
     @property
     def device(self) -> Any:
-        """Where the values are."""
+        """The device that holds the values."""
         from jitgrad.core.device import device
 
         return device(str(self._layout.device))
@@ -109,7 +116,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same values outside the graph, with a version counter of their own."""
+        """The same memory outside the graph, with a version counter of its own: writes to it are not noticed."""
         result = wrap(self._data, self._layout)
         result._counter = self._counter if is_inference(self) else UNWRITTEN
         return result
@@ -117,7 +124,7 @@ class Tensor:
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {_kind(value)}")
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._requires_grad and value._layout.dtype.category < 2:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._data, self._layout = value._data, value._layout
@@ -131,7 +138,7 @@ class Tensor:
         return version(self)
 
     def _is_view(self) -> bool:
-        """Whether this shows the memory of another tensor, as views and detached tensors do."""
+        """Whether this is a view of another tensor's memory."""
         return self._base is not None
 
     # -- the graph ----------------------------------------------------------------------------
@@ -156,7 +163,7 @@ class Tensor:
 
     @property
     def output_nr(self) -> int:
-        """Which output of ``grad_fn`` this is."""
+        """Which output of ``grad_fn`` this is, counted from 0."""
         return number_of(self._edge) if self._edge is not None else 0
 
     @property
@@ -166,10 +173,10 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
-        if self._requires_grad or self._view_kind not in _SILENT:
+        """Whether ops on this tensor are recorded; of a view made under ``no_grad``, what its base says."""
+        if self._requires_grad or self._view_kind not in _UNRECORDED_VIEWS:
             return self._requires_grad
-        base = self._base  # a sample of a batch has none, though what it wraps is a view
+        base = self._base  # None in vmap: the batched tensor is no view, though the one that it wraps may be
         return base is not None and base._requires_grad and not is_inference(self)
 
     @requires_grad.setter
@@ -186,11 +193,12 @@ class Tensor:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if value:
             check_requires_grad(self)
-        if self._unrecorded is not None:  # says what its base says, or becomes a variable of its own
+        # Of a view made under no_grad: True makes it a leaf of its own, False leaves it with its base's flag.
+        if self._unrecorded is not None:
             self._unrecorded = None if value else self._unrecorded
             return
         if self._level is not None:
-            self.wrap_alias()
+            self.wrap_alias()  # the tensor inside may be the caller's, which is not to get the flag
         self._requires_grad = bool(value)
 
     @requires_grad.deleter
@@ -214,12 +222,12 @@ class Tensor:
 
     @property
     def retains_grad(self) -> bool:
-        """Whether this is a non-leaf whose gradient will be kept."""
+        """Whether this is a non-leaf whose gradient backward puts into ``.grad``."""
         edge = self._edge
         return edge is not None and number_of(edge) in (node_of(edge).retained or ())
 
     def retain_grad(self) -> None:
-        """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
+        """Let backward put the gradient of a non-leaf into ``.grad``; no effect on leaves, which have it anyway."""
         if not self._requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         refuse_inside("retain_grad")
@@ -230,7 +238,7 @@ class Tensor:
             node.special = True
             if node.retained is None:
                 node.retained = {}
-            node.retained[number] = weakref.ref(self)
+            node.retained[number] = weakref.ref(self)  # a node must not hold its output
 
     @property
     def grad(self) -> Tensor | None:
@@ -251,7 +259,8 @@ class Tensor:
 
     def _check_grad(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {_kind(value)}")
+            found = type(value).__name__
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {found}")
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._layout.dtype is not self._layout.dtype:
@@ -275,7 +284,7 @@ class Tensor:
             )
 
     def detach(self) -> Tensor:
-        """Return the same memory outside the graph; a view that shares the version counter."""
+        """The same memory outside the graph, with the same version counter: a write to either is noticed by both."""
         result = wrap(self._data, self._layout)
         result._counter = counter_of(self)
         return result
@@ -296,35 +305,31 @@ class Tensor:
     # -- for the recorder ---------------------------------------------------------------------
 
     def _check_reachable(self) -> None:
-        """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
+        """RuntimeError if this is a view made while nothing was recorded and its memory was written to since."""
         if self._counter[0] != self._unrecorded:
             raise RuntimeError(stale_message(self))
 
     def _attached(self, edge: Any) -> Tensor:
-        """The same memory and version counter, as an output of the graph."""
+        """The same memory and version counter, as the output of a node that ``edge`` leads to."""
         result = self.detach()
         result._edge, result._requires_grad = edge, True
         return result
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # Python drops the inherited one, because ``==`` compares elements
         return id(self)
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def address(tensor: Tensor) -> int:
-    """Where a tensor's first element lies in memory."""
+    """The address in memory of a tensor's first element."""
     data = tensor._data
     return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
 
 
-_new = object.__new__
+_new = object.__new__  # without ``Tensor(...)``, whose call would go through type.__call__ and an __init__
 
 
 def wrap(data: Any, layout: Layout) -> Tensor:
-    """Make a tensor of an array whose layout is known."""
+    """A new tensor of an array whose layout is known; no view, and outside the graph."""
     tensor = _new(Tensor)
     tensor._data = data
     tensor._layout = layout
@@ -334,7 +339,7 @@ def wrap(data: Any, layout: Layout) -> Tensor:
 
 
 def method(function: F) -> F:
-    """Make ``function`` a method of Tensor; ops are defined in their own files."""
+    """Make ``function`` a method of Tensor that is no op: calls of it are not observed (see dispatch/registry.py)."""
     setattr(Tensor, function.__name__, function)
     return function
 

@@ -1,8 +1,7 @@
-"""Whether a function is being transformed, and what is refused there.
+"""What is refused inside of a function that is being transformed.
 
-``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` (see scope.py) round the call of their function; ``vmap`` and
-``jvp`` a level (see core/wrapped.py). Where writes in place begin, ``scopes`` is tested, and nothing more is
-done while it is empty.
+``func.grad``, ``vjp`` and ``jvp`` open a ``Scope`` (transforms/scope.py) for the call of their function; ``vmap`` and
+``jvp`` open a level (core/wrapped.py). Inplace ops test ``scopes`` first and do no more while it is empty.
 """
 
 from __future__ import annotations
@@ -13,14 +12,21 @@ from jitgrad.core.grad_mode import state
 
 __all__ = ["API", "check_capture", "refuse_inside", "scopes", "transforming"]
 
-scopes: list[Any] = []  # those open in any thread
+# The open scopes of all threads. A list that is mostly empty is quicker to test than a thread-local's attribute.
+scopes: list[Any] = []
 API = "(or perhaps using torch.autograd.functional.* APIs) "
+# PyTorch's names of inplace ops in this error, where they are not the op's name and "_".
 _OVERLOADS = {"add": "add_.Tensor", "sub": "sub_.Tensor", "mul": "mul_.Tensor", "div": "div_.Tensor",
               "copy_from": "copy_", "fill": "fill_.Scalar"}  # fmt: skip
 
 
 def check_capture(target: Any, name: str) -> None:
-    """A RuntimeError if a function that is being differentiated writes to what it captures, by op ``name``."""
+    """RuntimeError if ``target``, which op ``name`` is about to write to, is captured by a differentiated function.
+
+    Captured are tensors that exist since before the call and are no inputs. Writing to one would let the gradient
+    depend on how often the function has run. A scope is ``unchecked`` while an inplace op that has passed this check
+    writes to the tensors that its target wraps.
+    """
     scope = state.scope
     if scope is not None and not scope.unchecked and not scope.holds(target):
         raise RuntimeError(
@@ -31,14 +37,18 @@ def check_capture(target: Any, name: str) -> None:
 
 
 def transforming() -> bool:
-    """Whether a function is being transformed: differentiated, or mapped over a batch other than of gradients."""
+    """Whether a function is being transformed in this thread: differentiated, or mapped over a batch.
+
+    Not counted are the level of autograd.forward_ad, and the batch of gradients of ``is_grads_batched``: neither calls
+    a function of the user's.
+    """
     if state.scope is not None:
         return True
     return any(level is not state.forward and level.randomness != "gradients" for level in state.levels)
 
 
 def refuse_inside(call: str, hint: str = "") -> None:
-    """A RuntimeError for a method of Tensor that has no meaning inside of a transform, if there is one at work."""
+    """RuntimeError if a function is being transformed, in which Tensor method ``call`` has no meaning."""
     if transforming():
         raise RuntimeError(
             f"You are attempting to call Tensor.{call}() {hint}inside of a function being transformed by a functorch "

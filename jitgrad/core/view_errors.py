@@ -1,4 +1,8 @@
-"""PyTorch's words for views whose history cannot be rewritten."""
+"""Errors for views whose history cannot be rewritten when they, or their base, are written to.
+
+A recorded write to a view gives its base, and every other view of it, a new node. A view that was made while nothing
+was recorded, by a Function, or as one of several outputs has no place in that history, and PyTorch refuses the write.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ _NO_GRAD = (
 
 
 def _message(view: Tensor, event: str) -> str:
-    edge = view.__dict__.get("_edge")  # also of a stale view, which refuses to tell
+    edge = view.__dict__.get("_edge")  # not through a property: that of a stale view would raise this very error
     name = short_name(node_of(edge)) if edge is not None else ""
     if view._view_kind == "inference":
         which = "A view" if edge is None else f"Output {number_of(edge)} of {name} is a view of a view which"
@@ -51,11 +55,11 @@ def _message(view: Tensor, event: str) -> str:
 
 
 def stale_message(view: Tensor) -> str:
-    """The words for a view whose base was written to."""
+    """The error for a view made while nothing was recorded, whose base was written to since."""
     return _message(view, "its base or another view of its base has been modified inplace")
 
 
 def check_view_kind(view: Tensor) -> None:
-    """A recorded write needs a view that has a history of its own."""
+    """RuntimeError if a recorded write is about to go through a view whose history cannot be rewritten."""
     if view._view_kind:
         raise RuntimeError(_message(view, "is being modified inplace"))

@@ -1,4 +1,4 @@
-"""Wrapped tensors: the dual tensors of forward mode and the batched ones of vmap, and the levels that they belong to.
+"""Wrapped tensors, the dual tensors of forward mode and the batched ones of vmap, and the levels that they belong to.
 
 A transform opens a ``Level`` and calls its function with wrapped tensors. A dual tensor adds a tangent to the tensor
 that it wraps, a batched one hides the dim of the batch. An op on wrapped operands is given to the class of the
@@ -23,10 +23,14 @@ __all__ = ["Level", "Wrapped", "innermost_tensor", "link_view", "link_views", "o
 
 
 class Level:
-    """One transform at work in this thread, from ``with`` to the end of the block."""
+    """One running transform of a thread, as a context manager.
+
+    number: grows with every level that is opened, so a larger one is further inside. open: False once the block has
+    ended; a wrapped tensor that has escaped from it counts as the tensor inside.
+    """
 
     _numbers = itertools.count(1)
-    randomness = ""  # what random ops do inside; only vmap has a word in it
+    randomness = ""  # vmap's argument: what random ops do inside; "" for transforms that have no say in it
 
     def __init__(self) -> None:
         self.number, self.open = next(self._numbers), False
@@ -35,10 +39,10 @@ class Level:
         self.wrapped_in_place: list[weakref.ref[Any]] = []
 
     def layout(self, below: Layout) -> Layout:
-        """The layout of a tensor that wraps one of layout ``below``.
+        """The layout of a tensor that wraps one of layout ``below``: an equal one, but an object of this level's own.
 
-        An object of this level's own: plans are kept by the identity of layouts, so wrapped tensors
-        never take the paths of plain ones, and those need not look for levels.
+        Ops find plans by the identity of their operands' layouts. A layout that no plan was made for leads a wrapped
+        operand to the slow path, where levels are looked for; so the fast path of plain tensors needs no test for them.
         """
         found = self.layouts.get(below)
         if found is None:
@@ -60,17 +64,17 @@ class Level:
             self._turn_back(reference())
 
     def _turn_back(self, x: Any) -> None:
-        """Turn a tensor of ``wrapped_in_place`` into the one that it wraps, the same object, if it still exists."""
+        """Turn a tensor of ``wrapped_in_place`` into the one that it wraps, the same object. ``x`` is None if it was freed."""
         if not (isinstance(x, Wrapped) and x._level is self):
             return
         below = x.unwrapped()
         x.__class__, x.__dict__ = type(below), below.__dict__  # shared: views may know ``below`` as their base
         if x._leaf_edge is not None:
-            x._leaf_edge._variable = weakref.ref(x)
+            x._leaf_edge._variable = weakref.ref(x)  # the node knew the object that ``below`` was
 
 
 class Wrapped(Tensor):
-    """Base of wrapped tensors. The classes that say what ops mean on them are in jitgrad/transforms/."""
+    """Base of wrapped tensors; the classes that define what ops do on them are in jitgrad/transforms/."""
 
     _level: Any
     # The tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors.
@@ -78,52 +82,55 @@ class Wrapped(Tensor):
     _wrapped_views: Any = None  # weak references to such views
 
     def unwrapped(self) -> Any:
-        """The tensor inside, without a tangent: one wrapped by an earlier level, or a plain one."""
+        """The tensor inside (of a dual tensor the primal): one wrapped by an earlier level, or a plain one."""
         raise NotImplementedError
 
     def value_and_dim(self) -> tuple[Any, Any]:
-        """(the tensor that the user gave to the transform, the dim of the batch in it or None)."""
+        """(the tensor that the user has passed to the transform, the dim of it that is the batch, or None)."""
         raise NotImplementedError
 
     def wrap_alias(self) -> None:
-        """Wrap an alias of the tensor inside instead, which then can get flags of its own."""
+        """Replace the tensor inside by a detached alias, whose ``requires_grad`` can be set without its owner's."""
         raise NotImplementedError
 
     @classmethod
     def elementwise(cls, level: Level, operation: Any, operands: tuple[Any, ...], inplace: bool) -> Any:
-        """Apply an elementwise op to operands, the outermost of which are of this class and ``level``."""
+        """Apply an elementwise op to operands; those wrapped last are of this class and ``level``."""
         raise NotImplementedError
 
     @classmethod
     def structured(cls, level: Level, op: Any, args: tuple[Any, ...], inplace: bool) -> Any:
-        """Apply a structured op, ``inplace``: its form that writes into the first argument."""
+        """Apply a structured op; if ``inplace``, the form of it that writes into its first argument."""
         raise NotImplementedError
 
     def map(self, function: Any) -> Any:
-        """A linear ``function`` applied to all inside, tangents too, and wrapped alike; None if that is None."""
+        """``function``, which is linear, of the tensor inside and of a tangent, wrapped as this one is.
+
+        None if ``function`` returns None.
+        """
         raise NotImplementedError
 
     def map_graph(self, function: Any) -> Any:
-        """``function`` applied to the tensor that carries the graph, and wrapped alike; a tangent stays as it is."""
+        """``function`` of the tensor inside, which keeps its shape, wrapped as this one is; a tangent stays as it is."""
         raise NotImplementedError
 
     def wrap_new(self, made: Tensor) -> Any:
-        """A new plain tensor ``made``, wrapped as ``zeros_like`` of this one has to be."""
+        """A new plain tensor wrapped as the result of ``zeros_like`` of this one: a batch, but without a tangent."""
         raise NotImplementedError
 
     @staticmethod
     def map_pair(function: Any, level: Level, x: Any, y: Any) -> Any:
-        """A linear ``function`` of two tensors, applied to what they are at ``level``, and wrapped alike."""
+        """``function``, which is linear, of two tensors without their wrappers of ``level``, and wrapped alike."""
         raise NotImplementedError
 
     @classmethod
     def gradients(cls, level: Level, outs: list[Any], ins: list[Any], grads: list[Any], run: Any) -> list[Any]:
-        """Gradients of ``outs`` by ``ins``; ``run(outs, ins, grads)`` finds those of the tensors inside."""
+        """Gradients of ``outs`` by ``ins``; ``run(outs, ins, grads)`` computes those of the tensors inside."""
         raise NotImplementedError
 
 
 def outermost_wrapped(values: Iterable[Any]) -> Any:
-    """The operand wrapped by the latest open level, lists searched too; None if no operand is wrapped."""
+    """The value whose wrapper is of the latest open level, also among the items of lists; None if none is wrapped."""
     found: Any = None
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -135,14 +142,14 @@ def outermost_wrapped(values: Iterable[Any]) -> Any:
 
 
 def innermost_tensor(x: Any) -> Any:
-    """The plain tensor that carries values, of all samples, and graph of a wrapped one, not the tangents."""
+    """The plain tensor inside of all wrappers, which is part of the graph: all samples of batches, no tangents."""
     while isinstance(x, Wrapped) and x._level.open:
         x = x.unwrapped()
     return x
 
 
 def turn_into(x: Any, other: Any) -> Any:
-    """Make a tensor, the same object as before, what another is."""
+    """Give ``x`` the class and all attributes of ``other``, so that who holds it holds the result of an inplace op."""
     x.__dict__.clear()
     x.__class__ = type(other)
     x.__dict__.update(other.__dict__)
@@ -150,7 +157,10 @@ def turn_into(x: Any, other: Any) -> Any:
 
 
 def link_views(x: Any, outs: Any) -> None:
-    """Note of wrapped results of a view op what they are views of: an inplace op may give base and views a tangent."""
+    """Note which wrapped tensor the wrapped results of a view op are views of.
+
+    An inplace op can give a wrapped tensor a tangent or a batch; its base and all views have to get one with it.
+    """
     if not isinstance(x, Wrapped):
         return
     root, memory = x if x._wrapped_base is None else x._wrapped_base, _memory(x)
@@ -160,16 +170,17 @@ def link_views(x: Any, outs: Any) -> None:
 
 
 def link_view(root: Any, view: Any) -> None:
-    """Note that ``view`` is a view of ``root``, at each level that has wrapped both."""
+    """Note that ``view`` is a view of ``root``, for their wrappers of every level that both have."""
     while isinstance(root, Wrapped) and type(view) is type(root) and view._level is root._level:
         if view._wrapped_base is root or view is root:
             return
         view._wrapped_base = root
-        root._wrapped_views = [*(r for r in root._wrapped_views or () if r() is not None), weakref.ref(view)]
+        living = (r for r in root._wrapped_views or () if r() is not None)
+        root._wrapped_views = [*living, weakref.ref(view)]
         root, view = root.unwrapped(), view.unwrapped()
 
 
 def _memory(x: Any) -> Any:
-    """The plain tensor that owns the memory of ``x``."""
+    """The plain tensor that owns the memory of ``x``: the base, if that is a view."""
     x = innermost_tensor(x)
     return x if x._base is None else x._base

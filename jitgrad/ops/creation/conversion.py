@@ -352,7 +352,7 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
         return self.to(dtype.dtype)
     if not isinstance(dtype, str):
         return self.to(dtype)
-    for wanted in dtypes.every():
+    for wanted in dtypes.all_dtypes():
         if dtype == f"torch.{scalar_type(wanted)}Tensor":
             return self.to(wanted)
     raise ValueError(f"invalid type: '{dtype}'")

@@ -303,7 +303,7 @@ class LegacyType(type):
 
 
 def _declare_types() -> None:
-    for dtype in dtypes.every():
+    for dtype in dtypes.all_dtypes():
         if not dtype.is_complex:
             title = scalar_type(dtype)
             doc = f"``{title}Tensor(2, 3)`` or ``{title}Tensor([1, 2])``: a tensor of dtype {dtype.name}."
