@@ -1,1 +1,7 @@
-"""Ops that draw random numbers."""
+"""Ops that draw random numbers, number for number PyTorch's: fills in place (fill.py), new tensors (sampling.py).
+
+Each fill is a ``RandomFill``: to add one, write its kernel in kernels/loops/random.py, declare a subclass whose
+``write`` calls ``fill_by``, and publish a method that passes on its generator. A function that makes a tensor makes it
+without values, then applies a fill to it. What vmap's ``randomness`` demands is in dispatch/batch_randomness.py, which
+each function asks first (``check_draw``, ``drawn_for``).
+"""

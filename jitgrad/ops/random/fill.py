@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.errors import not_implemented_for
@@ -13,8 +12,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.op_samples import cases
-from jitgrad.dispatch.op_samples import draw as sample
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
@@ -26,7 +24,8 @@ from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [
-    "DropoutMask", "bernoulli_into", "draw", "exponential_", "generator_for", "normal_", "random_", "uniform_",
+    "DropoutMask", "RandomFill", "bernoulli_into", "exponential_", "fill_by", "generator_for", "normal_", "random_",
+    "uniform_",
 ]  # fmt: skip
 
 
@@ -39,8 +38,11 @@ def generator_for(op: str, generator: Any) -> Generator:
     return generator
 
 
-def draw(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
-    """Fill a tensor by a kernel in the order of its memory, as PyTorch does."""
+def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: tuple[Any, ...] = ()) -> None:
+    """Fill a tensor by a kernel that draws from ``generator``, in the order of its memory, as PyTorch does.
+
+    Memory with gaps is filled by way of memory without, so that each element gets the number that it has in PyTorch.
+    """
     if grad_state.levels:
         check_fill()
     order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
@@ -51,31 +53,30 @@ def draw(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, inputs: 
         return
     layout = intern(out._layout.numpy_dtype, memory.shape, None, out._layout.device)
     drawn = wrap(empty_for(layout), layout)
-    draw(kernel, drawn, generator, *scalars, inputs=inputs)
+    fill_by(kernel, drawn, generator, *scalars, inputs=inputs)
     back = drawn.permute(sorted(range(len(order)), key=order.__getitem__))
     copy_into(out._data, out._layout, back)
-
-
-def _refuse(op: str, x: Tensor) -> None:
-    raise not_implemented_for(op, x.dtype)
 
 
 def _fills(*parameters: Any) -> Any:
     """Samples of a fill with these parameters: few values, many, and memory in another order."""
     return cases(
-        lambda: (sample(2, 3), *parameters, default_generator),
-        lambda: (sample(5, 4), *parameters, default_generator),
-        lambda: (sample(5, 4).t(), *parameters, default_generator),
+        lambda: (draw(2, 3), *parameters, default_generator),
+        lambda: (draw(5, 4), *parameters, default_generator),
+        lambda: (draw(5, 4).t(), *parameters, default_generator),
     )
 
 
-class _Draw(Overwriting, abstract=True):
-    """Base of random fills."""
+class RandomFill(Overwriting, abstract=True):
+    """An op that overwrites a tensor with random numbers.
+
+    A subclass gives ``write(x, *parameters, generator)``. ``samples = _fills(*parameters)``.
+    """
 
     batch = draw_rule
 
 
-class Uniform(_Draw):
+class Uniform(RandomFill):
     """Fill with values uniform in [low, high)."""
 
     name, grad_name = "uniform_fill", "UniformBackward0"
@@ -83,15 +84,15 @@ class Uniform(_Draw):
 
     def write(x, low, high, generator):
         if x.dtype.category < 2:
-            _refuse("check_uniform_bounds", x)
+            raise not_implemented_for("check_uniform_bounds", x.dtype)
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
         kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
-        draw(kernel, real, generator, float(low), float(high))
+        fill_by(kernel, real, generator, float(low), float(high))
 
 
-class Normal(_Draw):
+class Normal(RandomFill):
     """Fill with normals of a mean and a standard deviation."""
 
     name, grad_name = "normal_fill", "NormalBackward0"
@@ -101,43 +102,44 @@ class Normal(_Draw):
         if std < 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if x.dtype.category < 2:
-            _refuse("normal_kernel_cpu", x)
+            raise not_implemented_for("normal_kernel_cpu", x.dtype)
         if x.dtype.is_complex:
             parts = ViewAsReal.forward(x)
-            draw(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
+            fill_by(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
             if mean:
                 copy_into(x._data, x._layout, wrap(x._data, x._layout) + mean)
             return
-        draw(_normal_kernel(x), x, generator, float(mean), float(std))
+        fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
 
 
 def _normal_kernel(x: Tensor) -> Any:
+    """PyTorch draws fewer than 16 normals, or into memory with gaps, one by one, others 8 pairs at a time."""
     if x._layout.numel < 16 or not x._layout.contiguous:
         return kernels.normal_few
     return kernels.normal32 if x.dtype.name == "float32" else kernels.normal64
 
 
-class DropoutMask(_Draw):
+class DropoutMask(RandomFill):
     """Fill with 1 / ``keep`` with probability ``keep``, else 0."""
 
     name, grad_name = "dropout_fill", "BernoulliBackward2"
     samples = _fills(0.5)
 
     def write(x, keep, generator):
-        draw(kernels.dropout_mask, x, generator, float(keep))
+        fill_by(kernels.dropout_mask, x, generator, float(keep))
 
 
-class Integers(_Draw):
+class Integers(RandomFill):
     """Fill with whole numbers in [low, high)."""
 
     name, grad_name = "random_fill", "RandomBackward0"
     samples = _fills(-3, 4)
 
     def write(x, low, high, generator):
-        draw(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
+        fill_by(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
 
 
-class BernoulliNumber(_Draw):
+class BernoulliNumber(RandomFill):
     """Fill with ones with probability ``p``, else zeros."""
 
     name, grad_name = "bernoulli_fill", "BernoulliBackward2"
@@ -146,16 +148,16 @@ class BernoulliNumber(_Draw):
     def write(x, p, generator):
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-        draw(kernels.bernoulli, x, generator, float(p))
+        fill_by(kernels.bernoulli, x, generator, float(p))
 
 
-class BernoulliEach(_Draw):
+class BernoulliEach(RandomFill):
     """Fill with ones with the probabilities of a tensor, else zeros."""
 
     name, grad_name = "bernoulli_fill_each", "BernoulliBackward1"
     samples = cases(
-        lambda: (sample(2, 3), sample(2, 3, low=0.1, high=0.9, seed=1), default_generator),
-        lambda: (sample(3, 2).t(), sample(3, low=0.1, high=0.9, seed=1), default_generator),
+        lambda: (draw(2, 3), draw(2, 3, low=0.1, high=0.9, seed=1), default_generator),
+        lambda: (draw(3, 2).t(), draw(3, low=0.1, high=0.9, seed=1), default_generator),
     )
 
     def write(x, p, generator):
@@ -168,7 +170,7 @@ class BernoulliEach(_Draw):
 def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
     """Write ones with the probabilities ``p``, of the same shape, else zeros."""
     if not p.dtype.is_floating_point:
-        _refuse("bernoulli_tensor_cpu_p_", p)
+        raise not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype)
     if p._layout.numel and not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
@@ -176,50 +178,64 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
         )
     kernel = kernels.bernoulli_each32 if p.dtype.name == "float32" else kernels.bernoulli_each64
     drawn = new(out.dtype, out._layout.shape)
-    draw(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
+    fill_by(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
     copy_into(out._data, out._layout, drawn)
 
 
-Checks = tuple[tuple[str, Callable[..., bool]], ...]
+def _check_floating(op: str, x: Tensor) -> None:
+    if not x.dtype.is_floating_point:
+        raise not_implemented_for(f"{op}_cpu", x.dtype)
 
 
-def _declare(name: str, kernel: Any, checks: Checks, samples: Any, *, whole: bool = False) -> Any:
-    """A fill by one kernel with scalar parameters, each message raised where its check fails."""
+class Exponential(RandomFill):
+    """Fill with values of the density rate * exp(-rate * x)."""
 
-    def write(x: Tensor, first: float, second: float | None, generator: Generator) -> None:
-        scalars = (first,) if second is None else (first, second)
-        if not whole and not x.dtype.is_floating_point:
-            _refuse(f"{name}_cpu", x)
-        for message, holds in checks:
-            if not holds(*scalars):
-                raise RuntimeError(message.format(*scalars))
-        draw(kernel, x, generator, *map(float, scalars))
+    name, grad_name = "exponential_fill", "ExponentialBackward0"
+    samples = _fills(1.5)
 
-    title = name.title().replace("_", "")
-    body = {"write": write, "name": f"{name}_fill", "grad_name": f"{title}Backward0", "__module__": __name__}
-    body |= {"__doc__": f"Fill by the distribution of ``{name}_``.", "samples": samples}
-    return type(title, (_Draw,), body)
+    def write(x, rate, generator):
+        _check_floating("exponential", x)
+        if not rate > 0:
+            raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+        fill_by(kernels.exponential, x, generator, float(rate))
 
 
-Exponential = _declare(
-    "exponential", kernels.exponential,
-    (("exponential_ expects lambda > 0.0, but found lambda={0:g}", lambda rate: rate > 0),),
-    _fills(1.5, None),
-)  # fmt: skip
-Geometric = _declare(
-    "geometric", kernels.geometric, (("geometric_ expects p to be in (0, 1), but got p={0:g}", lambda p: 0 < p < 1),),
-    _fills(0.3, None), whole=True,
-)  # fmt: skip
-Cauchy = _declare(
-    "cauchy", kernels.cauchy,
-    (("cauchy_ expects sigma > 0.0, but found sigma={1:g}", lambda median, s: s > 0),),
-    _fills(0.5, 2.0),
-)  # fmt: skip
-LogNormal = _declare(
-    "log_normal", kernels.log_normal,
-    (("log_normal_ expects std > 0.0, but found std={1:g}", lambda m, std: std > 0),),
-    _fills(0.5, 0.7),
-)  # fmt: skip
+class Geometric(RandomFill):
+    """Fill with the numbers of trials up to the first success, each of probability ``p``; in any dtype."""
+
+    name, grad_name = "geometric_fill", "GeometricBackward0"
+    samples = _fills(0.3)
+
+    def write(x, p, generator):
+        if not 0 < p < 1:
+            raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+        fill_by(kernels.geometric, x, generator, float(p))
+
+
+class Cauchy(RandomFill):
+    """Fill with values of the Cauchy distribution."""
+
+    name, grad_name = "cauchy_fill", "CauchyBackward0"
+    samples = _fills(0.5, 2.0)
+
+    def write(x, median, sigma, generator):
+        _check_floating("cauchy", x)
+        if not sigma > 0:
+            raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+        fill_by(kernels.cauchy, x, generator, float(median), float(sigma))
+
+
+class LogNormal(RandomFill):
+    """Fill with exponentials of normals of a mean and a standard deviation."""
+
+    name, grad_name = "log_normal_fill", "LogNormalBackward0"
+    samples = _fills(0.5, 0.7)
+
+    def write(x, mean, std, generator):
+        _check_floating("log_normal", x)
+        if not std > 0:
+            raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+        fill_by(kernels.log_normal, x, generator, float(mean), float(std))
 
 
 # -- methods ------------------------------------------------------------------------------------------
@@ -253,12 +269,12 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the density lambd exp(-lambd x)."""
-    return Exponential.inplace(self, lambd, None, generator_for("exponential_", generator))
+    return Exponential.inplace(self, lambd, generator_for("exponential_", generator))
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the numbers of trials up to the first success, each of probability ``p``."""
-    return Geometric.inplace(self, p, None, generator_for("geometric_", generator))
+    return Geometric.inplace(self, p, generator_for("geometric_", generator))
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:

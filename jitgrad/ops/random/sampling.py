@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
@@ -24,20 +24,19 @@ from jitgrad.dispatch.batch_randomness import (
     with_fills_allowed,
 )
 from jitgrad.dispatch.batch_rules import BatchedCall
-from jitgrad.dispatch.op_samples import cases
-from jitgrad.dispatch.op_samples import draw as sample
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import check_dims, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
-from jitgrad.ops.creation.fill import Overwriting
 from jitgrad.ops.random.fill import (
+    RandomFill,
     bernoulli_,
     bernoulli_into,
-    draw,
     exponential_,
+    fill_by,
     generator_for,
     normal_,
     random_,
@@ -148,8 +147,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     check_dims((int(n),))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
-        title = {"uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int"}[chosen.name]
-        raise RuntimeError(f"value cannot be converted to type {title} without overflow")
+        raise overflow(chosen)
     result = new(chosen, (int(n),), device)
     result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
     return finished("randperm", _made(result), requires_grad, out)
@@ -159,26 +157,22 @@ for _function in (randint, randint_like, randperm):
     public(_function, method_too=False)
 
 
-class Permutation(Overwriting):
-    """Fill a vector with the numbers 0 .. n - 1 in random order; each of several by itself."""
+class Permutation(RandomFill):
+    """Fill a vector with the numbers 0 .. n - 1 in random order; each row of a batch with an order of its own."""
 
-    name, batch = "permutation_fill", draw_rule
-    samples = cases(lambda: (sample(5), default_generator))
+    name = "permutation_fill"
+    samples = cases(lambda: (draw(5), default_generator))
 
     def write(x, generator):
         for row in wrap(x._data, x._layout).reshape(-1, x._layout.shape[-1]) if x._layout.ndim > 1 else (x,):
-            draw(kernels.permutation, row, generator)
-
-
-def _probabilities() -> tuple[Any, ...]:
-    return sample(3, 4, low=0.1, high=0.9), default_generator
+            fill_by(kernels.permutation, row, generator)
 
 
 class Bernoulli(Structured):
     """Ones with the probabilities of ``x``, else zeros."""
 
-    name, samples = "bernoulli_of", cases(_probabilities)
-    batch = draw_rule
+    name, batch = "bernoulli_of", draw_rule
+    samples = cases(lambda: (draw(3, 4, low=0.1, high=0.9), default_generator))
 
     def forward(x, generator):
         out = uninitialised_like("bernoulli", x)
@@ -247,8 +241,8 @@ def _check_weights(weights: Tensor, count: int, replacement: bool) -> None:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
-def _multinomial_lot(call: BatchedCall) -> Tensor:
-    """The rows of all samples as rows of one matrix."""
+def _multinomial_batched(call: BatchedCall) -> Tensor:
+    """The rows of all samples of a batch as rows of one matrix, from which columns are drawn."""
     weights = call["x"]
     if call.ndim("x") == 2:
         weights = weights.flatten(0, 1)
@@ -259,11 +253,11 @@ def _multinomial_lot(call: BatchedCall) -> Tensor:
 class Multinomial(Structured):
     """Columns drawn with probabilities in proportion to the weights in each row."""
 
-    name, batch = "multinomial_of", _multinomial_lot
+    name, batch = "multinomial_of", _multinomial_batched
     samples = cases(
-        lambda: (sample(2, 5, low=0.1, high=0.9), 3, False, default_generator),
-        lambda: (sample(5, low=0.1, high=0.9), 1, False, default_generator),
-        lambda: (sample(2, 5, low=0.1, high=0.9), 7, True, default_generator),
+        lambda: (draw(2, 5, low=0.1, high=0.9), 3, False, default_generator),
+        lambda: (draw(5, low=0.1, high=0.9), 1, False, default_generator),
+        lambda: (draw(2, 5, low=0.1, high=0.9), 7, True, default_generator),
     )
 
     def forward(x, num_samples, replacement, generator):
