@@ -14,5 +14,5 @@ from jitgrad.ops.reduction import sums, extrema, variance_norm, any_all, softmax
 from jitgrad.ops.linalg import matrix_products, added_products, matmul, trace_cross, einsum
 from jitgrad.ops.nn import loss, binary_loss, nll_loss, embedding, dropout, norm, batch_norm
 from jitgrad.ops.reduction import scan, sort
-from jitgrad.ops.pointwise import inplace_forms
+from jitgrad.ops.pointwise import inplace_comparisons, inplace_functions, words_on_tensors
 from jitgrad.ops import aten

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.declaration_checks import snake_case
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
@@ -71,8 +72,7 @@ def _packet(name: str) -> OpOverloadPacket:
 
 def _title(grad_name: str) -> str:
     """An op's name from that of its node: ``native_layer_norm`` from NativeLayerNormBackward0."""
-    stem = re.sub(r"Backward\d*$", "", grad_name)
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower()
+    return snake_case(re.sub(r"Backward\d*$", "", grad_name))
 
 
 def overload(op: Any, in_place: bool = False) -> OpOverload:

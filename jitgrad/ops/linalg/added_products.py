@@ -9,7 +9,9 @@ from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.declaration_checks import refuse
+from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import matmul as kernels
@@ -187,3 +189,8 @@ class Baddbmm(AddedProduct, public=True):
 
     def kernel_batch2(g, batch1, alpha):
         return _times_conj(Bmm.kernel_mat2(g, batch1), alpha)
+
+
+for _op in (Addmm, Baddbmm):
+    method(inplace_form(_op.apply))
+public(inplace_form(Addmv.apply))

@@ -1,5 +1,5 @@
-"""Operators of tensors, and functions that choose among the table's ops: by rounding mode, by which
-operands are numbers, by which bounds are given."""
+"""Operators of tensors, and functions that choose among the table's ops: by rounding mode, or by which operands are
+numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.errors import must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.checks import NUMBERS, check_inplace_target
+from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
@@ -84,7 +85,8 @@ def _check_alpha(alpha: Any, *operands: Any) -> None:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
 
-def _scaled(name: str, fast: table.Function, scaled: table.Function) -> None:
+def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function:
+    """Publish a sum or difference that is ``fast`` unless ``alpha`` is given, and its in-place method; return that."""
     fast_in_place, general = fast.operation.inplace, scaled.operation
 
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
@@ -102,7 +104,7 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> None:
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     public(function)
-    method(in_place, f"{name}_")
+    return method(in_place, f"{name}_")
 
 
 def _name(function: Function, name: str, doc: str | None) -> None:
@@ -110,8 +112,8 @@ def _name(function: Function, name: str, doc: str | None) -> None:
     function.__doc__ = doc
 
 
-_scaled("add", table.add, table.add_scaled)
-_scaled("sub", table.sub, table.sub_scaled)
+add_ = _scaled("add", table.add, table.add_scaled)
+sub_ = _scaled("sub", table.sub, table.sub_scaled)
 _scaled("subtract", table.sub, table.sub_scaled)
 
 
@@ -143,7 +145,8 @@ remainder = by_operands("remainder", table.remainder, table.remainder_number, ch
 fmod = by_operands("fmod", table.fmod, table.fmod_number, check=_refuse_zero)
 
 
-def _div(name: str) -> Function:
+def _div(name: str) -> tuple[Function, Function]:
+    """Publish the quotient and its in-place method; return both."""
     fast, fast_in_place = table.div, table.div.operation.inplace
 
     def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
@@ -158,8 +161,7 @@ def _div(name: str) -> Function:
 
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
-    method(in_place, f"{name}_")
-    return public(function)
+    return public(function), method(in_place, f"{name}_")
 
 
 _DIV = """``input / other``, in floating point also for integers.
@@ -176,7 +178,7 @@ def _rounded(mode: str, input: Any, other: Any) -> table.Function:
     return table.div_floor if mode == "floor" else table.div_trunc
 
 
-div = _div("div")
+div, div_ = _div("div")
 _div("divide")
 public(table.div, "true_divide")
 method(table.div.operation.inplace, "true_divide_")
@@ -231,6 +233,19 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return power(*(o.to(wide) if isinstance(o, Tensor) else o for o in operands))
 
 
+def _check_double(self: Tensor, exponent: Any) -> None:
+    other = exponent._layout.dtype.is_complex if isinstance(exponent, Tensor) else isinstance(exponent, complex)
+    wide = complex128 if self._layout.dtype.is_complex or other else float64
+    if self._layout.dtype is not wide:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {scalar_type(self.dtype)} but the operation's result requires "
+            f"dtype {scalar_type(wide)}"
+        )
+
+
+method(inplace_form(float_power, check=_check_double))
+
+
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
     if n < 0:
@@ -248,6 +263,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 
 _polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
 method(_polygamma_method)
+method(inplace_form(_polygamma_method))
 
 
 @published("square", inplace_function=True)
@@ -289,7 +305,7 @@ def round(input: Tensor, *, decimals: int = 0, inplace: bool = False) -> Tensor:
 
 
 def _operator(function: Function) -> Function:
-    """An operator's method: operands that are neither tensors nor numbers get their own turn."""
+    """An operator's method; Python asks an operand that is neither tensor nor number for its reflected operator."""
 
     @functools.wraps(function)
     def operator(self: Tensor, other: Any) -> Any:
@@ -308,43 +324,22 @@ def _invert(self: Tensor) -> Tensor:
     return table.bitwise_not(self)
 
 
-def _declare_operators() -> None:
-    functions = {
-        "__pow__": power, "__floordiv__": floor_divide, "__mod__": remainder, "__rsub__": rsub,
-        "__rtruediv__": lambda self, other: self.reciprocal() * other,
-        "__rpow__": _reversed(power), "__rfloordiv__": _reversed(floor_divide), "__rmod__": _reversed(remainder),
-        "__rlshift__": _reversed(table.bitwise_left_shift),
-        "__rrshift__": _reversed(table.bitwise_right_shift),
-    }  # fmt: skip
-    for name, function in functions.items():
-        method(_operator(function), name)
-    in_place = {
-        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
-        "mod": "remainder_",
-        "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
-        "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
-    }  # fmt: skip
-    for name, written in in_place.items():
-        method(_operator(getattr(Tensor, written)), f"__i{name}__")
-    Tensor.__invert__, Tensor.__pos__ = _invert, positive
+def _divided_by(self: Tensor, other: Any) -> Tensor:
+    return self.reciprocal() * other
 
 
-_declare_operators()
-
-
-# -- rules on tensors -----------------------------------------------------------------------------
-
-# Words whose meaning on tensors is not simply the table's op of their name: their operands may be numbers.
-WORDS_ON_TENSORS: dict[str, Function] = {
-    "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
-    "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign,
-    "floor_divide": lambda x, y: div(x, y, rounding_mode="floor"),
-    "trunc_divide": lambda x, y: div(x, y, rounding_mode="trunc"),
-}  # fmt: skip
-
-
-@method
-def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
-    """What a scalar rule's word means on tensors: the op of that name."""
-    function = WORDS_ON_TENSORS.get(name) or getattr(table, name)
-    return function(*args)
+for _title, _function in {
+    "__pow__": power, "__floordiv__": floor_divide, "__mod__": remainder, "__rsub__": rsub,
+    "__rtruediv__": _divided_by, "__rpow__": _reversed(power), "__rfloordiv__": _reversed(floor_divide),
+    "__rmod__": _reversed(remainder), "__rlshift__": _reversed(table.bitwise_left_shift),
+    "__rrshift__": _reversed(table.bitwise_right_shift), "__iadd__": add_, "__isub__": sub_,
+    "__imul__": table.mul.operation.inplace, "__itruediv__": div_,
+    "__ifloordiv__": Tensor.floor_divide_, "__imod__": Tensor.remainder_,  # type: ignore[attr-defined]
+    "__ipow__": Tensor.pow_,  # type: ignore[attr-defined]
+    "__iand__": table.bitwise_and.operation.inplace, "__ior__": table.bitwise_or.operation.inplace,
+    "__ixor__": table.bitwise_xor.operation.inplace,
+    "__ilshift__": table.bitwise_left_shift.operation.inplace,
+    "__irshift__": table.bitwise_right_shift.operation.inplace,
+}.items():  # fmt: skip
+    method(_operator(_function), _title)
+Tensor.__invert__, Tensor.__pos__ = _invert, positive

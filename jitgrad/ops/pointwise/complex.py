@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
@@ -9,12 +11,12 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, view_of
-from jitgrad.ops.pointwise.arithmetic import WORDS_ON_TENSORS, apply
-from jitgrad.ops.shape.complex_view import imag, real
+from jitgrad.ops.pointwise.arithmetic import apply
 from jitgrad.ops.shape.expand import sum_to_size
 
 __all__ = ["Complex", "Polar"]
@@ -28,6 +30,7 @@ def conj(input: Tensor) -> Tensor:
 
 
 public(conj, "conj_physical")
+public(inplace_form(conj, "conj_physical_"))
 
 
 @public
@@ -73,6 +76,7 @@ class Complex(Structured, public="function"):
 
     jointly_linear = ("x", "imag")
     batch = aligned
+    reference = lambda x, imag: x + 1j * imag
     samples = cases(
         lambda: (draw(2, 3), draw(2, 3, seed=1)),
         lambda: (draw(3, 2).t(), draw(3, seed=1)),
@@ -94,6 +98,7 @@ class Polar(Structured, public="function"):
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 
     batch = aligned
+    reference = lambda x, angle: x * np.exp(1j * angle)
     samples = cases(
         lambda: (draw(2, 3, low=0.5), draw(2, 3, seed=1)),
         lambda: (draw(3, 2, low=0.5).t(), draw(3, seed=1)),
@@ -103,13 +108,11 @@ class Polar(Structured, public="function"):
     def forward(x, angle):
         _check_parts(x, angle)
         size, turn = x.detach(), angle.detach()
-        return _assembled(size * turn.cos(), size * turn.sin())
+        return _assembled(size * table.cos(turn), size * table.sin(turn))
 
     def grad_x(g, x_layout, angle):
-        return sum_to_size(g.real * angle.cos() + g.imag * angle.sin(), x_layout.shape)
+        return sum_to_size(g.real * table.cos(angle) + g.imag * table.sin(angle), x_layout.shape)
 
     def grad_angle(g, x, angle, angle_layout):
-        turned = x * (g.imag * angle.cos() - g.real * angle.sin())
+        turned = x * (g.imag * table.cos(angle) - g.real * table.sin(angle))
         return sum_to_size(turned, angle_layout.shape)
-
-WORDS_ON_TENSORS.update(conj=conj, angle=angle, real=real, imag=imag)

@@ -9,13 +9,12 @@ from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for, s
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
-from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import ones_like
-from jitgrad.ops.pointwise.arithmetic import WORDS_ON_TENSORS, apply, published
+from jitgrad.ops.pointwise.arithmetic import apply, published
 
-__all__ = ["clamp", "where"]
+__all__ = ["clamp", "clamp_max", "clamp_min", "where"]
 
 
 # -- where ----------------------------------------------------------------------------------------
@@ -63,22 +62,6 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 Tensor.where = _where  # type: ignore[attr-defined]
-
-
-def _chosen(condition: Any, x: Any, y: Any) -> Any:
-    """``where`` in a rule: the condition may have become a plain bool, when it compares numbers."""
-    return (x if condition else y) if isinstance(condition, (bool, NUMBERS[-1])) else where(condition, x, y)
-
-
-def _larger(x: Any, y: Any) -> Any:
-    return table.maximum(x, y) if isinstance(y, Tensor) else clamp_min(x, y)
-
-
-def _smaller(x: Any, y: Any) -> Any:
-    return table.minimum(x, y) if isinstance(y, Tensor) else clamp_max(x, y)
-
-
-WORDS_ON_TENSORS.update(where=_chosen, maximum=_larger, minimum=_smaller)
 
 
 # -- clamp ----------------------------------------------------------------------------------------

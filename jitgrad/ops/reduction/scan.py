@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.errors import cpp_type, must_be_tensor
 from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
+from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.registry import method, numpy_names, public
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
@@ -136,3 +137,15 @@ def cumprod(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None)
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
     _checked("cumprod", input, dim)
     return Cumprod.apply(input, dim, dtype)
+
+
+def _check_same_dtype(x: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> None:
+    if dtype is not None and dtype is not x.dtype:
+        mine, theirs = (cpp_type(d) for d in (x.dtype, dtype))
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {mine} and output tensor dtype {theirs} should match"
+        )
+
+
+for _function in (cumsum, cumprod):
+    method(inplace_form(_function, check=_check_same_dtype))

@@ -1,0 +1,69 @@
+"""What the words of the table's rules mean on tensors: so a rule, run on tensors, is its own differentiable backward.
+
+A rule such as ``g * exp(x)`` calls words (kernels/words), which numbers compute and kernels are compiled from. A word
+called with a tensor asks the tensor's ``_word``, set here, for the op of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.checks import NUMBERS
+from jitgrad.ops.pointwise.arithmetic import (
+    copysign,
+    div,
+    fmod,
+    polygamma,
+    power,
+    remainder,
+    round,
+    sgn,
+    square,
+)  # fmt: skip
+from jitgrad.ops.pointwise.complex import angle, conj
+from jitgrad.ops.pointwise.where_clamp import clamp_max, clamp_min, where
+from jitgrad.ops.shape.complex_view import imag, real
+
+__all__: list[str] = []
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    """A condition that compares numbers is a plain bool."""
+    return (x if condition else y) if isinstance(condition, (bool, NUMBERS[-1])) else where(condition, x, y)
+
+
+def _maximum(x: Any, y: Any) -> Any:
+    return table.maximum(x, y) if isinstance(y, Tensor) else clamp_min(x, y)
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    return table.minimum(x, y) if isinstance(y, Tensor) else clamp_max(x, y)
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    return div(x, y, rounding_mode="floor")
+
+
+def _trunc_divide(x: Any, y: Any) -> Any:
+    return div(x, y, rounding_mode="trunc")
+
+
+# Words whose meaning is not simply the table's op of their name, since their operands may be numbers, or real.
+_MEANINGS: dict[str, Callable[..., Any]] = {
+    "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
+    "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign, "floor_divide": _floor_divide,
+    "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj,
+    "angle": angle, "real": real, "imag": imag,
+}  # fmt: skip
+
+
+def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
+    """Apply a word, by its name, to ``args``, of which this tensor is one."""
+    meaning = _MEANINGS.get(name) or getattr(table, name)
+    return meaning(*args)
+
+
+Tensor._word = _word  # type: ignore[attr-defined]
