@@ -26,7 +26,7 @@ from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.nonzero import indices_of, true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
 from jitgrad.ops.shape.copy import cast, contiguous
-from jitgrad.ops.shape.expand import Expand, sum_to_size
+from jitgrad.ops.shape.expand import Expand, summed_to
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import Permute
 
@@ -145,7 +145,7 @@ class IndexPut(InplaceOp):
         return IndexPut.apply(g, places, filled(row_major(g._layout, pattern.result), 0), pattern, False)
 
     def grad_values(g, places, pattern, values_layout):
-        return sum_to_size(Index.apply(g, places, pattern), values_layout.shape)
+        return summed_to(Index.apply(g, places, pattern), values_layout.shape)
 
 
 def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]:

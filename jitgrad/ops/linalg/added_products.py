@@ -29,7 +29,7 @@ from jitgrad.ops.linalg.matrix_products import (
 from jitgrad.ops.linalg.product_batch_rules import over_added_product
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import sum_values
-from jitgrad.ops.shape.expand import sum_to_size
+from jitgrad.ops.shape.expand import summed_to
 
 __all__ = ["Addmm"]
 
@@ -50,7 +50,7 @@ class AddedProduct(Structured, abstract=True):
         super().__init_subclass__(**kwargs)
 
     def grad_x(g, x_layout, beta):
-        return _times_conj(sum_to_size(g, x_layout.shape), beta)
+        return _times_conj(summed_to(g, x_layout.shape), beta)
 
 
 def _scaled(x: Tensor, factor: Any) -> Tensor:

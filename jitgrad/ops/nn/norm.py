@@ -22,7 +22,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.expand import sum_to_size
+from jitgrad.ops.shape.expand import summed_to
 
 __all__ = [
     "SavedStatistics", "a_channel", "beside_channels", "check_mixed", "group_norm", "layer_norm", "rms_norm", "scaled",
@@ -105,10 +105,10 @@ class RowNorm(Structured, abstract=True):
 
     def grad_weight(g, x, weight_layout, blocks, broadcast, eps):
         normal, _ = standardized(x.reshape(blocks), (2,), eps)
-        return sum_to_size(g * normal.reshape(x.shape), broadcast).reshape(weight_layout.shape)
+        return summed_to(g * normal.reshape(x.shape), broadcast).reshape(weight_layout.shape)
 
     def grad_bias(g, bias_layout, broadcast):
-        return sum_to_size(g, broadcast).reshape(bias_layout.shape)
+        return summed_to(g, broadcast).reshape(bias_layout.shape)
 
     def kernels(wants, g, x, weight, weight_layout, bias_layout, blocks, eps, statistics):
         if statistics is None or not hasattr(statistics, "rstd"):
