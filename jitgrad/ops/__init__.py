@@ -10,7 +10,7 @@ from jitgrad.ops.shape import inplace_views
 from jitgrad.ops.indexing import slice_scatter, grids
 from jitgrad.ops.creation import type_info
 from jitgrad.ops.random import fill as random_fill, sampling
-from jitgrad.ops.reduction import sums, extrema, variance_norm, any_all, softmax
+from jitgrad.ops.reduction import sums, prod, extrema, variance, vector_norm, any_all, softmax
 from jitgrad.ops.linalg import matrix_products, added_products, matmul, trace_cross, einsum
 from jitgrad.ops.nn import loss, binary_loss, nll_loss, embedding, dropout, norm, batch_norm
 from jitgrad.ops.reduction import scan, sort

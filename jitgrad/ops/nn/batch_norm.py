@@ -33,7 +33,7 @@ from jitgrad.ops.nn.norm import (
     standardized,
     values_of,
 )  # fmt: skip
-from jitgrad.ops.reduction.variance_norm import var_mean
+from jitgrad.ops.reduction.variance import var_mean
 
 __all__ = ["batch_norm", "instance_norm"]
 

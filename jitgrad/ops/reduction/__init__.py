@@ -1,1 +1,13 @@
-"""Ops along dims: sums, extrema, norms, scans, softmax, sorting."""
+"""Ops along dims: sums, products, extrema, variances, norms, running totals, softmax, sorting, choices by rank.
+
+Ops that move or pick elements by an index are in ``indexing``, matrix products in ``linalg``, losses in ``nn``.
+
+A new op takes its base from ``along_dims``, and with it the batch rule and samples:
+    Reduction            over ``dim``, one or several or all; ``forward`` asks ``plan_reduction`` how to read memory
+    ReductionOfAll       its form for all elements, where PyTorch names the node apart; derived by ``along=``
+    ChosenAlongDim       (values, indices) along a dim, as of sort; OneChosenAlongDim where the dim goes, as of median
+    AlongDim             results of the shape of ``x``, as softmax; ``scan.Scan`` for running totals
+Only what launches a kernel of its own is a class; ``isclose`` or ``nanmean`` are functions composed of ops.
+
+Read ``reduction_plan`` first, then ``sums``.
+"""

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Full:
-    """Stands for a dim that was not given: ``sum()`` and ``sum(None)`` differ in their grad_fn."""
+    """Stands for a dim that was not given: ``sum()`` and ``sum(None)`` make different nodes, as PyTorch's do."""
 
     def __repr__(self) -> str:
         return "None"
@@ -37,11 +37,17 @@ FULL: Any = _Full()
 
 
 class ReductionPlan:
-    """The blocks (outer, n, inner) of a layout, reduced over ``dims``.
+    """The contiguous blocks (outer, n, inner) as which kernels read a layout, to reduce ``dims``: n elements each.
 
-    ``order`` lists the dims as they are read; where memory does not lie in that order, the tensor
-    is copied first. Where inner is 1 the blocks are ``flat``, (outer, n), and kernels for rows take
-    them. ``shape`` is the result's shape, ``ones`` the same with reduced dims kept.
+    order    the dims as they are read; the reduced ones are neighbours
+    ready    memory lies in that order; otherwise the tensor is copied first
+    natural  memory is row-major as it is, so that reshaping is enough
+    flat     inner is 1: kernels for rows take (outer, n), which spares them a loop
+    source   the shape of the blocks that are read: (outer, n), or (outer, n, inner)
+    target   the shape of the results in memory: (outer,), or (outer, inner)
+    shape    the result's own shape; ``ones`` is the same with reduced dims kept
+    short    too little to be cut for several threads
+    results  the result's layout by its dtype
     """
 
     __slots__ = (
@@ -55,6 +61,7 @@ class ReductionPlan:
         self.natural = self.ready and self.order == tuple(range(layout.ndim))
         sizes = [layout.shape[d] for d in self.order]
         reduced = [k for k, d in enumerate(self.order) if d in dims]
+        # Nothing to reduce: every element is a block of n = 1.
         first, last = (reduced[0], reduced[-1] + 1) if reduced else (len(sizes), len(sizes))
         self.blocks = tuple(_product(s) for s in (sizes[:first], sizes[first:last], sizes[last:]))
         outer, self.n, inner = self.blocks
@@ -130,6 +137,7 @@ def _read_order(layout: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...],
     """
     natural = tuple(range(layout.ndim))
     order = natural
+    # Dense, so in order of its strides it is contiguous; of dims of equal stride those of size 1 come first.
     if not layout.contiguous and is_dense(layout):
         order = tuple(sorted(natural, key=lambda d: (-layout.strides[d], layout.shape[d] != 1)))
     places = [k for k, d in enumerate(order) if d in dims]
@@ -145,6 +153,7 @@ _plans: dict[Any, ReductionPlan] = {}
 
 def plan_reduction(layout: Layout, dim: Any, keepdim: bool = False) -> ReductionPlan:
     """The ReductionPlan of a layout over ``dim``: an int, several, or None for all."""
+    # Layouts are interned and hash by identity, so this look-up is all that a plan costs from the second call on.
     key = (layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
     found = _plans.get(key)
     if found is None:
@@ -170,15 +179,18 @@ def expand_reduced(g: Tensor, layout: Layout, dim: Any, keepdim: bool) -> Tensor
     return Expand.apply(with_reduced_dims(g, layout, dim, keepdim), layout.shape)
 
 
+# So many chunks of each row are reduced apart where there are fewer rows than threads. A constant, not the number of
+# threads: float sums depend on how they are cut, and should be the same on two cores as on sixteen.
 CHUNKS = 16
 
 
 def _reduce_chunks(kernel: Kernel, source: Any, target: Any, options: tuple[Any, ...]) -> None:
+    """Reduce each row in chunks, which become rows for several threads, then the chunks' results in their turn."""
     outer, n, rest = source.shape[0], source.shape[1], source.shape[2:]
     size, left = divmod(n, CHUNKS)
     partial = np.empty((outer, CHUNKS + (left > 0), *rest), target.dtype)
     for k in range(outer):
         launch(kernel, source[k, : n - left].reshape(CHUNKS, size, *rest), partial[k, :CHUNKS], *options)
-        if left:
+        if left:  # the elements that no chunk of equal size takes
             launch(kernel, source[k : k + 1, n - left :], partial[k, CHUNKS:], *options)
     launch(kernel, partial, target, *options)

@@ -44,12 +44,6 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
     return results[0], results[1]
 
 
-def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
-    if x._layout.dtype.is_complex:
-        raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
-
-
 class Sort(ChosenAlongDim):
     """Sorted elements and their indices."""
 
@@ -57,17 +51,15 @@ class Sort(ChosenAlongDim):
     reference = sorted_along
 
     def forward(x, dim=-1, descending=False):
-        return _sorted(x, dim, descending)
+        if x._layout.dtype.is_complex:
+            raise RuntimeError(" Sort does not support complex dtypes on CPU")
+        return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
 
 
-class StableSort(ChosenAlongDim):
-    """Sorted elements and their indices, asked to be stable, as they always are."""
+class StableSort(Sort):
+    """Sorted elements and their indices, asked to be stable, as they always are; a node that PyTorch names apart."""
 
     name, grad_name = "_stable_sort", "SortBackward1"
-    reference = sorted_along
-
-    def forward(x, dim=-1, descending=False):
-        return _sorted(x, dim, descending)
 
 
 @public

@@ -1,0 +1,215 @@
+"""Variances and standard deviations."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import Layout
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import moments as kernels
+from jitgrad.kernels.loops.reduction import divide
+from jitgrad.ops.reduction.along_dims import Reduction
+from jitgrad.ops.reduction.reduction_plan import expand_reduced, plan_reduction, with_reduced_dims
+from jitgrad.ops.reduction.sums import MeanDim, mean_values
+
+__all__ = ["var_mean"]
+
+
+def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """(variances, means), unrecorded, in two passes over ``x``: sum(|x - mean|**2) / (n - correction).
+
+    One pass, by sum(x**2) - n * mean**2, would lose all digits where the mean is large beside the deviations.
+    """
+    layout = x._layout
+    if layout.dtype.category < 2:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    plan = plan_reduction(layout, dim, keepdim)
+    if plan.n - correction <= 0:
+        warnings.warn(
+            f"{op}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            UserWarning,
+            stacklevel=5,  # the caller of var(): above are this function, forward, apply, var and what renames axis
+        )
+    mean = mean_values(x, plan, None)
+    out = plan.empty(layout.dtype.to_real().numpy)
+    kernel, array = kernels.squares_rows if plan.flat else kernels.squares_columns, out._data.reshape(plan.target)
+    launch(kernel, plan.read(x), mean._data.reshape(plan.target), array)
+    launch(divide, array.reshape(-1), max(plan.n - correction, 0))
+    return out, mean
+
+
+def _deviation(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """(standard deviations, means), unrecorded."""
+    out, mean = _variance(op, x, dim, correction, keepdim)
+    launch(kernels.root, out._data.reshape(-1))
+    return out, mean
+
+
+def _scale(layout: Layout, dim: Any, correction: float) -> float:
+    """The gradient of a variance by one deviation from the mean, divided by the deviation: 2 / (n - correction)."""
+    freedom = max(plan_reduction(layout, dim).n - correction, 0)
+    return 2 / freedom if freedom else math.nan
+
+
+def _of_square(g: Tensor, out: Tensor) -> Tensor:
+    """The gradient of a variance by ``g``, that of its root ``out``: g / (2 * out), none where the root is 0."""
+    return table.where(out == 0, 0, g / (out * 2))
+
+
+class Spread(Reduction, abstract=True):
+    """Base of variances and deviations over ``dim``, with ``correction`` taken off the number of elements."""
+
+    samples = cases(
+        lambda: (draw(3, 4),),
+        lambda: (draw(3, 4), 1, 0),
+        lambda: (draw(2, 3, 4), (0, 2), 1, True),
+        lambda: (draw(4, 3).t(), 0),
+        lambda: (draw(2, 3, 4), 1, 0.5),
+    )
+
+
+def _spread_of(*functions: Any) -> Any:
+    """The reference: NumPy's functions of an axis, ``np.mean`` without the correction."""
+
+    def reference(x: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+        options = [{} if f is np.mean else {"ddof": correction} for f in functions]
+        found = [f(x, dim, keepdims=keepdim, **given) for f, given in zip(functions, options, strict=True)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return reference
+
+
+class Var(Spread):
+    """Variance over dims."""
+
+    name = "var_dim"
+    reference = _spread_of(np.var)
+
+    def forward(x, dim=None, correction=1, keepdim=False):
+        return _variance("var", x, dim, correction, keepdim)[0]
+
+    def grad_x(g, x, dim, correction, keepdim):
+        layout = x._layout
+        center = MeanDim.apply(x, plan_reduction(layout, dim).dims, True)
+        return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _scale(layout, dim, correction)
+
+    def kernel_x(g, x, dim, correction):
+        layout = x._layout
+        plan = plan_reduction(layout, dim)
+        mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
+        kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
+        launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, _scale(layout, dim, correction))
+        return plan.tensor(out, layout)
+
+
+class Std(Spread):
+    """Standard deviation over dims."""
+
+    name = "std_dim"
+    reference = _spread_of(np.std)
+
+    def forward(x, dim=None, correction=1, keepdim=False):
+        return _deviation("std", x, dim, correction, keepdim)[0]
+
+    def grad_x(g, out, x, dim, correction, keepdim):
+        return Var.grad_x(_of_square(g, out), x, dim, correction, keepdim)
+
+    def kernel_x(g, out, x, dim, correction):
+        return Var.kernel_x(_of_square(g, out), x, dim, correction)
+
+
+class VarMean(Spread):
+    """Variance and mean over dims."""
+
+    name, multiple_results = "var_mean_dim", True
+    reference = _spread_of(np.var, np.mean)
+
+    def forward(x, dim=None, correction=1, keepdim=False):
+        return _variance("var_mean", x, dim, correction, keepdim)
+
+    def grad_x(g, x, dim, correction, keepdim):
+        of_spread = None if g[0] is None else Var.grad_x(g[0], x, dim, correction, keepdim)
+        return _with_mean(of_spread, g[1], x._layout, dim, keepdim)
+
+
+class StdMean(Spread):
+    """Standard deviation and mean over dims."""
+
+    name, multiple_results = "std_mean_dim", True
+    reference = _spread_of(np.std, np.mean)
+
+    def forward(x, dim=None, correction=1, keepdim=False):
+        return _deviation("std_mean", x, dim, correction, keepdim)
+
+    def grad_x(g, out, x, dim, correction, keepdim):
+        of_spread = None if g[0] is None else Std.grad_x(g[0], out[0], x, dim, correction, keepdim)
+        return _with_mean(of_spread, g[1], x._layout, dim, keepdim)
+
+
+def _with_mean(of_spread: Tensor | None, g: Tensor | None, layout: Layout, dim: Any, keepdim: bool) -> Tensor | None:
+    """The gradient by the spread, if there is one, plus that by the mean, whose own gradient is ``g``."""
+    if g is None:
+        return of_spread
+    of_mean = expand_reduced(g, layout, dim, keepdim) / plan_reduction(layout, dim).n
+    return of_mean if of_spread is None else of_spread + of_mean
+
+
+def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple[Any, float, bool]:
+    """``var(unbiased)``, ``var(dim, unbiased, keepdim)`` and ``var(dim, correction=...)`` in one form."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction, keepdim
+
+
+@public
+@numpy_names
+def var(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Variance over ``dim``: sum((x - mean)**2) / (n - correction), correction 1 by default.
+
+    ``unbiased=False`` is correction 0. NaN, with a warning, where n <= correction.
+    """
+    return Var.apply(input, *_arguments(dim, unbiased, keepdim, correction))
+
+
+@public
+@numpy_names
+def std(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Standard deviation over ``dim``: the root of ``var``; no gradient where it is 0."""
+    return Std.apply(input, *_arguments(dim, unbiased, keepdim, correction))
+
+
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(variance, mean) over ``dim``; see ``var``."""
+    return VarMean.apply(input, *_arguments(dim, unbiased, keepdim, correction))
+
+
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(standard deviation, mean) over ``dim``; see ``var``."""
+    return StdMean.apply(input, *_arguments(dim, unbiased, keepdim, correction))
+
+
+public(numpy_names(var_mean), method_too=False)
+public(numpy_names(std_mean), method_too=False)

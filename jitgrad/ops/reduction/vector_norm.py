@@ -1,0 +1,125 @@
+"""Vector norms: lengths of what is reduced, of any order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.errors import scalar_type
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import public
+from jitgrad.kernels.loops import moments as kernels
+from jitgrad.ops.reduction.along_dims import Reduction
+from jitgrad.ops.reduction.extrema import Amax, Amin
+from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, plan_reduction, unrecorded, with_reduced_dims
+from jitgrad.ops.reduction.sums import SumDim, sum_values
+from jitgrad.ops.shape.copy import cast
+
+__all__ = ["VectorNorm"]
+
+
+def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
+    if order == 2:
+        return plan.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
+    size = unrecorded(x).abs()
+    dims, keepdim = plan.dims, len(plan.shape) == len(plan.ones)
+    if math.isinf(order):
+        return (Amax if order > 0 else Amin).apply(size, dims, keepdim)
+    if order == 0:
+        return sum_values(cast(size != 0, size.dtype), plan, None)
+    if order == 1:
+        return sum_values(size, plan, None)
+    return sum_values(size**order, plan, None) ** (1 / order)
+
+
+def _direction(x: Tensor) -> Tensor:
+    """x / |x|, and 0 for 0."""
+    return x.sgn() if x._layout.dtype.is_complex else x.sign()
+
+
+def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
+    """``g`` and ``out`` broadcast against ``x``; no gradient where the norm, or the element, is 0."""
+    where = table.where
+    if order == 1:
+        return _direction(x) * g
+    if order == 2:
+        return x * where(out == 0, 0, g / out)
+    if math.isinf(order):
+        hit = (x.abs() == out) | (x.isnan() & out.isnan())
+        share = cast(hit, g._layout.dtype)
+        dims = tuple(d for d, n in enumerate(out.shape) if n == 1)
+        return _direction(x) * share * (g / SumDim.apply(share, dims, True))
+    scale = where(out == 0, 0, g / out ** (order - 1))
+    if order < 2:
+        size = x.abs()
+        return _direction(x) * where(size == 0, 0, size ** (order - 1)) * scale
+    return x * x.abs() ** (order - 2) * scale
+
+
+def _norm_of(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
+    size = np.abs(x)
+    if math.isinf(ord):
+        return (np.max if ord > 0 else np.min)(size, dim, keepdims=keepdim)
+    powers = (size != 0).astype(size.dtype) if ord == 0 else size**ord
+    return powers.sum(dim, keepdims=keepdim) ** (1 / (ord or 1))
+
+
+class VectorNorm(Reduction):
+    """(sum |x|**ord) ** (1 / ord) over ``dim``; ord inf, -inf: the largest, smallest |x|; 0: how many are not 0."""
+
+    name, grad_name = "linalg_vector_norm", "LinalgVectorNormBackward0"
+    samples = cases(
+        lambda: (draw(3, 4),),
+        lambda: (draw(3, 4), 1, 0),
+        lambda: (draw(2, 3, 4), math.inf, 1, True),
+        lambda: (draw(3, 4), 3.5, (0, 1)),
+        lambda: (draw(4, 3).t(), 1.5, 0),
+    )
+    reference = _norm_of
+
+    def forward(x, ord=2, dim=None, keepdim=False, dtype=None):
+        if x._layout.dtype.category < 2:
+            raise RuntimeError(
+                "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+                f"Got {scalar_type(x._layout.dtype)}"
+            )
+        if math.isinf(ord) and not x._layout.numel and not all(x.shape[d] for d in plan_reduction(x._layout, dim).dims):
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
+                "does not have an identity"
+            )
+        x = unrecorded(x, dtype)
+        return _norm_values(x, ord, plan_reduction(x._layout, dim, keepdim))
+
+    def grad_x(g, out, x, ord, dim, keepdim):
+        layout = x._layout
+        if ord == 0:
+            return None  # a number of elements
+        out, g = with_reduced_dims(out, layout, dim, keepdim), with_reduced_dims(g, layout, dim, keepdim)
+        if g._layout.dtype is not layout.dtype.to_real():
+            x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)
+        return cast(_norm_gradient(g, out, x, ord), layout.dtype)
+
+
+@public
+@takes_out
+def norm(
+    input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2.
+
+    inf and -inf give the largest and smallest magnitude, 0 the number of elements that are not 0.
+    """
+    if p == "nuc":
+        raise NotImplementedError("norm(): the nuclear norm is not implemented; use the sum of the singular values")
+    order = 2 if p in ("fro", None) else p
+    if not isinstance(order, (int, float)):
+        raise TypeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', not {type(p).__name__}")
+    return VectorNorm.apply(input, order, None if dim is FULL else dim, keepdim, dtype)
