@@ -27,7 +27,8 @@ class Truth(Reduction):
 
     def forward(x, dim, keepdim, every):
         plan = plan_reduction(x._layout, dim, keepdim)
-        kept = x._layout.numpy_dtype == np.uint8  # PyTorch's bytes once were its bools
+        # PyTorch's bytes once were its bools: for them the result is a byte still.
+        kept = x._layout.numpy_dtype == np.uint8
         dtype = np.dtype(np.uint8 if kept else np.bool_)
         return plan.reduce((kernels.any_rows, kernels.any_columns), x, dtype, every)
 
@@ -84,8 +85,10 @@ def isclose(
     if rtol == 0 and atol == 0:
         return close
     if a.category < 2:
+        # Differences of integers might wrap around.
         default = tensor(0.0).dtype
         x, y = x.to(default), y.to(default)
+    # Infinite gaps are never close; equal infinities, whose gap is NaN, were found by ==.
     gap = (x - y).abs()
     return close | (gap.isfinite() & (gap <= y.abs() * rtol + atol))
 

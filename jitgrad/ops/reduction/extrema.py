@@ -29,10 +29,10 @@ EXTREMES = (kernels.extreme_rows, kernels.extreme_columns)
 def _check(op: str, x: Layout, dim: Any) -> None:
     """There must be something to choose from, of a dtype that has an order."""
     if x.dtype.is_complex:
-        name = {"argmax": None, "argmin": None, "max": "max_all", "min": "min_all"}.get(op, op)
-        if name is None:
+        if op.startswith("arg"):
             raise RuntimeError(f"{op}(): does not support complex input")
-        raise not_implemented_for(name, x.dtype)
+        # max and min along a dim, too, fail in PyTorch's kernel for all elements.
+        raise not_implemented_for({"max": "max_all", "min": "min_all"}.get(op, op), x.dtype)
     if x.numel:
         return
     if dim is None or dim == ():
@@ -68,7 +68,10 @@ def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
 
 
 def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Tensor]:
-    """Extrema along one dim (or all), and their places."""
+    """Extrema along one dim (or all), and their places, in a second pass over ``x``.
+
+    The first pass compares values only, which compilers vectorise; the second ends, row by row, at the first hit.
+    """
     numbers = _orderable(x)
     out = plan.reduce(EXTREMES, numbers, numbers._layout.numpy_dtype, largest)
     index = plan.empty(np.dtype(np.int64))
@@ -89,6 +92,7 @@ def extrema(op: str, x: Tensor, dim: Any, keepdim: bool, largest: bool) -> Tenso
 def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """The gradient of an extremum, in differentiable ops: equal parts of ``g`` for the elements equal to ``out``."""
     layout = x._layout
+    # Which elements are equal to the extremum is a constant wherever the gradient has a derivative: no graph for that.
     value = with_reduced_dims(out.detach(), layout, dim, keepdim)
     x = x.detach()
     hit = cast((x == value) | (x.isnan() & value.isnan()), g._layout.dtype)
@@ -151,6 +155,7 @@ class Aminmax(Reduction, public=True):
         return return_types.aminmax(_extreme(x, plan, False), _extreme(x, plan, True))
 
     def grad_x(g, out, x, dim, keepdim):
+        # Either result may be without a gradient, where the loss uses the other only.
         parts = [shared(h, o, x, dim, keepdim) for h, o in zip(g, out, strict=True) if h is not None]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
@@ -258,6 +263,7 @@ def _one_dim(op: str, dim: Any) -> int:
 
 
 def _place_batched(call: BatchedCall) -> Tensor:
+    """Each sample becomes a row where ``dim`` is None: the place counts in the sample, not in the batch."""
     if call["dim"] is not None:
         return over_dims("dim")(call)
     found = call.run(x=call["x"].reshape(call.size, -1), dim=1, keepdim=False)

@@ -70,6 +70,7 @@ class ReductionPlan:
         self.target: tuple[int, ...] = (outer,) if self.flat else (outer, inner)
         self.ones = tuple(1 if d in dims else n for d, n in enumerate(layout.shape))
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
+        # Below STREAMED elements a reduction takes less time than waking a thread.
         self.short = self.n < CHUNKS or layout.numel < STREAMED
         self.results: dict[Any, Layout] = {}
 

@@ -19,7 +19,7 @@ from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
 from jitgrad.ops.creation.constants import full
 from jitgrad.ops.reduction.along_dims import ChosenAlongDim, OneChosenAlongDim, sorted_along
-from jitgrad.ops.reduction.extrema import ExtremumOfAll, MaxDim
+from jitgrad.ops.reduction.extrema import ExtremumOfAll
 from jitgrad.ops.reduction.reduction_plan import FULL, unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
@@ -27,7 +27,10 @@ __all__: list[str] = []
 
 
 def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bool) -> tuple[Tensor, Tensor]:
-    """Run a kernel of (rows, n) arrays along ``dim``; results are row-major with ``width`` there."""
+    """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices), row-major, of size ``width`` there.
+
+    ``width`` None is n; ``flag`` is the kernel's last argument. A tensor of no dims is one row of one element.
+    """
     layout = x._layout
     d = normalize_dim(dim, layout.ndim)
     moved = unrecorded(x).transpose(d, -1) if layout.ndim else unrecorded(x)
@@ -84,7 +87,8 @@ def msort(input: Tensor) -> Tensor:
     return Sort.apply(input, 0, False).values
 
 
-INSERTED = 64  # so many are found by insertion; for more the whole row is sorted
+# So many are found by insertion among those kept, whose cost grows with their number; for more the row is sorted.
+INSERTED = 64
 
 
 def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]:
@@ -111,6 +115,7 @@ class Topk(ChosenAlongDim, public=True):
 
     def forward(x, k, dim=-1, largest=True, sorted=True):
         if x._layout.dtype.is_complex or x._layout.numpy_dtype == np.bool_:
+            # The blank in front is PyTorch's.
             kind = "complex" if x._layout.dtype.is_complex else "bool"
             raise RuntimeError(f"{' ' * (kind == 'complex')}topk does not support {kind} dtypes on CPU")
         n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
@@ -171,6 +176,24 @@ def _check_median_dim(x: Tensor, dim: int) -> int:
     return n
 
 
+def _median(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the lower of the two middle elements along ``dim``.
+
+    With ``skip_nan`` of those that are not NaN; otherwise the first NaN is taken where there is one.
+    """
+    _check_median("median_out", x._layout)
+    n = _check_median_dim(x, dim)
+    values, index = _along_last(kernels.sort, x, dim, None, False)
+    if not x._layout.ndim:
+        return values, index
+    # Sorting leaves NaN last and in their order, so the place behind a row's numbers is that of its first NaN.
+    numbers = (~values.isnan()).sum(dim, True)
+    rank = (numbers - 1).clamp(min=0) // 2 if skip_nan else table.where(numbers == n, (n - 1) // 2, numbers)
+    found = [t.gather(dim, rank) for t in (values, index)]
+    found = found if keepdim else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
+    return found[0], found[1]
+
+
 class MedianDim(OneChosenAlongDim):
     """The lower of the two middle elements along a dim, and its index; the first NaN if there is one."""
 
@@ -178,15 +201,7 @@ class MedianDim(OneChosenAlongDim):
     reference = _ranked(lambda values, axis: (values.shape[axis] - 1) // 2)
 
     def forward(x, dim, keepdim=False):
-        _check_median("median_out", x._layout)
-        n = _check_median_dim(x, dim)
-        values, index = _at_rank(x, (n - 1) // 2, dim, keepdim)
-        if x._layout.dtype.is_floating_point:
-            top = MaxDim.forward(x, dim, keepdim)
-            broken = top.values.isnan()
-            values = table.where(broken, top.values, values)
-            index = table.where(broken, top.indices, index)
-        return return_types.median(values, index)
+        return return_types.median(*_median(unrecorded(x), dim, keepdim, False))
 
 
 class NanMedianDim(OneChosenAlongDim):
@@ -196,19 +211,7 @@ class NanMedianDim(OneChosenAlongDim):
     reference = _ranked(lambda values, axis: ((~np.isnan(values)).sum(axis, keepdims=True) - 1).clip(0) // 2)
 
     def forward(x, dim, keepdim=False):
-        return return_types.nanmedian(*_nanmedian(unrecorded(x), dim, keepdim))
-
-
-def _nanmedian(x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    _check_median("median_out", x._layout)
-    _check_median_dim(x, dim)
-    values, index = _along_last(kernels.sort, x, dim, None, False)  # NaN last
-    if not x._layout.ndim:
-        return values, index
-    rank = ((~values.isnan()).sum(dim, True) - 1).clamp(min=0) // 2
-    found = [t.gather(dim, rank) for t in (values, index)]
-    found = found if keepdim else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
-    return found[0], found[1]
+        return return_types.nanmedian(*_median(unrecorded(x), dim, keepdim, True))
 
 
 class Median(ExtremumOfAll, along=MedianDim):
@@ -218,12 +221,12 @@ class Median(ExtremumOfAll, along=MedianDim):
 
     def forward(x):
         _check_median("median_cpu", x._layout)
-        flat = unrecorded(x).reshape(-1)
-        if not flat._layout.numel:
+        flat, n = unrecorded(x).reshape(-1), x._layout.numel
+        if not n:
             return full((), float("nan"), dtype=x.dtype)
+        # One row needs no ranks of its own: picking two elements takes half as long as counting NaN does for rows.
         values, _ = _along_last(kernels.sort, flat, 0, None, False)
-        last = values.select(0, flat._layout.numel - 1)
-        middle = values.select(0, (flat._layout.numel - 1) // 2)
+        last, middle = values.select(0, n - 1), values.select(0, (n - 1) // 2)
         if x._layout.dtype.is_floating_point:
             middle = table.where(last.isnan(), last, middle)
         return unrecorded(contiguous(middle.clone()))
@@ -237,7 +240,7 @@ class NanMedian(ExtremumOfAll, along=NanMedianDim):
     def forward(x):
         if not x._layout.numel:
             return full((), float("nan"), dtype=x.dtype)
-        return _nanmedian(unrecorded(x).reshape(-1), 0, False)[0]
+        return _median(unrecorded(x).reshape(-1), 0, False, True)[0]
 
 
 @public

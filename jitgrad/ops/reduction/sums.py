@@ -35,10 +35,11 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
 
 def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
     """The sums of ``x`` outside the graph."""
+    # Most sums: floating point, in their own dtype. All else has a dtype to be found first.
     if dtype is None and x._layout.dtype.category >= 2:
         return plan.reduce(SUMS, x, x._layout.numpy_dtype)
     dtype = accumulated(x, dtype)
-    if dtype.category >= 2:
+    if dtype.category >= 2:  # integers are cast by the kernel, element by element, as it adds them
         x = unrecorded(x, dtype)
     return plan.reduce(SUMS, x, dtype.numpy)
 

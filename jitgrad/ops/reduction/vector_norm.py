@@ -25,9 +25,10 @@ __all__ = ["VectorNorm"]
 
 
 def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
+    """The norms of ``x``, unrecorded; only the most frequent order, 2, has a kernel that reads ``x`` once."""
     if order == 2:
         return plan.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
-    size = unrecorded(x).abs()
+    size = unrecorded(x).abs()  # real, of complex numbers too
     dims, keepdim = plan.dims, len(plan.shape) == len(plan.ones)
     if math.isinf(order):
         return (Amax if order > 0 else Amin).apply(size, dims, keepdim)
@@ -44,18 +45,23 @@ def _direction(x: Tensor) -> Tensor:
 
 
 def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
-    """``g`` and ``out`` broadcast against ``x``; no gradient where the norm, or the element, is 0."""
+    """x / |x| * |x|**(p - 1) * g / out**(p - 1), with ``g`` and ``out`` in shapes that broadcast against ``x``.
+
+    Zero where the norm or the element is 0, where the formula has no value: PyTorch takes that subgradient.
+    """
     where = table.where
     if order == 1:
         return _direction(x) * g
     if order == 2:
         return x * where(out == 0, 0, g / out)
     if math.isinf(order):
+        # All elements as large as the norm share the gradient, as in amax; NaN, equal to nothing, is told by isnan.
         hit = (x.abs() == out) | (x.isnan() & out.isnan())
         share = cast(hit, g._layout.dtype)
         dims = tuple(d for d, n in enumerate(out.shape) if n == 1)
         return _direction(x) * share * (g / SumDim.apply(share, dims, True))
     scale = where(out == 0, 0, g / out ** (order - 1))
+    # Below 2, |x|**(p - 2) is infinite at 0; above, x * |x|**(p - 2) needs no sign and is right at 0 by itself.
     if order < 2:
         size = x.abs()
         return _direction(x) * where(size == 0, 0, size ** (order - 1)) * scale
@@ -66,6 +72,7 @@ def _norm_of(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False) -> 
     size = np.abs(x)
     if math.isinf(ord):
         return (np.max if ord > 0 else np.min)(size, dim, keepdims=keepdim)
+    # ord 0 counts the elements that are not 0: the limit of the sum of powers, without its root.
     powers = (size != 0).astype(size.dtype) if ord == 0 else size**ord
     return powers.sum(dim, keepdims=keepdim) ** (1 / (ord or 1))
 
@@ -100,8 +107,9 @@ class VectorNorm(Reduction):
     def grad_x(g, out, x, ord, dim, keepdim):
         layout = x._layout
         if ord == 0:
-            return None  # a number of elements
+            return None  # a count is constant wherever it has a derivative
         out, g = with_reduced_dims(out, layout, dim, keepdim), with_reduced_dims(g, layout, dim, keepdim)
+        # Where the norm was taken in another dtype, so is its gradient; it is real for complex ``x`` too.
         if g._layout.dtype is not layout.dtype.to_real():
             x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)
         return cast(_norm_gradient(g, out, x, ord), layout.dtype)
