@@ -1,4 +1,4 @@
-"""``python -m jitgrad``: demo, info, cache, warmup."""
+"""``python -m jitgrad``: demo, info, cache, warmup, stubs."""
 
 from __future__ import annotations
 
@@ -70,12 +70,22 @@ def warmup(args: argparse.Namespace) -> int:
     return 0
 
 
+def stubs(args: argparse.Namespace) -> int:
+    """Write the stubs that type checkers read, for those who change ops."""
+    from jitgrad.commands.stubs import stale, write
+
+    files = stale() if args.check else write()
+    for path in files:
+        print(f"{path}: {'stale; run python -m jitgrad stubs' if args.check else 'written'}")
+    return 1 if args.check and files else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m jitgrad", description="PyTorch's autograd over pairs of Numba kernels."
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for run in (demo, info, cache, warmup):
+    for run in (demo, info, cache, warmup, stubs):
         text = (run.__doc__ or "").rstrip(".")
         command = commands.add_parser(run.__name__, help=text, description=f"{text}.")
         command.set_defaults(run=run)
@@ -99,7 +109,11 @@ def _warmup_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-_OPTIONS = {"demo": _demo_options, "cache": _cache_options, "warmup": _warmup_options}
+def _stubs_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--check", action="store_true", help="write nothing; fail where a stub is stale, and name it")
+
+
+_OPTIONS = {"demo": _demo_options, "cache": _cache_options, "warmup": _warmup_options, "stubs": _stubs_options}
 
 
 def main(arguments: list[str] | None = None) -> int:

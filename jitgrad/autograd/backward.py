@@ -267,4 +267,4 @@ def backward_of(
     backward([self], [gradient], retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.backward = backward_of  # type: ignore[attr-defined]
+Tensor.backward = backward_of  # type: ignore[method-assign]

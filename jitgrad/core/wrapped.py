@@ -80,6 +80,8 @@ class Wrapped(Tensor):
     # The tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors.
     _wrapped_base: Any = None
     _wrapped_views: Any = None  # weak references to such views
+    _primal: Any  # of a dual tensor: the tensor inside, and its tangent
+    _tangent: Any
 
     def unwrapped(self) -> Any:
         """The tensor inside (of a dual tensor the primal): one wrapped by an earlier level, or a plain one."""

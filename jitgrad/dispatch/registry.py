@@ -60,4 +60,5 @@ def numpy_names(function: F) -> F:
                 return into_out(function.__name__, function(*args, **kwargs), out)
         return function(*args, **kwargs)
 
+    vars(renaming)["also_takes"] = (*_NUMPY_NAMES, "out")  # for stubs: its signature is that of ``function``
     return renaming  # type: ignore[return-value]

@@ -74,7 +74,7 @@ def _refuse(self: Tensor) -> None:
     raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
 
-Tensor._backward_hooks = property(_registered, _replace, _refuse)  # type: ignore[attr-defined]
+Tensor._backward_hooks = property(_registered, _replace, _refuse)  # type: ignore[method-assign, assignment]
 
 
 # -- called by the engine: over a copy, since a hook may remove itself or others -----------------------

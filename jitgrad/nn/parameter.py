@@ -48,6 +48,8 @@ class Buffer(Tensor):
     ``persistent`` says whether it is part of the module's ``state_dict``.
     """
 
+    persistent: bool
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         self = _sharing(cls, data)
         self._requires_grad = data is not None and data.requires_grad

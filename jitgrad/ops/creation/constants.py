@@ -85,7 +85,7 @@ def finished(
     if out is not None:
         result = into_out(op, result, out)
     if like is not None and like._level is not None and like._level.open:
-        result = like.wrap_new(result)
+        result = like.wrap_new(result)  # type: ignore[attr-defined]  # a wrapped tensor has it
     if requires_grad:
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")

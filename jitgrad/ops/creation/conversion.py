@@ -274,7 +274,7 @@ for _name in ("resolve_conj", "resolve_neg"):
 for _function in (numel, is_floating_point, is_complex):
     public(_function)
 public(is_tensor, method_too=False)
-Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[attr-defined]
+Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[method-assign, assignment]
 _PROPERTIES = {
     "nbytes": (lambda self: self._layout.numel * self._layout.dtype.itemsize, "Bytes of all elements."),
     "itemsize": (element_size, "Bytes an element."),
@@ -358,7 +358,7 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
     raise ValueError(f"invalid type: '{dtype}'")
 
 
-Tensor.type = tensor_type  # type: ignore[attr-defined]
+Tensor.type = tensor_type  # type: ignore[method-assign]
 
 @method
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:

@@ -284,7 +284,7 @@ def _new(cls: type[Tensor], *args: Any, device: Any = None, **named: Any) -> Any
     return result
 
 
-Tensor.__new__ = _new  # type: ignore[method-assign, assignment]
+Tensor.__new__ = _new  # type: ignore[method-assign]
 
 
 class LegacyType(type):

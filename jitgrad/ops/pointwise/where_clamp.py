@@ -61,7 +61,7 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, self, other)
 
 
-Tensor.where = _where  # type: ignore[attr-defined]
+Tensor.where = _where  # type: ignore[method-assign]
 
 
 # -- clamp ----------------------------------------------------------------------------------------

@@ -110,11 +110,12 @@ def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tenso
     after it the gradient is zero.
     """
     where: Any = table.where
-    zero: Any = x == 0  # Any: to a type checker == is bool
-    first = zero & (Cumsum.forward(zero, dim) == 1)
+    running_sum: Any = Cumsum.forward  # Any: to a type checker it is no static method before the op is declared
+    zero = x == 0
+    first = zero & (running_sum(zero, dim) == 1)
     safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()
-    elsewhere = where(zero, 0, Cumsum.forward(g * out.conj(), dim, None, True) / safe)
-    return where(first, Cumsum.forward(g * without, dim, None, True), elsewhere)
+    elsewhere = where(zero, 0, running_sum(g * out.conj(), dim, None, True) / safe)
+    return where(first, running_sum(g * without, dim, None, True), elsewhere)
 
 
 def _checked(op: str, x: Tensor, dim: Any) -> None:

@@ -350,7 +350,7 @@ def adjoint(input: Tensor) -> Tensor:
     return _conjugated(_matrix(input, "mH"))
 
 
-Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  # type: ignore[attr-defined]
-Tensor.mT = property(lambda self: _matrix(self, "mT"), doc="Each matrix transposed.")  # type: ignore[attr-defined]
-Tensor.H = property(_hermitian, doc="The conjugate transpose of a matrix.")  # type: ignore[attr-defined]
-Tensor.mH = property(adjoint, doc="Each matrix transposed and conjugated.")  # type: ignore[attr-defined]
+Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  # type: ignore[method-assign, assignment]
+Tensor.mT = property(lambda self: _matrix(self, "mT"), doc="Each matrix transposed.")  # type: ignore[method-assign, assignment]
+Tensor.H = property(_hermitian, doc="The conjugate transpose of a matrix.")  # type: ignore[method-assign, assignment]
+Tensor.mH = property(adjoint, doc="Each matrix transposed and conjugated.")  # type: ignore[method-assign, assignment]

@@ -1,0 +1,210 @@
+"""The signature of an op as a type checker should see it, read from the op's declaration or its Python function.
+
+A signature's annotations are text, in the names of the stub (``Tensor``, ``_Number``); stub_text.py writes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+from jitgrad.commands.stub_parameters import FORMS, INTERNAL, RETURNS, TYPES
+from jitgrad.core import return_types
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.elementwise_publish import OPERATIONS
+from jitgrad.dispatch.registry import FUNCTIONS, OPS
+from jitgrad.dispatch.structured import Structured
+
+__all__ = ["signatures"]
+
+_PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
+_OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
+_OPEN = ("Any", Parameter.empty)
+
+
+def signatures(name: str, function: Callable[..., Any], owner: str = "") -> list[Signature]:
+    """The forms in which a function, or a method of ``owner``, can be called: overloads where there are several."""
+    plain = _of_declaration(name, function) or _of_function(name, function)
+    result = plain.return_annotation
+    returned = RETURNS.get(name, "Any" if result is Signature.empty else str(result))
+    typed = plain.replace(
+        parameters=[_typed(name, p) for p in plain.parameters.values() if p.name not in INTERNAL],
+        return_annotation=returned,
+    )
+    if forms := FORMS.get(f"{owner}.{name}") or FORMS.get(name):
+        return [_form(typed, name, positional, result) for positional, result in forms]
+    return _with_numpy_names(typed, function)
+
+
+# -- what is declared -----------------------------------------------------------------------------------
+
+
+def _of_declaration(name: str, function: Callable[..., Any]) -> Signature | None:
+    """The signature of a function that was made of a declaration; None for one that was written by hand."""
+    if name.startswith("__") and (operator := _operator(name, function)):
+        return operator
+    for operation in OPERATIONS.values():
+        if function in (operation.function, operation.inplace):
+            return _elementwise(operation.op, out=function is operation.function)
+    op = _structured_op(function)
+    return _structured(op, out=function is op.apply) if op is not None else None
+
+
+def _structured_op(function: Callable[..., Any]) -> Any:
+    """The declared op whose own function, or form in place, this is."""
+    declared: list[Any] = [op for op in OPS.values() if isinstance(op, type)]
+    return next((op for op in declared if function in (op.apply, getattr(op, "inplace", None))), None)
+
+
+def _elementwise(op: Any, out: bool) -> Signature:
+    parameters = []
+    several = len(op.inputs) > 1
+    for input_name in op.inputs:
+        number = several and (op.numbers is None or input_name in op.numbers or op.numbers_only)
+        type_ = "Tensor | _Number" if number and (input_name != op.inputs[0] or not op.numbers_only) else "Tensor"
+        parameters.append(_parameter(_PUBLIC_NAMES.get(input_name, input_name), type_))
+    parameters += [_parameter(n, "_Number", default) for n, default in op.scalars.items()]
+    return Signature([*parameters, *([_OUT] if out else [])], return_annotation="Tensor")
+
+
+def _structured(op: type[Structured], out: bool) -> Signature:
+    source = inspect.signature(op.forward)  # type: ignore[attr-defined]
+    parameters = [p.replace(name=_PUBLIC_NAMES.get(p.name, p.name)) for p in source.parameters.values()]
+    if out and "out" not in source.parameters:
+        parameters.append(_OUT)
+    return Signature(parameters, return_annotation=_result(op))
+
+
+def _result(op: type[Structured]) -> str:
+    if not op.multiple_results:
+        return "Tensor"
+    return f"return_types.{op.name}" if op.name in return_types.__all__ else "tuple[Tensor, ...]"
+
+
+def _operator(name: str, function: Callable[..., Any]) -> Signature | None:
+    """The signature of an operator of one or two operands; None for other special methods."""
+    names = [*inspect.signature(function).parameters][1:]
+    if names[:1] == ["out"] or name in ("__invert__", "__neg__", "__pos__"):
+        return Signature([_parameter("self", "Tensor")], return_annotation="Tensor")
+    if names[:1] not in (["other"], ["exponent"], ["operands"]):
+        return None
+    other = "object" if name in ("__eq__", "__ne__") else "Tensor | _Number"  # object's take anything
+    return Signature([_parameter("self", "Tensor"), _parameter("other", other)], return_annotation="Tensor")
+
+
+def _parameter(name: str, type_: str, default: Any = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=type_, default=default)
+
+
+# -- what is written by hand ----------------------------------------------------------------------------
+
+
+def _of_function(name: str, function: Callable[..., Any]) -> Signature:
+    """The signature of a Python function, with what its wrappers take beside its own parameters."""
+    source = inspect.signature(function)
+    if name.endswith("_") and not name.endswith("__") and _is_open(source):
+        return _in_place(name, source)
+    parameters = dict(source.parameters)
+    for wrapper in _wrappers(function):
+        own = inspect.signature(wrapper, follow_wrapped=False).parameters
+        if "out" in own or "out" in vars(wrapper).get("also_takes", ()):
+            parameters.setdefault("out", _OUT)
+    ordered = sorted(parameters.values(), key=lambda p: p.kind)  # ``out`` before a ``**named``
+    return source.replace(parameters=ordered)
+
+
+def _is_open(source: Signature) -> bool:
+    return any(p.kind is Parameter.VAR_KEYWORD and p.annotation != "float" for p in source.parameters.values())
+
+
+def _in_place(name: str, source: Signature) -> Signature:
+    """An in-place form takes what the op takes, and hands it on without looking at it."""
+    base: Any = vars(Tensor).get(name[:-1]) or FUNCTIONS.get(name[:-1])
+    if base is None or name in FORMS:
+        return source
+    form = signatures(name[:-1], base)[0]
+    return form.replace(parameters=[p for p in form.parameters.values() if p.name != "out"], return_annotation="Tensor")
+
+
+def _wrappers(function: Any) -> list[Any]:
+    found = []
+    while hasattr(function, "__wrapped__"):
+        found.append(function)
+        function = function.__wrapped__
+    return found
+
+
+# -- types ------------------------------------------------------------------------------------------------
+
+
+def _typed(function: str, parameter: Parameter) -> Parameter:
+    """The parameter with a type: its annotation, else by its name, else by its default."""
+    default = parameter.default
+    if default is ...:  # how functions mark an argument that is required, though it has another name too
+        parameter, default = parameter.replace(default=Parameter.empty), Parameter.empty
+    if parameter.annotation not in _OPEN:
+        text = parameter.annotation if isinstance(parameter.annotation, str) else parameter.annotation.__name__
+        text = "Sequence[Tensor]" if text == "list" else text  # as declarations mark an input of many tensors
+        return parameter.replace(annotation=text)
+    text = _by_name(function, parameter.name) or _by_default(default)
+    if repr(default) == "None" and text != "Any":  # None, or a mark that stands for it
+        text = f"{text} | None"
+    return parameter.replace(annotation=text)
+
+
+def _by_name(function: str, name: str) -> str:
+    return TYPES.get(f"{function}.{name}") or TYPES.get(f"{function.rstrip('_')}.{name}") or TYPES.get(name, "")
+
+
+def _by_default(default: Any) -> str:
+    return type(default).__name__ if isinstance(default, bool | int | str) else "Any"
+
+
+# -- several forms ----------------------------------------------------------------------------------------
+
+
+def _form(signature: Signature, function: str, positional: str, result: str) -> Signature:
+    """One form of a call: positional parameters from text, the keyword-only ones of the function."""
+    scope: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef form({positional}): ...", scope)
+    stated = inspect.signature(scope["form"]).parameters
+    keywords = [
+        p for p in signature.parameters.values()
+        if p.kind is Parameter.KEYWORD_ONLY and p.name not in stated and p.name != "other"
+    ]  # fmt: skip
+    if function in return_types.__all__:
+        keywords = [_OUT.replace(annotation="Any" if "return_types" in result else "Tensor | None")]
+    returned = result.replace("NAME", function) or signature.return_annotation
+    return Signature([*stated.values(), *keywords], return_annotation=returned)
+
+
+def _with_numpy_names(signature: Signature, function: Callable[..., Any]) -> list[Signature]:
+    """The signature, with NumPy's ``axis`` and ``keepdims`` where the function takes them for dim and keepdim."""
+    parameters = signature.parameters
+    if "dim" not in parameters or not _takes_numpy_names(function):
+        return [signature]
+    dim, keepdim = parameters["dim"], parameters.get("keepdim")
+    axis = dim.replace(name="axis", kind=Parameter.KEYWORD_ONLY)
+    keepdims = [keepdim.replace(name="keepdims", kind=Parameter.KEYWORD_ONLY)] if keepdim else []
+    if dim.default is not Parameter.empty:
+        return [_with_keywords(signature, axis, *keepdims)]
+    # A dim that is required is either of two names: one form for each.
+    without = [p for p in parameters.values() if p.name != "dim"]
+    after = [p.replace(kind=Parameter.KEYWORD_ONLY) if p.name != "input" else p for p in without]
+    return [
+        _with_keywords(signature, *keepdims),
+        _with_keywords(signature.replace(parameters=after), axis, *keepdims),
+    ]
+
+
+def _with_keywords(signature: Signature, *added: Parameter) -> Signature:
+    return signature.replace(parameters=sorted([*signature.parameters.values(), *added], key=lambda p: p.kind))
+
+
+def _takes_numpy_names(function: Any) -> bool:
+    if any("axis" in vars(w).get("also_takes", ()) for w in _wrappers(function)):
+        return True
+    op = _structured_op(function)
+    return op is not None and op.apply is function and "keepdim" in op.parameters
