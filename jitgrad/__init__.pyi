@@ -54,7 +54,7 @@ from jitgrad.core.settings import set_default_dtype as set_default_dtype
 from jitgrad.core.settings import set_num_threads as set_num_threads
 from jitgrad.core.tensor import Tensor as Tensor
 from jitgrad.extend.kernel_pair import kernel_pair as kernel_pair
-from jitgrad.func import vmap as vmap
+from jitgrad.func.vmap import vmap as vmap
 from jitgrad.kernels.elementwise.declaration import Elementwise as Elementwise
 from jitgrad.kernels.threads import get_num_threads as get_num_threads
 from jitgrad.ops.creation.from_data import LegacyType as _LegacyType
@@ -130,7 +130,7 @@ def allclose(
 ) -> builtins.bool:
     """Whether all elements are close; see ``isclose``."""
 def alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
-    """``input`` with elements that are, with probability ``p``, brought to SELU's negative saturation, then all scaled and shifted to keep mean and variance."""
+    """``input`` with elements that are, with probability ``p``, brought to SELU's negative saturation."""
 def alpha_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``alpha_dropout``."""
 def amax(
@@ -532,11 +532,11 @@ def eye(
 ) -> Tensor:
     """The identity matrix of shape (n, m); m = n by default."""
 def feature_alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
-    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, brought to SELU's negative saturation, then all scaled and shifted to keep mean and variance."""
+    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, brought to SELU's saturation."""
 def feature_alpha_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``feature_alpha_dropout``."""
 def feature_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
-    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, set to 0 and the rest divided by 1 - p."""
+    """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, set to 0."""
 def feature_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``feature_dropout``."""
 def fill_(self: Tensor, value: Tensor | _Number) -> Tensor:

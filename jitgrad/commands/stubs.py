@@ -77,7 +77,7 @@ def _imported_names(source: ast.Module) -> dict[str, tuple[str, str]]:
     """What jitgrad/__init__.py imports by a public name: the module it comes from, its name there."""
     return {
         alias.asname or alias.name: (node.module or "", alias.name)
-        for node in source.body
+        for node in ast.walk(source)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if (alias.asname or alias.name)[0] != "_"

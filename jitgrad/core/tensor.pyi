@@ -63,7 +63,8 @@ class Tensor:
         """Remainder with the sign of ``y``, as Python's ``%``."""
     def __imul__(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``mul``."""
-    def __index__(self) -> builtins.int: ...
+    def __index__(self) -> builtins.int:
+        """For ``range(x)`` and ``list[x]``, which ask for an exact int: floats are refused."""
     def __int__(self) -> builtins.int: ...
     def __invert__(self) -> Tensor: ...
     def __ior__(self, other: Tensor | _Number) -> Tensor:
@@ -119,7 +120,7 @@ class Tensor:
     def __truediv__(self, other: Tensor | _Number) -> Tensor: ...
     def __xor__(self, other: Tensor | _Number) -> Tensor: ...
     def _attached(self, edge: Any) -> Tensor:
-        """The same memory and version counter, as an output of the graph."""
+        """The same memory and version counter, as the output of a node that ``edge`` leads to."""
     @property
     def _backward_hooks(self) -> Any:
         """``tensor._backward_hooks``: {number of a handle: hook}; None without any."""
@@ -130,7 +131,7 @@ class Tensor:
     _base: Any
     def _check_grad(self, value: Tensor | _Number) -> None: ...
     def _check_reachable(self) -> None:
-        """RuntimeError for a view made while nothing was recorded, if its memory was written to since."""
+        """RuntimeError if this is a view made while nothing was recorded and its memory was written to since."""
     _counter: Any
     _data: Any
     _edge: Any
@@ -140,7 +141,7 @@ class Tensor:
     @_grad_fn.deleter
     def _grad_fn(self) -> None: ...
     def _is_view(self) -> builtins.bool:
-        """Whether this shows the memory of another tensor, as views and detached tensors do."""
+        """Whether this is a view of another tensor's memory."""
     _layout: Layout
     _leaf_edge: Any
     _leaf_hooks: Any
@@ -157,7 +158,7 @@ class Tensor:
     def _where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:
         """This tensor where the condition holds, else ``other``."""
     def _word(self, name: str, args: tuple[Any, ...]) -> Any:
-        """What a scalar rule's word means on tensors: the op of that name."""
+        """Apply a word, by its name, to ``args``, of which this tensor is one."""
     def abs(self, *, out: Tensor | None = None) -> Tensor:
         """Absolute value; of complex numbers the modulus, which is real."""
     def abs_(self) -> Tensor:
@@ -453,7 +454,7 @@ class Tensor:
         """In-place version of ``cumsum``."""
     @property
     def data(self) -> Tensor:
-        """The same values outside the graph, with a version counter of their own."""
+        """The same memory outside the graph, with a version counter of its own: writes to it are not noticed."""
     @data.setter
     def data(self, value: Tensor) -> None: ...
     @data.deleter
@@ -465,12 +466,12 @@ class Tensor:
     def deg2rad_(self) -> Tensor:
         """In-place version of ``deg2rad``."""
     def detach(self) -> Tensor:
-        """Return the same memory outside the graph; a view that shares the version counter."""
+        """The same memory outside the graph, with the same version counter: a write to either is noticed by both."""
     def detach_(self) -> Tensor:
         """Take this tensor out of the graph: it becomes a leaf that requires no grad."""
     @property
     def device(self) -> _device:
-        """Where the values are."""
+        """The device that holds the values."""
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     def diag_embed(
@@ -1086,7 +1087,7 @@ class Tensor:
         """All products of two vectors' elements, (n) and (m) to (n, m)."""
     @property
     def output_nr(self) -> builtins.int:
-        """Which output of ``grad_fn`` this is."""
+        """Which output of ``grad_fn`` this is, counted from 0."""
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
     def polygamma(self, n: builtins.int) -> Tensor:
@@ -1156,7 +1157,7 @@ class Tensor:
         """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""
     @property
     def requires_grad(self) -> builtins.bool:
-        """Whether ops on this tensor are recorded; a view made under ``no_grad`` says what its base says."""
+        """Whether ops on this tensor are recorded; of a view made under ``no_grad``, what its base says."""
     @requires_grad.setter
     def requires_grad(self, value: builtins.bool) -> None: ...
     @requires_grad.deleter
@@ -1176,10 +1177,10 @@ class Tensor:
     def resolve_neg(self) -> Tensor:
         """The tensor itself: nothing is conjugated or negated lazily."""
     def retain_grad(self) -> None:
-        """Keep the gradient of a non-leaf tensor in ``.grad``; nothing to do for leaves."""
+        """Let backward put the gradient of a non-leaf into ``.grad``; no effect on leaves, which have it anyway."""
     @property
     def retains_grad(self) -> builtins.bool:
-        """Whether this is a non-leaf whose gradient will be kept."""
+        """Whether this is a non-leaf whose gradient backward puts into ``.grad``."""
     def roll(
         self, shifts: builtins.int | Sequence[builtins.int], dims: builtins.int | Sequence[builtins.int] | None = None,
     ) -> Tensor:
@@ -1465,12 +1466,12 @@ class Tensor:
         """In-place version of ``zero``."""
 
 def address(tensor: Tensor) -> int:
-    """Where a tensor's first element lies in memory."""
+    """The address in memory of a tensor's first element."""
 def method(function: F) -> F:
-    """Make ``function`` a method of Tensor; ops are defined in their own files."""
+    """Make ``function`` a method of Tensor that is no op: calls of it are not observed (see dispatch/registry.py)."""
 def recording(*tensors: Tensor) -> bool:
     """Whether an op on these tensors is recorded."""
 def typename(obj: Any) -> str:
     """The name of an object's type, for messages: ``torch.FloatTensor``, ``int``, ``module.Class``."""
 def wrap(data: Any, layout: Layout) -> Tensor:
-    """Make a tensor of an array whose layout is known."""
+    """A new tensor of an array whose layout is known; no view, and outside the graph."""

@@ -334,12 +334,12 @@ for _title, _function in {
     "__rmod__": _reversed(remainder), "__rlshift__": _reversed(table.bitwise_left_shift),
     "__rrshift__": _reversed(table.bitwise_right_shift), "__iadd__": add_, "__isub__": sub_,
     "__imul__": table.mul.operation.inplace, "__itruediv__": div_,
-    "__ifloordiv__": Tensor.floor_divide_, "__imod__": Tensor.remainder_,  # type: ignore[attr-defined]
-    "__ipow__": Tensor.pow_,  # type: ignore[attr-defined]
+    "__ifloordiv__": Tensor.floor_divide_, "__imod__": Tensor.remainder_,
+    "__ipow__": Tensor.pow_,
     "__iand__": table.bitwise_and.operation.inplace, "__ior__": table.bitwise_or.operation.inplace,
     "__ixor__": table.bitwise_xor.operation.inplace,
     "__ilshift__": table.bitwise_left_shift.operation.inplace,
     "__irshift__": table.bitwise_right_shift.operation.inplace,
 }.items():  # fmt: skip
     method(_operator(_function), _title)
-Tensor.__invert__, Tensor.__pos__ = _invert, positive
+Tensor.__invert__, Tensor.__pos__ = _invert, positive  # type: ignore[method-assign]

@@ -66,4 +66,4 @@ def _word(self: Tensor, name: str, args: tuple[Any, ...]) -> Any:
     return meaning(*args)
 
 
-Tensor._word = _word  # type: ignore[attr-defined]
+Tensor._word = _word  # type: ignore[method-assign]

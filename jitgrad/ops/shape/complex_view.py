@@ -89,4 +89,4 @@ def _part_property(function: Any) -> property:
 
 public(real, method_too=False)
 public(imag, method_too=False)
-Tensor.real, Tensor.imag = _part_property(real), _part_property(imag)  # type: ignore[attr-defined]
+Tensor.real, Tensor.imag = _part_property(real), _part_property(imag)  # type: ignore[method-assign, assignment]
