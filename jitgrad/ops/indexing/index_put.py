@@ -1,70 +1,33 @@
-"""Reading and writing by several index tensors at once: what ``x[...]`` and ``index_put`` come down to.
-
-Whatever the index tensors, one kernel serves: their dims are brought together and counted as one, and the indices are
-folded into places in it. A Pattern says how.
-"""
+"""Reading and writing by several index tensors at once: what ``x[...]`` and ``index_put`` come down to."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from jitgrad.core.dtypes import int64
-from jitgrad.core.layout import cache, intern
+from jitgrad.core.dtypes import bool_
+from jitgrad.core.errors import scalar_type
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.saved_tensors import SavedTensor
+from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
+from jitgrad.dispatch.checks import check_history
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.indexing.nonzero import indices_of, true_places
+from jitgrad.ops.indexing.index_pattern import Pattern, resolve
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
-from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.expand import Expand, summed_to
 from jitgrad.ops.shape.slicing import zeros_of
-from jitgrad.ops.shape.view import Permute
 
-__all__ = ["Index", "IndexPut", "Pattern", "resolve"]
-
-
-class Pattern:
-    """Which dims of a tensor are indexed, and the shapes that follow.
-
-    ``sizes``: the tensor's shape. ``dims``: the indexed ones. ``found``: the shape that their indices broadcast to.
-    ``order``: all dims, the indexed ones side by side (None where they are so already); ``shape``: the sizes in that
-    order, ``blocks``: the same as (outer, n, inner). ``result``: the shape of what is read, in which ``found`` stands
-    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy.
-    """
-
-    __slots__ = ("blocks", "dims", "found", "order", "result", "shape", "sizes", "together")
-
-    def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
-        first, count = dims[0], len(dims)
-        self.sizes, self.dims, self.found = shape, tuple(dims), found
-        self.together = together = self.dims == tuple(range(first, first + count))
-        rest = [d for d in range(len(shape)) if d not in dims]
-        order = [*rest[:first], *dims, *rest[first:]] if together else [*dims, *rest]
-        start = first if together else 0
-        self.order = None if order == list(range(len(shape))) else tuple(order)
-        self.shape = moved = tuple([shape[d] for d in order])
-        self.blocks = (math.prod(moved[:start]), math.prod(moved[start : start + count]),
-                       math.prod(moved[start + count :]))  # fmt: skip
-        self.result = (*moved[:start], *found, *moved[start + count :])
-
-    def rows(self, x: Tensor) -> Any:
-        """The values of ``x`` as (outer, n, inner), n the indexed dims."""
-        moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)  # type: ignore[arg-type]
-        return in_blocks(moved, self.blocks)
-
-    def stacked(self, size: int) -> Pattern:
-        """The same in each of ``size`` tensors stacked along a new first dim."""
-        return Pattern((size, *self.sizes), [d + 1 for d in self.dims], self.found)
+__all__ = ["Index", "IndexPut", "put", "resolve"]
 
 
 def _pattern(*indices: Any) -> tuple[Tensor, Pattern]:
@@ -181,79 +144,69 @@ def _put_sample(accumulate: bool, *indices: Any) -> tuple[Any, ...]:
     return draw(2, 3, 4), places, draw(*pattern.result, seed=1), pattern, accumulate
 
 
-# -- from index tensors to places ---------------------------------------------------------------------
+# -- index_put ------------------------------------------------------------------------------------------
 
 
-def _by_dim(x: Tensor, indices: Sequence[Tensor | None]) -> list[tuple[int, Tensor]]:
-    """(dim, int64 index) of each indexed dim; masks become the indices of their true elements."""
-    found: list[tuple[int, Tensor]] = []
-    for dim, index in enumerate(indices):
-        if index is None:
-            continue
-        if index._layout.dtype.name not in ("bool", "uint8"):
-            found.append((dim, index))
-            continue
-        _check_mask_shape(x, dim, index)
-        found += [(dim + k, column) for k, column in enumerate(indices_of(index).unbind(1))]
-    return found
+def put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
+    """``index_put_``, with the value's shape and dtype checked. Also what ``x[indices] = values`` does."""
+    if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
+        wrapped.put_at(wrapped._level, x, indices, values, accumulate)
+        return x
+    check_history(x, grad_state.enabled and (x._requires_grad or values._requires_grad))
+    places, pattern = resolve(x, indices)
+    if values._layout.numel == 1 and all(i is None or i._layout.dtype is bool_ for i in indices):
+        values = cast(values, x._layout.dtype)  # a mask is filled, whatever the value's dtype
+        values = values.clone() if values._counter is counter_of(x) else values
+    _check_values(x, values, pattern)
+    shape, want = values._layout.shape, len(pattern.result)
+    if len(shape) > want:
+        values = values.reshape(shape[len(shape) - want :])
+    return IndexPut.inplace(x, places, values, pattern, accumulate)
 
 
-def _check_mask_shape(x: Tensor, dim: int, mask: Tensor) -> None:
-    for k, n in enumerate(mask._layout.shape):
-        if x._layout.shape[dim + k] != n:
-            raise IndexError(
-                f"The shape of the mask {list(mask._layout.shape)} at index {k} does not match the shape of the "
-                f"indexed tensor {list(x._layout.shape)} at index {dim + k}"
-            )
+def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
+    if values._layout.dtype is not x._layout.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{scalar_type(x.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
+        )
+    shape = values._layout.shape
+    lead, kept = shape[: max(len(shape) - len(pattern.result), 0)], shape[-len(pattern.result) or len(shape) :]
+    into = pattern.result[len(pattern.result) - len(kept) :]
+    if any(n != 1 for n in lead) or any(n not in (1, m) for n, m in zip(kept, into, strict=True)):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
+            f"{list(pattern.result)}"
+        )
 
 
-def _common_shape(indices: Sequence[Tensor]) -> tuple[int, ...]:
-    shapes = [i._layout.shape for i in indices]
-    try:
-        return tuple(np.broadcast_shapes(*shapes))
-    except ValueError:
-        raise IndexError(
-            "shape mismatch: indexing tensors could not be broadcast together with shapes "
-            + ", ".join(str(list(s)) for s in shapes)
-        ) from None
+def _index_list(op: str, x: Tensor, indices: Any) -> list[Tensor | None]:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"{op}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}"
+        )
+    if all(i is None for i in indices):
+        raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
+    if len(indices) > x._layout.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim} (got {len(indices)})")
+    return list(indices)
 
 
-def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
-    """(places, pattern) of index tensors, checked; negative indices count from the end."""
-    shape = x._layout.shape
-    only = [(d, i) for d, i in enumerate(indices) if i is not None]
-    if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer
-        dim, mask = only[0]
-        _check_mask_shape(x, dim, mask)
-        places = true_places(mask)
-        return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
-    named = _by_dim(x, indices)
-    found = named[0][1]._layout.shape if len(named) == 1 else _common_shape([i for _, i in named])
-    places = empty_like_layout(_INDEX, (math.prod(found),))
-    stride = 1
-    for order in range(len(named) - 1, -1, -1):
-        dim, index = named[order]
-        if index._layout.dtype is not int64 or index._layout.shape != found:
-            index = cast(index.detach(), int64).expand(found)
-        _fold(places, index, shape[dim], stride, order, order == len(named) - 1)
-        stride *= shape[dim]
-    key = (shape, tuple([d for d, _ in named]), found)
-    pattern = _PATTERNS.get(key)
-    if pattern is None:
-        pattern = _PATTERNS[key] = Pattern(*key)
-    return places, pattern
+def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
+    return put(self, _index_list("index_put_", self, indices), values, accumulate)
 
 
-_INDEX = intern(np.dtype(np.int64), (0,), None, "cpu")
-_PATTERNS: dict[Any, Pattern] = cache()
+@public
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with the elements that a tuple of index tensors names set, or added to."""
+    named = _index_list("index_put", input, indices)
+    if grad_state.levels and (wrapped := outermost_wrapped(named)) is not None:
+        own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
+        return put(own.clone(), named, values, accumulate)
+    places, pattern = resolve(input, named)
+    _check_values(input, values, pattern)
+    return IndexPut.apply(input, places, values, pattern, accumulate)
 
 
-def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first: bool) -> None:
-    """Add (or, for the ``first``, set) ``index * stride`` to ``places``; IndexError where it is out of range."""
-    bad = np.zeros(2, np.int64)
-    row_major = index if index._layout.contiguous else contiguous(index.detach())
-    launch(kernels.fold_index, row_major._data.reshape(-1), places._data, bad, n, stride, first)
-    if bad[0] and n == 0:
-        raise IndexError("index is out of bounds for dimension with size 0")
-    if bad[0]:
-        raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")
+public(index_put_)

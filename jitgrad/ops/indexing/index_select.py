@@ -28,6 +28,7 @@ from jitgrad.ops.indexing.places import (
     places_for_samples,
     written,
 )
+from jitgrad.ops.reduction.sums import Sum
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
@@ -191,7 +192,7 @@ class IndexFillTensor(IndexFill):
         IndexFill.write(x, dim, index, value)
 
     def grad_value(g, dim, index, value_layout):
-        return cast(IndexSelect.apply(g, dim, _distinct(index)).sum(), value_layout.dtype)
+        return cast(Sum.apply(IndexSelect.apply(g, dim, _distinct(index))), value_layout.dtype)
 
 
 def _distinct(index: Tensor) -> Tensor:

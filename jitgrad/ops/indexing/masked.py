@@ -24,6 +24,7 @@ from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.index_errors import check_no_dims
 from jitgrad.ops.indexing.nonzero import true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
+from jitgrad.ops.reduction.sums import Sum
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import zeros_of
@@ -33,6 +34,7 @@ __all__: list[str] = []
 
 
 def _check_mask(op: str, mask: Any) -> None:
+    """TypeError or RuntimeError for what is no tensor of bools."""
     if not isinstance(mask, Tensor):
         raise must_be_tensor(op, "mask", 2, mask)
     if mask._layout.dtype is not bool_:
@@ -103,7 +105,7 @@ class MaskedFillTensor(MaskedFill):
         copy_into(x._data, x._layout, chosen)
 
     def grad_value(g, mask, value_layout):
-        return cast(MaskedFillNumber.apply(g, ~mask, 0).sum(), value_layout.dtype)
+        return cast(Sum.apply(MaskedFillNumber.apply(g, table.bitwise_not(mask), 0)), value_layout.dtype)
 
 
 @public
@@ -127,7 +129,7 @@ method(masked_fill_)
 
 
 def _select_batched(call: BatchedCall) -> Any:
-    """The same places in every sample."""
+    """Places that all samples share are read from all of them at once."""
     if "places" in call.batched:
         return one_by_one(call)
     return call["x"].reshape(call.size, -1).index_select(1, call["places"])
@@ -207,10 +209,11 @@ def _scatter_places(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def _scattered_by_sample(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``masked_scatter`` by masks of which each has its own number of places."""
+    """``masked_scatter`` under vmap, where each sample's mask may have another number of true elements."""
     _check_source(x, mask, source)
     mask = _mask_for(x, mask)
-    order = mask.reshape(-1).cumsum(0).sub(1).clamp_min(0).reshape(mask.shape)  # which of the source goes where
+    # Where the mask is true: how many true elements come before, which is the number of the source's element.
+    order = mask.reshape(-1).cumsum(0).sub(1).clamp_min(0).reshape(mask.shape)
     return table.where(mask, source.reshape(-1)[order], x)
 
 

@@ -1,0 +1,134 @@
+"""Several index tensors and masks as one index: the dims that they index are counted as one.
+
+So one kernel serves for all of them: the indexed dims are brought side by side, and the indices folded into places in
+the dim that they are together. A Pattern says which dims, and the shapes that follow; ``resolve`` finds both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.dtypes import int64
+from jitgrad.core.layout import cache, intern
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.indexing.nonzero import indices_of, true_places
+from jitgrad.ops.indexing.places import empty_like_layout, in_blocks
+from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.view import Permute
+
+__all__ = ["Pattern", "resolve"]
+
+
+class Pattern:
+    """Which dims of a tensor are indexed, and the shapes that follow.
+
+    ``sizes``: the tensor's shape. ``dims``: the indexed ones. ``found``: the shape that their indices broadcast to.
+    ``order``: all dims, the indexed ones side by side (None where they are so already); ``shape``: the sizes in that
+    order, ``blocks``: the same as (outer, n, inner). ``result``: the shape of what is read, in which ``found`` stands
+    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy.
+    """
+
+    __slots__ = ("blocks", "dims", "found", "order", "result", "shape", "sizes", "together")
+
+    def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
+        first, count = dims[0], len(dims)
+        self.sizes, self.dims, self.found = shape, tuple(dims), found
+        self.together = together = self.dims == tuple(range(first, first + count))
+        rest = [d for d in range(len(shape)) if d not in dims]
+        order = [*rest[:first], *dims, *rest[first:]] if together else [*dims, *rest]
+        start = first if together else 0
+        self.order = None if order == list(range(len(shape))) else tuple(order)
+        self.shape = moved = tuple([shape[d] for d in order])
+        self.blocks = (math.prod(moved[:start]), math.prod(moved[start : start + count]),
+                       math.prod(moved[start + count :]))  # fmt: skip
+        self.result = (*moved[:start], *found, *moved[start + count :])
+
+    def rows(self, x: Tensor) -> Any:
+        """The values of ``x`` as (outer, n, inner), n the indexed dims."""
+        moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)  # type: ignore[arg-type]
+        return in_blocks(moved, self.blocks)
+
+    def stacked(self, size: int) -> Pattern:
+        """The same in each of ``size`` tensors stacked along a new first dim."""
+        return Pattern((size, *self.sizes), [d + 1 for d in self.dims], self.found)
+
+
+_INDEX = intern(np.dtype(np.int64), (0,), None, "cpu")
+_PATTERNS: dict[Any, Pattern] = cache()
+
+
+def _by_dim(x: Tensor, indices: Sequence[Tensor | None]) -> list[tuple[int, Tensor]]:
+    """(dim, int64 index) of each indexed dim; masks become the indices of their true elements."""
+    found: list[tuple[int, Tensor]] = []
+    for dim, index in enumerate(indices):
+        if index is None:
+            continue
+        if index._layout.dtype.name not in ("bool", "uint8"):
+            found.append((dim, index))
+            continue
+        _check_mask_shape(x, dim, index)
+        found += [(dim + k, column) for k, column in enumerate(indices_of(index).unbind(1))]
+    return found
+
+
+def _check_mask_shape(x: Tensor, dim: int, mask: Tensor) -> None:
+    for k, n in enumerate(mask._layout.shape):
+        if x._layout.shape[dim + k] != n:
+            raise IndexError(
+                f"The shape of the mask {list(mask._layout.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(x._layout.shape)} at index {dim + k}"
+            )
+
+
+def _common_shape(indices: Sequence[Tensor]) -> tuple[int, ...]:
+    shapes = [i._layout.shape for i in indices]
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            + ", ".join(str(list(s)) for s in shapes)
+        ) from None
+
+
+def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
+    """(places, pattern) of index tensors, checked; negative indices count from the end."""
+    shape = x._layout.shape
+    only = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer
+        dim, mask = only[0]
+        _check_mask_shape(x, dim, mask)
+        places = true_places(mask)
+        return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
+    named = _by_dim(x, indices)
+    found = named[0][1]._layout.shape if len(named) == 1 else _common_shape([i for _, i in named])
+    places = empty_like_layout(_INDEX, (math.prod(found),))
+    stride = 1
+    for order in range(len(named) - 1, -1, -1):
+        dim, index = named[order]
+        if index._layout.dtype is not int64 or index._layout.shape != found:
+            index = cast(index.detach(), int64).expand(found)
+        _fold(places, index, shape[dim], stride, order, order == len(named) - 1)
+        stride *= shape[dim]
+    key = (shape, tuple([d for d, _ in named]), found)
+    pattern = _PATTERNS.get(key)
+    if pattern is None:
+        pattern = _PATTERNS[key] = Pattern(*key)
+    return places, pattern
+
+
+def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first: bool) -> None:
+    """Add (or, for the ``first``, set) ``index * stride`` to ``places``; IndexError where it is out of range."""
+    bad = np.zeros(2, np.int64)
+    rows = index if index._layout.contiguous else contiguous(index.detach())
+    launch(kernels.fold_index, rows._data.reshape(-1), places._data, bad, n, stride, first)
+    if bad[0] and n == 0:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    if bad[0]:
+        raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")
