@@ -30,3 +30,17 @@ def test_equals_its_reference(name):
         for f, e in zip(found, expected, strict=True):
             assert tuple(f.shape) == np.shape(e)
             np.testing.assert_allclose(f.numpy(), e, rtol=1e-10, atol=1e-12)
+
+
+# What computes values and has no reference nevertheless: why.
+WITHOUT_REFERENCE = {
+    "row": "a view that counts as none",
+    "strided_copy": "a copy of layout within the engine",
+    "copy_slice": "calls the function of a recorded write",
+}
+
+
+def test_only_views_and_random_draws_lack_a_reference():
+    lacking = {n for n, op in STRUCTURED.items() if op.reference is None and not op.is_view}
+    lacking -= {n for n, op in STRUCTURED.items() if op.__module__.startswith("jitgrad.ops.random")}
+    assert lacking == set(WITHOUT_REFERENCE)

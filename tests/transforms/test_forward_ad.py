@@ -26,7 +26,7 @@ def first_result(function, args, kwargs):
 def test_tangent_agrees_with_backward(name):
     """<u, J t> computed forward equals <J^T u, t> computed backward, for every declared op."""
     for function, args, kwargs in op_samples(name):
-        if "padding_idx" in kwargs:
+        if name == "embedding" and len(args) > 2:
             continue  # backward leaves that row out, forward mode does not: as in PyTorch
         rng = np.random.default_rng(0)
         where = [k for k, a in enumerate(args) if isinstance(a, torch.Tensor) and a.dtype is torch.float64]

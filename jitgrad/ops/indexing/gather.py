@@ -40,8 +40,9 @@ def _element_index(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor |
     if index._layout.dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"{op}(): Expected dtype int32/int64 for index")
     if max(index._layout.ndim, 1) != max(layout.ndim, 1) and index._layout.numel:
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as {_who(op)} tensor")
-    _check_sizes(op, layout, d, index._layout, source)
+        who = "input" if op == "gather" else "self"
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {who} tensor")
+    _check_sizes(layout, d, index._layout, source)
     n = layout.shape[d] if layout.ndim else 1
 
     def refuse(value: int) -> None:
@@ -50,11 +51,8 @@ def _element_index(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor |
     return d, checked_index(index, n, refuse)
 
 
-def _who(op: str) -> str:
-    return "input" if op == "gather" else "self"
-
-
-def _check_sizes(op: str, x: Layout, dim: int, index: Layout, source: Tensor | None) -> None:
+def _check_sizes(x: Layout, dim: int, index: Layout, source: Tensor | None) -> None:
+    """RuntimeError where the index is larger than ``x`` in a dim other than ``dim``, or than the source in any."""
     outside = [d for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim and n > m]
     if source is None:
         if outside:
@@ -76,7 +74,7 @@ def _check_sizes(op: str, x: Layout, dim: int, index: Layout, source: Tensor | N
 
 
 def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
-    """The part of ``x`` that lies beside the index: sizes cut to its own (``whole``: not along dim)."""
+    """A view of the first elements of ``x``, as many in each dim as the index has (``whole``: all along ``dim``)."""
     part = wrap(x._data, x._layout)
     part._counter = counter_of(x)
     if not index.ndim or not x._layout.ndim:
@@ -87,18 +85,19 @@ def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
     return wrap(data, intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device))
 
 
-def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, *source: Any) -> None:
+def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
+    """Launch a kernel that writes a tensor or a number into ``x`` at the places of a checked index."""
     if not index._layout.numel:
         return
     part = _beside(x, index._layout, dim, whole=True)
     blocks = blocks_around(part._layout.shape, dim)
     outer, m, inner = blocks[0], blocks_around(index._layout.shape, dim)[1], blocks[2]
     places = index._data.reshape(outer, m, inner)
-    if isinstance(source[0], Tensor):
-        rows = in_blocks(_beside(source[0], index._layout, dim, whole=False), (outer, m, inner))
+    if isinstance(source, Tensor):
+        rows = in_blocks(_beside(source, index._layout, dim, whole=False), (outer, m, inner))
         through_rows(part, lambda data: launch(kernel, rows, places, data.reshape(blocks)))
     else:
-        through_rows(part, lambda data: launch(kernel, places, data.reshape(blocks), source[0]))
+        through_rows(part, lambda data: launch(kernel, places, data.reshape(blocks), source))
 
 
 def _gathered(x: Any, dim: int, index: Any) -> Any:

@@ -52,18 +52,20 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
+    """Places in all of ``x`` as a checked vector; negative ones count from the end."""
     if index._layout.dtype is not int64:
         raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {scalar_type(index.dtype)}")
     n = x._layout.numel
-    plain, found = contiguous(index.detach()), np.zeros(2, np.int64)
-    out = empty_like_layout(plain._layout, (plain._layout.numel,))
-    launch(kernels.fold_index, plain._data.reshape(-1), out._data, found, n, 1, True)
+    rows, found = contiguous(index.detach()), np.zeros(2, np.int64)
+    out = empty_like_layout(rows._layout, (rows._layout.numel,))
+    launch(kernels.fold_index, rows._data.reshape(-1), out._data, found, n, 1, True)
     if found[0]:
         raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
     return out
 
 
 def _take_batched(call: BatchedCall) -> Any:
+    """A batch of indices is one index; the samples of a batched ``x`` would need places shifted, so one by one."""
     return call.run() if call.batched == {"index"} else one_by_one(call)
 
 
