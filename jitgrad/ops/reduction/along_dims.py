@@ -82,6 +82,7 @@ def _derive_of_all(cls: Any, along: Any) -> None:
     cls.batch = flattened(lambda x, **given: along.apply(x, 1, False, **given))
     if not hasattr(cls, "forward"):
         cls.forward = _forward_of_all(along)
+    # A class with rules of its own brings all of them: what is linear, and kernels, belong to the rule.
     if not rules_of(cls, "grad_"):
         cls.linear = along.linear
         for prefix in ("grad_", "kernel_"):
@@ -95,6 +96,7 @@ def _forward_of_all(along: Any) -> Callable[..., Any]:
     def forward(x: Tensor, *rest: Any) -> Any:
         return along.forward(x, None, False, *rest)
 
+    # Shown by help(), and read when the op is declared, in place of ``*rest``.
     signature = inspect.signature(along.forward)
     kept = [p for n, p in signature.parameters.items() if n not in _OF_ALL]
     vars(forward)["__signature__"] = signature.replace(parameters=kept)
@@ -103,6 +105,7 @@ def _forward_of_all(along: Any) -> Callable[..., Any]:
 
 def _rule_of_all(rule: Rule) -> Callable[..., Any]:
     function, names = rule
+    # dim and keepdim are a rule's last parameters, so that fixing them by keyword leaves the others positional.
     fixed: Any = partial(function, **{n: v for n, v in _OF_ALL.items() if n in names})
     kept = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names if n not in _OF_ALL]
     fixed.__signature__ = inspect.Signature(kept)
@@ -156,6 +159,7 @@ class OneChosenAlongDim(ChosenAlongDim, abstract=True):
 
 def _put_back(g: Tensor, indices: Tensor, layout: Layout, dim: int) -> Tensor:
     """Zeros of ``layout``'s shape with ``g`` at ``indices`` along ``dim``."""
+    # A gradient may have another dtype than x, and under vmap it may have a batch that the zeros don't need.
     zeros = filled(intern(g._layout.numpy_dtype, layout.shape, None, layout.device), 0)
     return zeros.scatter(dim, indices, g)
 
@@ -183,5 +187,6 @@ def along_axis(function: Callable[..., Any]) -> Callable[..., Any]:
 def sorted_along(x: Any, dim: int | None, descending: bool = False) -> tuple[Any, Any]:
     """Sorted elements (values, indices) of an array along a dim, or of all of them in one."""
     x, dim = (x.reshape(-1), 0) if dim is None or not x.ndim else (x, dim)
+    # Negated, not reversed, for descending order: equal elements then keep their order.
     order = np.argsort(-x if descending else x, axis=dim, kind="stable")
     return np.take_along_axis(x, order, dim), order

@@ -33,7 +33,7 @@ def _check(op: str, x: Layout, dim: Any) -> None:
             raise RuntimeError(f"{op}(): does not support complex input")
         # max and min along a dim, too, fail in PyTorch's kernel for all elements.
         raise not_implemented_for({"max": "max_all", "min": "min_all"}.get(op, op), x.dtype)
-    if x.numel:
+    if x.numel:  # then no dim is empty
         return
     if dim is None or dim == ():
         if op == "aminmax":
@@ -103,7 +103,7 @@ def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor
 def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
     plan = plan_reduction(x._layout, dim)
     blocks, shape = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
-    result = np.empty_like(blocks)
+    result = np.empty_like(blocks)  # in the order in which x was read; ``tensor`` puts the dims back
     launch(kernels.share, blocks, plan.written(out).reshape(shape), plan.written(g).reshape(shape), result)
     return plan.tensor(result, x._layout)
 
@@ -286,8 +286,9 @@ class Place(Reduction):
         if layout.dtype is dtypes.bool_:
             raise RuntimeError(f"{op}(): does not support bool input")
         _check(op, layout, dim)
+        # Not every choice of dims reads memory in row-major order, in which the place in all elements counts.
         if dim is None and not layout.contiguous:
-            x = unrecorded(x).contiguous()  # places count in row-major order, whatever the memory's
+            x = unrecorded(x).contiguous()
         return _located(x, plan_reduction(x._layout, dim, keepdim), largest)[1]
 
 

@@ -73,7 +73,7 @@ def _products_of_others(x: Tensor, dim: int | None) -> Tensor:
     if dim is None:
         return _products_of_others(x.reshape(-1), 0).reshape(x.shape)
     d = normalize_dim(dim, x._layout.ndim)
-    if not x._layout.ndim:
+    if not x._layout.ndim:  # no others: the empty product
         return filled(intern(x._layout.numpy_dtype, (), None, x._layout.device), 1)
     return ProdDim.apply(one_in_place_of_each(x, d), d + 1)
 

@@ -36,6 +36,7 @@ def scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype |
     """Launch the kernel of ``pair``, for (rows, columns), along ``dim`` of ``x`` cast to ``dtype``."""
     dtype = accumulated(x, dtype)
     source = contiguous(unrecorded(x, dtype))
+    # Results are row-major: the plan is that of such memory, whatever the layout of ``x``.
     layout = intern(dtype.numpy, x._layout.shape)
     plan = plan_reduction(layout, normalize_dim(dim, layout.ndim))
     data = np.empty(layout.shape, layout.numpy_dtype)
@@ -112,6 +113,7 @@ def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tenso
     where: Any = table.where
     running_sum: Any = Cumsum.forward  # Any: to a type checker it is no static method before the op is declared
     zero = x == 0
+    # Zeros counted from the start: at the first one the count is 1.
     first = zero & (running_sum(zero, dim) == 1)
     safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()
     elsewhere = where(zero, 0, running_sum(g * out.conj(), dim, None, True) / safe)

@@ -37,6 +37,7 @@ def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
 
 def _check(op: str, x: Layout, dim: int) -> None:
     if not x.dtype.is_floating_point:
+        # PyTorch has a kernel of its own for the last dim, which its error names.
         last = normalize_dim(dim, x.ndim) == x.ndim - 1
         raise not_implemented_for(f"{op}{'_lastdim' if last else ''}_kernel_impl", x.dtype)
 
@@ -52,6 +53,7 @@ class Softmax(AlongDim):
         return along(kernels.softmax_rows, kernels.softmax_columns, dim, x)
 
     def grad_x(g, out, dim):
+        # The Jacobian is diag(out) - out outᵀ along ``dim``, and symmetric.
         return out * (g - SumDim.apply(g * out, dim, True))
 
     def kernel_x(g, out, dim):
@@ -69,6 +71,7 @@ class LogSoftmax(AlongDim):
         return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x)
 
     def grad_x(g, out, dim):
+        # The derivative of the logarithm of the sum is the softmax, which is exp(out).
         return g - out.exp() * SumDim.apply(g, dim, True)
 
     def kernel_x(g, out, dim):
@@ -128,6 +131,7 @@ class Logsumexp(Reduction):
         layout = x._layout
         if layout.dtype.is_complex:
             raise not_implemented_for("logsumexp", layout.dtype)
+        # Integers and bools have exponentials in the default dtype.
         if layout.dtype.category < 2:
             x = unrecorded(x, dtypes.get_default_dtype())
         plan = plan_reduction(x._layout, dim, keepdim)

@@ -28,6 +28,7 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
     source = x._layout.dtype
     if dtype is None:
         return dtypes.int64 if source.category < 2 else source
+    # An integer result is never part of the graph: PyTorch refuses rather than drop the gradient silently.
     if dtype.category < 2 and x._requires_grad:
         raise RuntimeError(f"Autograd not support dtype: {scalar_type(dtype)}")
     return dtype
@@ -54,6 +55,7 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
             f"{which} dtype must be either a floating point or complex dtype. Got: {scalar_type(known)}"
         )
     out = sum_values(x, plan, dtype)
+    # In place on the sums, which nobody else has; 0 / 0 is the NaN of an empty mean.
     launch(kernels.divide, out._data.reshape(-1), plan.n)
     return out
 
@@ -108,6 +110,7 @@ def check_dims(op: str, dim: Any) -> None:
 
 def invalid_dim(op: str, dim: Any, kind: str) -> TypeError:
     """The error of a reduction that takes ``kind`` as its dim."""
+    # sum(keepdim=True) without a dim is no overload of PyTorch's.
     got = "keepdim=bool, " if dim is FULL else type(dim).__name__
     return TypeError(
         f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n"

@@ -43,6 +43,7 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
     out = plan.empty(layout.dtype.to_real().numpy)
     kernel, array = kernels.squares_rows if plan.flat else kernels.squares_columns, out._data.reshape(plan.target)
     launch(kernel, plan.read(x), mean._data.reshape(plan.target), array)
+    # n <= correction divides by 0: NaN, or infinity where elements differ, as PyTorch has it after the warning.
     launch(divide, array.reshape(-1), max(plan.n - correction, 0))
     return out, mean
 
@@ -99,6 +100,7 @@ class Var(Spread):
 
     def grad_x(g, x, dim, correction, keepdim):
         layout = x._layout
+        # The mean depends on x as well, but deviations from it add up to 0: their part of the gradient vanishes.
         center = MeanDim.apply(x, plan_reduction(layout, dim).dims, True)
         return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _scale(layout, dim, correction)
 
@@ -165,7 +167,7 @@ def _with_mean(of_spread: Tensor | None, g: Tensor | None, layout: Layout, dim: 
 
 def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple[Any, float, bool]:
     """``var(unbiased)``, ``var(dim, unbiased, keepdim)`` and ``var(dim, correction=...)`` in one form."""
-    if isinstance(dim, bool):
+    if isinstance(dim, bool):  # var(False): the first argument is ``unbiased`` then
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
