@@ -7,6 +7,8 @@ import pytest
 
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.loops.loss import MSE
+from jitgrad.ops.nn.loss import PointwiseLoss
 
 
 def declare(bases=(Structured,), public=False, **body):
@@ -92,3 +94,20 @@ def test_the_order_in_which_families_are_imported_makes_no_difference():
         for code in (PROGRAM, BACKWARDS + PROGRAM)
     ]
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("missing", ["loops", "slope"])
+def test_a_pointwise_loss_needs_kernels_and_a_slope(missing):
+    body = {"__doc__": "My loss.", "loops": MSE, "slope": lambda x, target: x - target}
+    del body[missing]
+    with pytest.raises(TypeError, match=f"a pointwise loss needs {missing}; define loops"):
+        declare((PointwiseLoss,), **body)
+
+
+def test_a_pointwise_loss_takes_the_number_that_its_slope_names():
+    def slope(x, target, scale=2.0):
+        return scale * (x - target)
+
+    op = declare((PointwiseLoss,), loops=MSE, slope=slope, __doc__="My loss.")
+    assert op.parameters == ("x", "target", "reduction", "scale") and op.defaults[2:] == ("mean", 2.0)
+    assert op.grads["target"][1] == ("g", "x", "target", "reduction", "scale")

@@ -220,6 +220,7 @@ def batch_norm(
     def move(statistics: BatchStatistics) -> None:
         count = input._layout.numel // input._layout.shape[1]
         _move(running_mean, statistics.mean, momentum, 1.0)
+        # Running variances are unbiased, a sum of squares over count - 1; the batch's is over count.
         _move(running_var, statistics.var, momentum, count / (count - 1) if count > 1 else math.nan)
 
     return NativeBatchNorm.apply(input, weight, bias, None, None, eps, BatchStatistics(move))

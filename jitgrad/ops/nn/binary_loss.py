@@ -123,6 +123,7 @@ class BinaryCrossEntropyWithLogits(Structured):
         if pos_weight is None:
             return _weighted_values(kernels.LOGITS, x, target, weight, reduction)
         x, target, pos_weight = unrecorded(x), unrecorded(target), unrecorded(pos_weight)
+        # No kernel takes pos_weight, a tensor that broadcasts: the formula in ops, on unrecorded tensors.
         losses = (1 - target) * x - _emphasis(target, pos_weight) * table.logsigmoid(x)
         return reduced(losses if weight is None else losses * unrecorded(weight), reduction)
 
@@ -137,6 +138,7 @@ class BinaryCrossEntropyWithLogits(Structured):
         g = _per_element(g, x._layout, weight, reduction)
         if pos_weight is None:
             return -g * x
+        # The derivative in target of (1 - target) x - emphasis * logsigmoid(x).
         return g * ((pos_weight - 1) * -table.logsigmoid(x) - x)
 
     def kernel_x(g, x, target, weight, pos_weight, reduction):

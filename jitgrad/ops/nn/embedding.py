@@ -52,7 +52,7 @@ class Embedding(Structured, public="function"):
         return rows.view(*indices.shape, weight.shape[1])
 
     def grad_weight(g, weight_layout, indices, padding_idx):
-        if padding_idx >= 0:
+        if padding_idx >= 0:  # zeros where it was looked up, which add nothing to its row
             g = g * table.ne(indices, padding_idx).unsqueeze(-1)
         return IndexAdd.apply(zeros_of(weight_layout), 0, indices.reshape(-1), g.reshape(-1, weight_layout.shape[1]))
 

@@ -77,13 +77,14 @@ def loss_values(
     if not layout.dtype.is_floating_point:
         name = loops.each.name.removesuffix("_each")
         raise not_implemented_for(f"{name}_cpu", layout.dtype)
+    # One type of number for all, or kernels would be compiled once for ints and once for floats.
     a, b, option = flat_array(x), flat_array(target), float(option)
     if reduction == "none":
         result = intern(layout.numpy_dtype, layout.shape)
         data = np.empty(result.shape, result.numpy_dtype)
         launch(loops.each, a, b, data.reshape(-1), option)
         return wrap(data, result)
-    scale = (1 / layout.numel if layout.numel else np.nan) if reduction == "mean" else 1.0
+    scale = (1 / layout.numel if layout.numel else np.nan) if reduction == "mean" else 1.0  # PyTorch: of nothing NaN
     data = np.empty((), layout.numpy_dtype)
     _total(loops, a, b, data.reshape(1), option, scale)
     return wrap(data, intern(layout.numpy_dtype, ()))
@@ -300,7 +301,7 @@ def smooth_l1_loss(
     x, y = matched(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    if beta == 0:
+    if beta == 0:  # the limit, in which the kernels would divide by 0
         return reduced((x - y).abs(), reduction)
     return SmoothL1Loss.apply(x, y, reduction, beta)
 
@@ -343,7 +344,7 @@ def kl_div(
     if log_target:
         values = target.exp() * (target - input)
     else:
-        values = xlogy(target, target) - target * input
+        values = xlogy(target, target) - target * input  # xlogy: 0 for a target of 0, where the logarithm is infinite
     total = reduced(values, reduction)
     return total / input.shape[0] if batch and input._layout.ndim else total
 

@@ -18,7 +18,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
-from jitgrad.ops.creation.constants import full_like, new
+from jitgrad.ops.creation.constants import filled_like, new
 from jitgrad.ops.nn.loss import flat_array, reduced, reduced_array, reduction_name
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.softmax import LogSoftmax
@@ -46,6 +46,7 @@ def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ig
     layout = x._layout
     n, classes, places = _blocks(layout)
     shape = target._layout.shape if reduction == "none" else ()
+    # A kernel cannot raise: it notes in ``wrong`` the first target that is no class, as (1, target).
     data, wrong = np.empty(shape, layout.numpy_dtype), np.zeros(2, np.int64)
     arrays = (
         flat_array(x).reshape(n, classes, places),
@@ -75,7 +76,8 @@ def _nll_batched(call: BatchedCall) -> Any:
     total = losses.reshape(call.size, -1).sum(1)
     if reduction == "sum":
         return total
-    weights = call.run(x=full_like(rows.detach(), -1.0), **changed)
+    # The loss of log-probabilities -1 is the target's weight, and 0 where the target is ignored.
+    weights = call.run(x=filled_like(rows.detach(), -1.0), **changed)
     return total / weights.reshape(call.size, -1).sum(1)
 
 
@@ -197,7 +199,7 @@ def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, re
     expected = [x.shape[0], *x.shape[2:]]
     if list(target.shape) != expected:
         raise RuntimeError(f"Expected target size {expected}, got {list(target.shape)}")
-    places = x._layout.numel // max(x.shape[0] * x.shape[1], 1)
+    places = x._layout.numel // max(x.shape[0] * x.shape[1], 1)  # max: for empty ones
     image = x.reshape(x.shape[0], x.shape[1], 1, places)
     out = NllLoss2D.apply(image, target.reshape(x.shape[0], 1, places), weight, reduction, ignore_index)
     return out.view(expected) if reduction == "none" else out
@@ -235,7 +237,7 @@ def cross_entropy(
         return _of_probabilities(LogSoftmax.apply(input, dim), target, weight, reduction, label_smoothing, dim)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    x = LogSoftmax.apply(input, dim)
+    x = LogSoftmax.apply(input, dim)  # logarithms at once: the softmax of a very unlikely class is 0
     if label_smoothing == 0:
         return _nll(x, target, weight, ignore_index, reduction)
     return _smoothed(x, target, weight, ignore_index, reduction, label_smoothing, dim)

@@ -162,6 +162,7 @@ def _parameter_gradients(layouts: dict[str, Layout], blocks: Blocks, known: Any)
     """The gradients of weight and bias, of which ``layouts`` says which are wanted; one launch gives both."""
     sizes, dtype = blocks[1:], known[0].dtype
     sums = {n: wrap(np.empty(sizes, dtype), intern(dtype, sizes)) for n in ("weight", "bias")}
+    # Both also where one is wanted: they share the pass over g.
     launch(kernels.row_sums, *known, sums["weight"]._data, sums["bias"]._data)
     found = {}
     for name, layout in layouts.items():

@@ -90,7 +90,7 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function
     fast_in_place, general = fast.operation.inplace, scaled.operation
 
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-        if alpha == 1:
+        if alpha == 1:  # nearly always; the op without alpha has the shorter path
             return fast(input, other) if out is None else fast(input, other, out=out)
         _check_alpha(alpha, input, other)
         return general.general(input, other, alpha, out=out)
@@ -192,6 +192,7 @@ def floor_divide(input: Any, other: Any, *, inplace: bool = False) -> Tensor:
         recorded = grad_state.enabled and any(isinstance(o, Tensor) and o._requires_grad for o in (input, other))
         if not recorded:
             return apply(table.div_floor, input, other, inplace=inplace)
+        # The write is not recorded, so what recording would have refused is checked here.
         check_inplace_target(input, True)
         apply(table.div_floor, input.detach(), other.detach() if isinstance(other, Tensor) else other, inplace=inplace)
         return underived("aten::floor_divide_", input, input, other)

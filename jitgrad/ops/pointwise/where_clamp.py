@@ -94,7 +94,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = Fa
 
     Where the bounds cross the result is ``max``. The gradient flows at the bounds, not beyond.
     """
-    if type(min) in _PLAIN and type(max) in _PLAIN:
+    if type(min) in _PLAIN and type(max) in _PLAIN:  # most calls: nothing to look for
         return apply(table.clamp_numbers, input, min, max, inplace=inplace)
     return apply(_clamp_op(min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)
 

@@ -87,6 +87,7 @@ class Uniform(RandomFill):
             raise not_implemented_for("check_uniform_bounds", x.dtype)
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
         kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
         fill_by(kernel, real, generator, float(low), float(high))
@@ -104,6 +105,7 @@ class Normal(RandomFill):
         if x.dtype.category < 2:
             raise not_implemented_for("normal_kernel_cpu", x.dtype)
         if x.dtype.is_complex:
+            # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
             fill_by(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
             if mean:
@@ -113,7 +115,7 @@ class Normal(RandomFill):
 
 
 def _normal_kernel(x: Tensor) -> Any:
-    """PyTorch draws fewer than 16 normals, or into memory with gaps, one by one, others 8 pairs at a time."""
+    # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
     if x._layout.numel < 16 or not x._layout.contiguous:
         return kernels.normal_few
     return kernels.normal32 if x.dtype.name == "float32" else kernels.normal64
@@ -176,6 +178,7 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
             "so, please report an enhancement request to PyTorch.)"
         )
+    # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
     kernel = kernels.bernoulli_each32 if p.dtype.name == "float32" else kernels.bernoulli_each64
     drawn = new(out.dtype, out._layout.shape)
     fill_by(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
@@ -243,6 +246,7 @@ class LogNormal(RandomFill):
 
 def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
     """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
+    # By name, since ``from`` is a keyword of Python and can be no parameter.
     given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), bounds, strict=False)), **named}
     return Uniform.inplace(self, given["from"], given["to"], generator_for("uniform_", generator))
 
@@ -257,7 +261,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
     order = ("to",) if len(bounds) == 1 else ("from", "to")
     given = {**dict(zip(order, bounds, strict=False)), **named}
     low, high = given.get("from"), given.get("to")
-    low = 0 if low is None and high is not None else low
+    low = 0 if low is None and high is not None else low  # both None: all that the dtype holds
     return Integers.inplace(self, low, high, generator_for("random_", generator))
 
 

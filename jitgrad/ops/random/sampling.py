@@ -58,7 +58,7 @@ def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 def _made(x: Tensor) -> Tensor:
-    """A tensor that was filled as it was made: nobody has written to it yet."""
+    """A new tensor once it is filled: its version is 0, since the fill is part of how it was made."""
     if not is_inference(x):
         x._counter = UNWRITTEN
     return x
@@ -164,6 +164,7 @@ class Permutation(RandomFill):
     samples = cases(lambda: (draw(5), default_generator))
 
     def write(x, generator):
+        # Under vmap x is a batch of vectors.
         for row in wrap(x._data, x._layout).reshape(-1, x._layout.shape[-1]) if x._layout.ndim > 1 else (x,):
             fill_by(kernels.permutation, row, generator)
 
@@ -262,6 +263,8 @@ class Multinomial(Structured):
 
     def forward(x, num_samples, replacement, generator):
         if not replacement or num_samples == 1:
+            # Exponential variables race: x / e, e of density exp(-e), is largest at column k with probability
+            # x[k] / sum(x), and the num_samples largest are draws without replacement.
             race = x / exponential_(uninitialised_like("multinomial", x), generator=generator)
             return race.argmax(-1, keepdim=True) if num_samples == 1 else race.topk(num_samples, -1)[1]
         rows = contiguous(x)._data.reshape(-1, x._layout.shape[-1])
