@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from jitgrad.autograd.function_node import BackwardCFunction, FunctionCtx, keep_user_attributes
 from jitgrad.autograd.function_outputs import connect
+from jitgrad.core.any_signature import any_signature
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import AccumulateGrad, Node, edge_to, next_sequence_number
@@ -90,6 +91,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
+    @any_signature
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside a ``setup_context``."""
@@ -100,6 +102,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """Put into ``ctx`` what backward needs, given all inputs and what forward returned."""
         raise NotImplementedError("setup_context is not implemented.")
 
+    @any_signature
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return a gradient per input of forward (None where there is none), given one per output."""
@@ -107,11 +110,13 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     vjp = backward
 
+    @any_signature
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Return a tangent per output of forward, given one per input (None for what is no tensor)."""
         raise NotImplementedError(_JVP)
 
+    @any_signature
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         """Return (output, out_dims) for inputs that have a batch at ``in_dims``."""

@@ -9,7 +9,7 @@ any number of dimensions, and no shape is compared in steady state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -29,6 +29,12 @@ class Size(tuple[int, ...]):
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
         return int(np.prod(self, dtype=np.int64))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
 
     def __getitem__(self, index: Any) -> Any:
         item = tuple.__getitem__(self, index)

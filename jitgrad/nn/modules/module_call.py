@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.core.any_signature import any_signature
 from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.nn.modules.backward_hooks import BackwardWatch, watch_one_node
 from jitgrad.nn.modules.global_hooks import Hook, backward_hooks, call_hooks, of_all
@@ -36,6 +37,7 @@ class ModuleCall(ModuleAttributes):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
+    @any_signature
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
