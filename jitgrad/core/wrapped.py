@@ -64,7 +64,7 @@ class Level:
             self._turn_back(reference())
 
     def _turn_back(self, x: Any) -> None:
-        """Turn a tensor of ``wrapped_in_place`` into the one that it wraps, the same object. ``x`` is None if it was freed."""
+        """Turn ``x`` of ``wrapped_in_place``, None if it was freed, into the tensor that it wraps, the same object."""
         if not (isinstance(x, Wrapped) and x._level is self):
             return
         below = x.unwrapped()
@@ -113,7 +113,7 @@ class Wrapped(Tensor):
         raise NotImplementedError
 
     def map_graph(self, function: Any) -> Any:
-        """``function`` of the tensor inside, which keeps its shape, wrapped as this one is; a tangent stays as it is."""
+        """``function``, which keeps shapes, of the tensor inside, wrapped as this one is; a tangent stays as it is."""
         raise NotImplementedError
 
     def wrap_new(self, made: Tensor) -> Any:

@@ -1,9 +1,10 @@
-"""What vmap's ``randomness`` means for random ops: refused, the same numbers for all samples, or numbers for each.
+"""vmap's argument ``randomness`` for random ops: "error", "same" numbers for all samples, or "different" ones.
 
-A random op of no tensor, or of a tensor's shape, draws once for a whole batch ("different") or for one
-sample ("same"). A fill in place does so by its rule (``draw_rule``). An op of parameters that are tensors
-(``check_draw``, ``expand_for_draw``) has the same numbers only where no parameter is batched. Values are checked
-on all samples at once: reading them sample by sample is what vmap refuses.
+With "different" a random op draws for the whole batch at once, in the order of its memory; with "same" it draws for one
+sample, and the batch repeats it. Inplace fills do so by their batch rule, ``draw_rule``; ops that make a tensor of a
+size, or like another, fill a tensor from ``batch_for_draw`` or ``new_like_batch``. Ops whose parameters are tensors
+expand these by ``expand_for_draw``; with "same" none of them may be batched, as in PyTorch. Parameters are checked on
+``all_samples``, because vmap refuses to read values of a batched tensor.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ __all__ = [
     "with_fills_allowed",
 ]  # fmt: skip
 
-_drawing: list[Any] = []  # the levels of vmap whose batch is being drawn for
+# Levels of vmap whose whole batch is being filled by a rule: the fill inside sees a plain tensor and must not take it
+# for one that lacks the batch (``check_fill``).
+_drawing: list[Any] = []
 
-
-# Why nothing may be drawn: "error" is vmap's own; batches of gradients know no other way.
+# The refusals, by the level's ``randomness``: "error" is vmap's default, "gradients" the level of ``is_grads_batched``.
 _REFUSED = {
     "error": (
         "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
@@ -50,7 +52,7 @@ def _check_allowed(level: Any) -> None:
 
 
 def check_parameters(level: Any, batched: bool) -> None:
-    """RuntimeError where a level forbids drawing, or drawing with parameters that are ``batched``."""
+    """RuntimeError if a level forbids random ops, or those with parameters that are ``batched``."""
     _check_allowed(level)
     if level.randomness == "same" and batched:
         raise RuntimeError(
@@ -60,7 +62,7 @@ def check_parameters(level: Any, batched: bool) -> None:
 
 
 def check_draw(*parameters: Any, out: Any = None) -> None:
-    """RuntimeError where a vmap at work forbids drawing: with these parameters, or into ``out``."""
+    """RuntimeError if an open vmap forbids a random op with these parameters, or one that writes to ``out``."""
     for level in reversed(grad_state.levels):
         if level.randomness and out is not None:
             raise RuntimeError(
@@ -73,7 +75,7 @@ def check_draw(*parameters: Any, out: Any = None) -> None:
 
 
 def check_fill() -> None:
-    """RuntimeError where a vmap at work forbids the fill of a tensor that has none of its batch."""
+    """RuntimeError if an open vmap forbids random fills, or wants different ones of a tensor that is not batched."""
     for level in grad_state.levels:
         _check_allowed(level)
         if level.randomness == "different" and level not in _drawing:
@@ -84,7 +86,7 @@ def check_fill() -> None:
 
 
 def batch_for_draw(x: Tensor) -> Any:
-    """``x``, a new tensor to be filled, or a batch of such where a vmap draws for each sample."""
+    """What a random op fills instead of a new tensor ``x``: for each vmap with "different" a batch of it."""
     for level in grad_state.levels:
         if level.randomness == "different":
             x = level.batch_of(x)
@@ -92,9 +94,10 @@ def batch_for_draw(x: Tensor) -> Any:
 
 
 def new_like_batch(x: Tensor, make: Callable[[Tensor], Tensor]) -> Any:
-    """What ``make`` makes of ``x``, a tensor to be filled: of a whole batch where a vmap draws for each sample.
+    """``make(x)``, a new tensor to be filled; ``make`` of the whole batch of ``x`` for each vmap with "different".
 
-    So it has the memory order of the batch, in which numbers are drawn.
+    Numbers are drawn in the order of memory. That of a new batch is to be the order of the batch inside of ``x``, which
+    PyTorch keeps, too; so ``make`` is given that batch and not a sample.
     """
     return _made(x.detach(), make, grad_state.levels) if grad_state.levels else make(x)
 
@@ -111,7 +114,7 @@ def _made(x: Any, make: Callable[[Tensor], Tensor], levels: tuple[Any, ...]) -> 
 
 
 def expand_for_draw(x: Tensor) -> Any:
-    """``x`` with a batch for each vmap that draws for each sample."""
+    """``x`` expanded to a batch for each vmap with "different" that has not batched it."""
     for level in grad_state.levels:
         if level.randomness == "different" and not level.is_batched(x.detach()):
             x = level.with_batch(x)
@@ -119,13 +122,13 @@ def expand_for_draw(x: Tensor) -> Any:
 
 
 def all_samples(x: Any) -> Tensor:
-    """The plain tensor with all samples of a batch; a plain one itself."""
+    """The plain tensor inside of ``x``, with the samples of all batches; ``x`` if it is plain."""
     found: Tensor = innermost_tensor(x.detach())
     return found
 
 
 def draw_rule(call: BatchedCall) -> Any:
-    """The rule of random ops: numbers of its own for each sample, or the same for all."""
+    """The batch rule of random fills: one launch for all samples, or one sample that the batch repeats."""
     first, *rest = call.args
     check_parameters(call.level, any(name in call.batched for name in rest))
     if call.level.randomness == "same":
@@ -136,7 +139,7 @@ def draw_rule(call: BatchedCall) -> Any:
 
 
 def with_fills_allowed(call: BatchedCall, rule: Callable[[BatchedCall], Any]) -> Any:
-    """Apply a rule to a batch for which fills are allowed."""
+    """Apply ``rule`` to a batch, with fills of plain tensors inside taken for fills of that batch."""
     _drawing.append(call.level)
     try:
         return rule(call)

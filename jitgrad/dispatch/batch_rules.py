@@ -1,11 +1,11 @@
-"""What an op means on a batch: rules for families of ops, one of which a declaration may name.
+"""Batch rules: how vmap applies an op to a whole batch. A declaration names one of these as its ``batch``.
 
     class Flip(Structured):
         batch = over_dims("dims")
 
-A rule gets a ``BatchedCall``: the op's arguments by name, those that are batched with the batch as their
-dim 0. It applies the op, or others, to all of the batch at once, and returns results with the batch
-as dim 0. Without a rule the op is applied to one sample after another, which is always right.
+A rule gets a ``BatchedCall``, the op and its arguments, in which the batch is dim 0 of every batched tensor. It applies
+the op, or others, to all samples at once and returns results with the batch as dim 0. An op without a rule is applied
+to one sample after another (``one_by_one``), which is right for every op.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ Rule = Callable[["BatchedCall"], Any]
 
 
 class BatchedCall:
-    """The arguments of an op, some of them batched, and the op."""
+    """A call of an op some of whose arguments are batched.
+
+    op: the op. apply: calls it with a list of all arguments. args: the arguments by name, batched ones with the batch
+    as dim 0. batched: the names of those. size: the number of samples. level: that of the vmap. inplace: whether the op
+    writes to its first argument. stack: makes a batch of results of single samples.
+    """
 
     def __init__(self, op: Any, apply: Callable[[Sequence[Any]], Any], args: dict[str, Any], batched: set[str],
                  size: int, level: Any, inplace: bool, stack: Callable[[list[Tensor]], Tensor]):  # fmt: skip
@@ -38,28 +43,29 @@ class BatchedCall:
         return self.args[name]
 
     def run(self, **changed: Any) -> Any:
-        """Apply the op, with some arguments changed."""
+        """Apply the op, with some arguments replaced, given by name."""
         return self.apply([changed.get(name, value) for name, value in self.args.items()])
 
     def overwritten(self, value: Tensor) -> Tensor:
-        """The first argument with ``value`` written over it, or, not in place, ``value`` as what takes its place."""
+        """The first argument after ``value`` was written to it; of a call that is not inplace, ``value`` as a copy of
+        the first argument's dtype and shape."""
         first = next(iter(self.args))
         if self.inplace:
             return self.args[first].copy_(value)
         return value.to(self.args[first].dtype).expand(self.size, *self.shape(first)).clone()
 
     def ndim(self, name: str) -> int:
-        """The number of dims of an argument (of the first of a list), its batch not counted."""
+        """The number of dims of a sample of an argument; of a list, of its first tensor."""
         value = self.args[name]
         value = value[0] if isinstance(value, (list, tuple)) else value
         return value._layout.ndim - (name in self.batched)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an argument without its batch."""
+        """The shape of a sample of an argument."""
         return tuple(self.args[name]._layout.shape[name in self.batched :])
 
     def whole(self, name: str) -> Any:
-        """An argument with a batch, expanded to one if it has none."""
+        """An argument as a batch, expanded to one if it is not batched."""
         value = self.args[name]
         return value if name in self.batched else value.expand((self.size, *value._layout.shape))
 
@@ -69,7 +75,7 @@ class BatchedCall:
 
 
 def _shifted(dim: Any, ndim: int) -> Any:
-    """A dim, or dims, of a sample as dims of the batch; None is all of them."""
+    """A dim, or dims, of a sample with ``ndim`` dims as dims of the batch; None and () are all of a sample's."""
     if dim is None:
         return tuple(range(1, ndim + 1))
     if isinstance(dim, (list, tuple)):
@@ -78,7 +84,7 @@ def _shifted(dim: Any, ndim: int) -> Any:
 
 
 def one_by_one(call: BatchedCall) -> Any:
-    """The op on one sample after another."""
+    """Apply the op to one sample after another, and stack the results."""
     rows = [
         call.apply([_row(value, k) if name in call.batched else value for name, value in call.args.items()])
         for k in range(call.size)
@@ -101,7 +107,10 @@ def _row(value: Any, k: int) -> Any:
 
 
 def over_dims(*names: str, extra: int = 0) -> Rule:
-    """Ops that name dims of their first tensor; those that make a dim count ``extra`` more."""
+    """The rule of ops that have dims of their first tensor as arguments ``names``: counted one further in a batch.
+
+    extra: how many dims more than the tensor the result has, which such an argument may name (``unsqueeze``).
+    """
 
     def rule(call: BatchedCall) -> Any:
         first = next(iter(call.args))
@@ -115,9 +124,12 @@ def over_dims(*names: str, extra: int = 0) -> Rule:
 
 
 def _of_numbers(call: BatchedCall, first: str, names: Sequence[str]) -> Any:
-    """Samples without dims, which count as vectors of one element."""
+    """The rule of ``over_dims`` for samples without dims: they are handled as vectors of one element.
+
+    Such a tensor takes dim 0 and -1, but its batch has no dim that they could stand for.
+    """
     for name in names:
-        _shifted(call[name], 0)  # says what is out of range
+        _shifted(call[name], 0)  # IndexError if it is out of range for a sample
     if getattr(call.op, "is_view", False):
         shape = call.run(**{first: call[first].new_empty(())})._layout.shape
         return call[first].view(call.size, *shape) if math.prod(shape) == 1 else one_by_one(call)
@@ -130,7 +142,7 @@ def _of_numbers(call: BatchedCall, first: str, names: Sequence[str]) -> Any:
 
 
 def aligned(call: BatchedCall) -> Any:
-    """Ops that go element by element, broadcasting: all tensors get as many dims."""
+    """The rule of ops that broadcast their tensors: all get as many dims, so that batches meet in dim 0."""
     names = call.tensors()
     if call.inplace and next(iter(call.args)) not in call.batched:
         raise unbatched_target(call.op.name)
@@ -138,7 +150,10 @@ def aligned(call: BatchedCall) -> Any:
 
 
 def align(tensors: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
-    """Tensors, batched or not, with dims of size 1 after the batch, so that samples broadcast."""
+    """(tensor, whether it is batched) pairs as tensors whose samples broadcast: dims of size 1 follow the batch.
+
+    A tensor that is not batched stays as it is, because broadcasting adds leading dims anyway.
+    """
     n = max((t._layout.ndim - batched for t, batched in tensors), default=0)
     result = []
     for t, batched in tensors:
@@ -150,13 +165,14 @@ def align(tensors: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
 
 
 def onto_first(call: BatchedCall) -> Any:
-    """Ops that read or write the first tensor beside others that broadcast to it."""
+    """The rule of ops whose other tensors broadcast to the first, which therefore is made a batch."""
     first, *rest = call.tensors()
     others = align([(call.whole(first), True), *((call[n], n in call.batched) for n in rest)])
     return call.run(**dict(zip((first, *rest), others, strict=True)))
 
 
-_TITLES = {  # what errors call ops that have another name here, or belong to a family
+# PyTorch's names of inplace ops in the error of ``unbatched_target``, where they are not "aten::" + name + "_".
+_TITLES = {
     **dict.fromkeys(("copy_from", "mul", "div", "sub", "masked_fill_number", "masked_fill_tensor"),
                     "inplace arithmetic"),
     **dict.fromkeys(("index_fill_number", "index_fill_tensor"), "index_fill_"),
@@ -170,7 +186,7 @@ _TITLES = {  # what errors call ops that have another name here, or belong to a 
 
 
 def is_batch(*tensors: Any) -> bool:
-    """Whether a vmap hides a dim of one of the tensors."""
+    """Whether one of the tensors is batched by an open vmap."""
     if not grad_state.levels:
         return False
     levels = [t.detach()._level for t in tensors if isinstance(t, Tensor)]  # without tangents
@@ -178,7 +194,7 @@ def is_batch(*tensors: Any) -> bool:
 
 
 def unbatched_target(name: str) -> RuntimeError:
-    """The error for writing a batch into a tensor that is none."""
+    """The error of an inplace op that would write a batch into a tensor which is not batched."""
     title = _TITLES.get(name, f"aten::{name}_")
     place = f"at level {len(grad_state.levels)}" if title.startswith("aten") else "in a vmap"
     return RuntimeError(
@@ -190,7 +206,7 @@ def unbatched_target(name: str) -> RuntimeError:
 
 
 def sized(name: str) -> Rule:
-    """Views and copies of one tensor by a size, which gets the batch's size in front."""
+    """The rule of ops that give their first tensor the size in argument ``name``: the batch's size goes in front."""
 
     def rule(call: BatchedCall) -> Any:
         first = next(iter(call.args))
@@ -202,10 +218,11 @@ def sized(name: str) -> Rule:
 
 
 def _inferred(size: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """``size`` with its -1 replaced, for a sample of ``shape``: from a batch of 0 samples it could not be inferred."""
     if -1 not in size:
         return tuple(size)
-    known = math.prod(n for n in size if n != -1)
-    return tuple(math.prod(shape) // known if n == -1 and known else n for n in size)
+    others = math.prod(n for n in size if n != -1)
+    return tuple(math.prod(shape) // others if n == -1 and others else n for n in size)
 
 
 def flattened(reduce_rows: Callable[..., Any]) -> Rule:
@@ -222,7 +239,7 @@ def flattened(reduce_rows: Callable[..., Any]) -> Rule:
 
 
 def over_losses(call: BatchedCall) -> Any:
-    """Losses: each element's first, then ``reduction`` over each sample."""
+    """The rule of pointwise losses: without reduction for the whole batch, then ``reduction`` over each sample."""
     reduction = call["reduction"]
     if reduction not in ("mean", "sum", "none"):
         return one_by_one(call)
@@ -239,7 +256,7 @@ def over_losses(call: BatchedCall) -> Any:
 
 
 def rewritten(function: Callable[..., Any]) -> Rule:
-    """Ops that are written in others: ``function(call, *args)`` with the op's arguments as they are."""
+    """The rule of ops composed of others: ``function(call, *args)``, args in the order of the op's parameters."""
 
     def rule(call: BatchedCall) -> Any:
         return function(call, *call.args.values())
@@ -248,7 +265,7 @@ def rewritten(function: Callable[..., Any]) -> Rule:
 
 
 def check_one_shape(op: str, x: Tensor) -> None:
-    """RuntimeError for a batch of which each sample would have a result of another shape."""
+    """RuntimeError if ``x`` is batched: the shape of the op's result depends on values, so samples could differ."""
     if is_batch(x):
         raise RuntimeError(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "

@@ -1,4 +1,4 @@
-"""Checks of operands that many ops share, in PyTorch's words."""
+"""Checks of operands that many ops share, with PyTorch's errors: categories, devices, targets of writes, overlaps."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ __all__ = [
     "check_memory", "check_result_cast", "number_category", "overlaps",
 ]  # fmt: skip
 
-NUMBERS = (bool, int, float, complex, np.generic)
-_CATEGORY_NAMES = ("bool", "int", "float", "complex")
-
-
+NUMBERS = (bool, int, float, complex, np.generic)  # what may stand for a number
+_CATEGORY_NAMES = ("bool", "int", "float", "complex")  # by category, as declarations write them
 _PUBLIC_NAMES = {"x": "input", "y": "other"}
 
 
 def number_category(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
-    """Return the category of a Python number; TypeError for anything else, or where none may be."""
+    """The category of a Python or NumPy number; TypeError for any other value, or if no number is ``allowed``.
+
+    name, position: those of the argument, for the error; position counts from 0.
+    """
     if not (allowed and isinstance(value, NUMBERS)):
         raise must_be_tensor(op, _PUBLIC_NAMES.get(name, name), position + 1, value)
     return dtypes.category_of(value)
 
 
 def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
-    """All tensors must be on one device, but those without dimensions may be on the CPU."""
+    """RuntimeError unless all tensors are on one device; those without dimensions may be on the CPU beside another."""
     devices = list(dict.fromkeys(str(t._layout.device) for t in tensors))
     if len(devices) > 1:
         devices = list(dict.fromkeys(str(t._layout.device) for t in tensors if t.ndim or t._layout.device != "cpu"))
@@ -45,7 +46,10 @@ def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
 
 
 def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) -> None:
-    """The op's own refusals: of a category of results, or of any boolean operand."""
+    """What an elementwise declaration ``refuses``: a category of results, or "any bool", any boolean operand.
+
+    operands: the categories of the operands. Each refusal has its own class and text, which are PyTorch's.
+    """
     keys = [_CATEGORY_NAMES[common.category]]
     if 0 in operands:
         keys.append("any bool")
@@ -56,13 +60,13 @@ def check_category(op: Any, common: dtypes.dtype, operands: Sequence[int] = ()) 
 
 
 def check_kernel(op: Any, common: dtypes.dtype) -> None:
-    """There must be a kernel for this category."""
+    """NotImplementedError unless a declaration ``accepts`` the category of its operands' common dtype."""
     if _CATEGORY_NAMES[common.category] not in op.accepts.split():
         raise not_implemented_for(op.error_name, common)
 
 
 def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
-    """An in-place result must not lose its category."""
+    """RuntimeError if a write would lower the category of a result: a float result into an integer tensor."""
     if result.category > target.category:
         raise RuntimeError(
             f"result type {scalar_type(result)} can't be cast to the desired output type {scalar_type(target)}"
@@ -70,15 +74,17 @@ def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:
 
 
 def overlaps(target: Tensor, other: Tensor) -> bool:
-    """Whether writing to ``target`` could change ``other`` while it is being read.
+    """Whether writing to ``target`` could change ``other`` while it is being read, so that it has to be copied first.
 
-    RuntimeError where both are without gaps and share part of their memory, as in PyTorch.
+    RuntimeError if both are without gaps and share part of their memory, as in PyTorch, which notices overlap in this
+    case only and else computes with half-written values.
     """
+    # Views of one memory share its version counter, so two counters are a proof that nothing overlaps.
     if other is target or other._counter is not counter_of(target):
         return False
     mine, theirs = target._layout, other._layout
     if mine is theirs and address(target) == address(other):
-        return False
+        return False  # the same elements in the same order: each is read before it is written
     if mine.device != "cpu":
         return True
     if not np.may_share_memory(target._data, other._data):
@@ -92,16 +98,16 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
 
 
 def has_internal_overlap(layout: Layout) -> bool:
-    """Whether several elements lie in one place, as an expanded tensor's do."""
+    """Whether several elements have one place in memory, as those of an expanded tensor (stride 0) have."""
     if layout.contiguous:
         return False
     return any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
 
 
 def check_inplace_target(target: Tensor, record: bool, allows_internal_overlap: bool = False) -> None:
-    """What is written to must be able to take a new history.
+    """RuntimeError if ``target`` must not be written to, because of its history or its memory.
 
-    Nor must its memory repeat, as an expanded tensor's does, unless the op allows that.
+    record: whether the write is recorded. allows_internal_overlap: whether several elements may have one place.
     """
     check_history(target, record)
     if not allows_internal_overlap:
@@ -109,7 +115,11 @@ def check_inplace_target(target: Tensor, record: bool, allows_internal_overlap: 
 
 
 def check_history(target: Tensor, record: bool) -> None:
-    """A leaf that requires grad must not be written to while recording, nor some kinds of views."""
+    """RuntimeError if a write to ``target`` could not be made part of its history.
+
+    That is so for a leaf that requires grad, because its gradient belongs to the value before the write; for a view of
+    one; and for views of the kinds that core/view_errors.py names.
+    """
     base = target._base
     if base is not None and grad_state.enabled:
         if target._view_kind and (record or base._requires_grad):
@@ -125,7 +135,7 @@ def check_history(target: Tensor, record: bool) -> None:
 
 
 def check_memory(target: Tensor) -> None:
-    """Memory that several elements share must not be written to."""
+    """RuntimeError if several elements of ``target`` have one place in memory: which one wins would be chance."""
     if has_internal_overlap(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "

@@ -1,4 +1,4 @@
-"""Copies, casts and fills as launches: what ops and writes in place are made of. Nothing here is recorded."""
+"""Copies, casts and fills as launches, which ops and inplace writes are built from. Nothing here is recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, cache, collapse, intern, is_dense, layout_of
+from jitgrad.core.node import edge_of
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
@@ -17,7 +18,10 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
-__all__ = ["copy_into", "copy_to_layout", "dense_strides", "fill_array", "filled", "preserved_layout", "strided_copy"]
+__all__ = [
+    "copy_before_write", "copy_into", "copy_to_layout", "dense_strides", "fill_array", "filled", "preserved_layout",
+    "strided_copy",
+]  # fmt: skip
 
 _plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()
 
@@ -30,11 +34,14 @@ def _nonzero(x: Any) -> Any:
     return x != 0
 
 
+# A copy is an elementwise op whose rule is x; the kernel casts to the dtype of its result. Only complex to bool needs a
+# comparison: C casts a complex number by its real part, and PyTorch calls 1j true.
 _SAME, _NONZERO = Rule("copy", _same), Rule("copy", _nonzero)
 
 
 def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
-    """Launch the copy of ``source``, cast and broadcast, into an array of ``layout``."""
+    """Launch the copy of ``source``, cast and broadcast, into ``target``, an array of ``layout``."""
+    # A complex number becomes an integer or real one by its real part.
     if source._layout.dtype.is_complex and layout.dtype.category in (1, 2):
         real = source._data.real
         source = wrap(real, layout_of(real, source._layout.device))
@@ -43,8 +50,8 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     if plan is None and source._layout.device != layout.device:
         plan = _plans[key] = transfer(source._layout, layout)
     if plan is None:
-        truth = source._layout.dtype.is_complex and layout.dtype.category == 0
-        rule, dtype = (_NONZERO, source._layout.numpy_dtype) if truth else (_SAME, layout.numpy_dtype)
+        nonzero = source._layout.dtype.is_complex and layout.dtype.category == 0
+        rule, dtype = (_NONZERO, source._layout.numpy_dtype) if nonzero else (_SAME, layout.numpy_dtype)
         plan = _plans[key] = plan_elementwise(
             "copy", [(rule, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
             [layout.numpy_dtype], target=layout,
@@ -53,21 +60,31 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
 
 
 def copy_to_layout(source: Tensor, layout: Layout) -> Tensor:
-    """A new unrecorded tensor of ``layout`` with the values of ``source``."""
+    """A new unrecorded tensor of ``layout`` with the values of ``source``, cast and broadcast."""
     data = empty_for(layout)
     copy_into(data, layout, source)
     return wrap(data, layout)
 
 
 def strided_copy(x: Tensor) -> Tensor:
-    """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included."""
+    """A copy of ``x`` outside the graph in memory of its own, with the same strides, gaps included.
+
+    So it has the layout of ``x``, and a plan made for ``x`` is one for the copy.
+    """
     data = empty_with_strides(x._layout)
     copy_into(data, x._layout, x)
     return wrap(data, x._layout)
 
 
+def copy_before_write(target: Tensor) -> Tensor:
+    """A copy of the values that an inplace op is about to replace, with their history, for the op's node to save."""
+    copy = strided_copy(target)
+    copy._edge, copy._requires_grad = edge_of(target), target._requires_grad
+    return copy
+
+
 def preserved_layout(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
-    """The layout of a copy: without gaps, the dims in the order of their strides."""
+    """The layout of a copy (``torch.preserve_format``): without gaps, the dims in the order of their strides."""
     numpy_dtype = (dtype or layout.dtype).numpy
     if layout.contiguous:
         return intern(numpy_dtype, layout.shape, None, layout.device)
@@ -76,8 +93,12 @@ def preserved_layout(layout: Layout, dtype: dtypes.dtype | None = None) -> Layou
 
 
 def dense_strides(layout: Layout) -> tuple[int, ...]:
-    """Strides without gaps that keep the order of the given ones; a stride of 0 says nothing of it."""
-    order = list(range(layout.ndim))[::-1]
+    """Strides without gaps for the layout's shape, its dims in the order of their strides.
+
+    PyTorch's insertion sort (TensorIterator::reorder_dimensions): strides of 0 and equal ones are no order between two
+    dims, and what the sort does then is seen in the strides of results.
+    """
+    order = list(range(layout.ndim))[::-1]  # innermost first
     for last in range(1, layout.ndim):
         at = last
         for place in range(last - 1, -1, -1):
@@ -95,7 +116,7 @@ def dense_strides(layout: Layout) -> tuple[int, ...]:
 
 
 def _compare(layout: Layout, d: int, e: int) -> int:
-    """Whether dim ``d`` belongs inside (-1) or outside (1) of ``e``; 0 if their strides do not tell."""
+    """-1 if dim ``d`` belongs inside of ``e``, 1 if outside, 0 if their strides do not decide."""
     a, b = layout.strides[d], layout.strides[e]
     if a == 0 or b == 0:
         return 0
@@ -105,13 +126,14 @@ def _compare(layout: Layout, d: int, e: int) -> int:
 
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:
-    """Launch the fill of an array of any layout with a number of its dtype."""
+    """Launch the fill of an array of any layout with a Python number of its dtype's category."""
     if layout.contiguous:
         launch(kernels.fill, array.reshape(-1), value)
     elif array.T.flags.c_contiguous:
         launch(kernels.fill, array.T.reshape(-1), value)
     else:
         sizes, (steps,) = collapse(layout.shape, [layout.strides])
+        # Strided kernels get a one-element array at the start, and index from it: one overload for every rank.
         first = array[(slice(0, 1),) * array.ndim].ravel()
         launch(kernels.fill_strided, first, value, np.array(sizes, np.uint64), np.array(steps, np.uint64))
 
@@ -119,5 +141,5 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
 def filled(layout: Layout, value: float) -> Tensor:
     """A new unrecorded tensor of ``layout``, every element ``value``."""
     data = empty_for(layout)
-    fill_array(data, layout, layout.numpy_dtype.type(value).item())  # False, 0, 0.0 or 0j: what the kernels want
+    fill_array(data, layout, layout.numpy_dtype.type(value).item())  # one Python type for each dtype: one overload
     return wrap(data, layout)

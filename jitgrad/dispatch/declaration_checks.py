@@ -1,6 +1,6 @@
-"""What a declaration of a structured op must be: read off the class, refused with class, file, line and remedy.
+"""Checks of declarations of structured ops, whose errors name class, file, line and remedy.
 
-Declarations are checked when they are made, which for jitgrad's own is the import; so nothing here is slow.
+A declaration is checked when its class is made, which for jitgrad's own is during import: several hundred times.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ def snake_case(name: str) -> str:
 def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
     """A function's parameters, their defaults (REQUIRED where there is none), and how many may be given by position.
 
-    Read off the function's code, which is there already: ``inspect.signature`` takes 20 times as long, for each of
-    several hundred rules at import. A function made for another one names it as ``__wrapped__``.
+    Read from the function's code object: ``inspect.signature`` takes 20 times as long, for each of several hundred
+    rules at import. A function that stands for another one has that one as ``__wrapped__``, as functools.wraps sets it.
     """
     function = getattr(function, "__wrapped__", function)
     if hasattr(function, "__signature__"):
         parameters = function.__signature__.parameters
         positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters.values())
         return tuple(parameters), tuple(p.default for p in parameters.values()), positional
-    code, given, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
+    code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}
     positional = code.co_argcount
     names = code.co_varnames[: positional + code.co_kwonlyargcount]
-    required = (REQUIRED,) * (positional - len(given))
-    return names, (*required, *given, *(named.get(n, REQUIRED) for n in names[positional:])), positional
+    required = (REQUIRED,) * (positional - len(defaults))
+    return names, (*required, *defaults, *(named.get(n, REQUIRED) for n in names[positional:])), positional
 
 
 def rules_of(cls: type, prefix: str) -> dict[str, Rule]:
-    """The rules of a declaration, those of its bases included, by the input that each is for."""
+    """A declaration's rules, those of its bases included, whose names are ``prefix`` and an input; by the input."""
+    # From base to subclass, so that the order of the inputs is that in which they were declared first.
     spaces = [vars(base) for base in reversed(cls.__mro__)]
     names = dict.fromkeys(n for space in spaces for n in space if n.startswith(prefix) and n != "grad_name")
     found = {n.removeprefix(prefix): getattr(cls, n) for n in names}
@@ -50,15 +51,15 @@ def rules_of(cls: type, prefix: str) -> dict[str, Rule]:
 
 
 def refuse(cls: type, what: str, remedy: str) -> TypeError:
-    """The error of a declaration, with the place where it stands."""
+    """The error for a declaration: class, file and line, ``what`` is wrong, and the remedy."""
     functions = [getattr(f, "__func__", f) for f in vars(cls).values()]
-    codes = [f.__code__ for f in functions if hasattr(f, "__code__")]
+    codes = [f.__code__ for f in functions if hasattr(f, "__code__")]  # a class knows no line, its functions do
     place = f"{codes[0].co_filename}:{codes[0].co_firstlineno}" if codes else cls.__module__
     return TypeError(f"{cls.__qualname__} ({place}): {what}; {remedy}")
 
 
 def check_declaration(cls: Any) -> None:
-    """TypeError where docstring or forward are missing."""
+    """TypeError if docstring or forward is missing."""
     if not cls.__dict__.get("__doc__"):
         raise refuse(cls, "an op needs a docstring", "write one: it documents the public function")
     if not callable(getattr(cls, "forward", None)):
@@ -67,7 +68,7 @@ def check_declaration(cls: Any) -> None:
 
 
 def check_rules(cls: Any) -> None:
-    """TypeError where a rule is for, or names, what forward does not take."""
+    """TypeError if a gradient rule is for, or has as a parameter, something that is no parameter of forward."""
     taken = cls.parameters
     rules = {f"grad_{n}": (n, rule) for n, rule in cls.grads.items()}
     rules |= {f"kernel_{n}": (n, rule) for n, rule in cls.backward_kernels.items()}

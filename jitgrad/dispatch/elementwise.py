@@ -1,4 +1,8 @@
-"""Elementwise ops at work: operands are bound and checked, then planned once and launched."""
+"""The slow path of elementwise ops: operands are bound, checked, planned once for their layouts, and launched.
+
+The fast path (elementwise_publish.py) comes here with whatever it has no plan for: new layouts, keywords, ``out=``,
+wrapped tensors, writes that are recorded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from jitgrad.dispatch.checks import (
     number_category,
     overlaps,
 )  # fmt: skip
-from jitgrad.dispatch.copying import strided_copy
+from jitgrad.dispatch.copying import copy_before_write, strided_copy
 from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
 from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.out_argument import into_out
@@ -39,21 +43,26 @@ class ElementwiseOp:
 
     def __init__(self, op: type[Elementwise]):
         self.op = op
+        # {(layout, or category of a number, of each operand; whether inplace): plan}
         self.plans: dict[Any, ForwardPlan] = cache()
-        self.writes: dict[Any, ForwardPlan] = cache()
-        self.function: Any = self.general  # the fast paths, set by publish
+        self.writes: dict[Any, ForwardPlan] = cache()  # those of ``write``
+        self.function: Any = self.general  # the fast paths, set by elementwise_publish.py
         self.inplace: Any = None
         self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
-        """Apply the op, its result written to ``out`` if given."""
+        """Apply the op; with ``out`` the result is written there, and ``out`` returned."""
         if out is None:
             return self(*operands, **named)
         result = self(*operands, **named)
         return into_out(self.op.name, result, out)
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
-        """Apply the op to tensors and numbers; scalars of the declaration by position or name."""
+        """Apply the op to tensors and numbers, given by position or by name.
+
+        The keyword ``inplace`` makes the first operand the target. NotImplementedError, RuntimeError and TypeError for
+        operands that the declaration, or PyTorch, refuses.
+        """
         inplace, operands = named.pop("inplace", False), self._bind(operands, named) if named else operands
         key, tensors, numbers = [], [], []
         for operand in operands:
@@ -72,7 +81,7 @@ class ElementwiseOp:
         if plan is None:
             plan = self.plans[full_key] = self._plan(operands, tensors, tensors[0]._layout if inplace else None)
         runtime = _runtime_numbers(plan, operands) if numbers or self.op.scalars else []
-        scalars = tuple([_as(plan.dtype, v) for _, v in runtime])
+        scalars = tuple([_cast_number(plan.dtype, v) for _, v in runtime])
         return self._run(plan, tensors, operands, scalars, inplace)
 
     def _run(
@@ -89,27 +98,29 @@ class ElementwiseOp:
         return out
 
     def _run_into(self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...]) -> Tensor:
-        """Write the result into the first operand, as ``add_`` and its kind do."""
+        """Write the result into the first operand, the target of the inplace form."""
         target = tensors[0]
         record = grad_state.enabled and any(t._requires_grad for t in tensors)
         check_memory(target)
-        saved_inputs = [_as_it_was(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
-        apart = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]
-        plan.launch.write(target, *apart, *scalars, target._data)
+        saved_inputs = [copy_before_write(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
+        others = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]
+        plan.launch.write(target, *others, *scalars, target._data)
         count_write(target)
         if record:
             before = target._edge
             self._record(plan, tensors, operands, target, saved_inputs)
-            if target._base is None:  # else the recorder did it
+            if target._base is None:  # the recorder has rebased a view already
                 target._rebase(target._edge, before)
         return target
 
     def _saves_target(self, plan: ForwardPlan) -> bool:
+        """Whether a gradient rule needs the first operand, which an inplace op overwrites."""
         name = plan.arguments[0].name
         return any(name in rule.parameters for rule in plan.op.grads.values())
 
     def _record(self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, out: Tensor,
                 saved_inputs: list[Tensor] | None = None) -> None:  # fmt: skip
+        """Make the node of ``out``. saved_inputs: what is saved instead of ``tensors``, whose edges the node gets."""
         grads = plan.op.grads
         wants = tuple([t._requires_grad for t in tensors])
         if not grads:
@@ -120,10 +131,10 @@ class ElementwiseOp:
         if saved_inputs:
             node.edges = edges
         if backward.scalar_names:
-            node.scalars = {a.name: _as(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
+            node.scalars = {a.name: _cast_number(plan.dtype, v) for a, v in _runtime_numbers(plan, operands)}
 
     def write(self, target: Tensor, other: Tensor) -> None:
-        """Compute into ``target`` without a trace: for buffers that the engine owns."""
+        """Compute ``op(target, other)`` into ``target``, not recorded: for gradients that the engine owns."""
         plan = self.writes.get((target._layout, other._layout))
         if plan is None:
             plan = self._plan((target, other), [target, other], target._layout)
@@ -131,22 +142,28 @@ class ElementwiseOp:
         try:
             count_write(target)
         except RuntimeError:
-            check_write(target)
+            check_write(target)  # raises with the words for a write; the counter's are those for saving
         plan.launch.write(target, other, target._data)
 
-    # -- the first plan with these layouts ------------------------------------------------------
+    # -- planning, once for each combination of operands ----------------------------------------
 
     def _bind(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        op, given = self.op, dict(zip((*self.op.inputs, *self.op.scalars), operands, strict=False))
+        """The operands in the order of the declaration, keywords and defaults included; TypeError for unknown ones."""
+        op, bound = self.op, dict(zip((*self.op.inputs, *self.op.scalars), operands, strict=False))
         renamed = {_KEYWORDS.get(k, k) if k not in (*op.inputs, *op.scalars) else k: v for k, v in named.items()}
         for key, value in renamed.items():
-            if key not in (*op.inputs, *op.scalars) or key in given:
+            if key not in (*op.inputs, *op.scalars) or key in bound:
                 raise TypeError(f"{op.name}() got an unexpected keyword argument '{key}'")
-            given[key] = value
-        values = {**op.scalars, **given}
+            bound[key] = value
+        values = {**op.scalars, **bound}
         return tuple(values[n] for n in (*op.inputs, *op.scalars) if n in values)
 
     def _number_key(self, position: int, value: Any) -> Any:
+        """The part of a plan's key that stands for a number: its category, which decides dtypes.
+
+        For a literal (an exponent of 2, say) also the value, because there is a kernel for it. TypeError for anything
+        that is no number.
+        """
         names = (*self.op.inputs, *self.op.scalars)
         if position >= len(names):
             raise TypeError(f"{self.op.name}() takes {len(names)} arguments but more were given")
@@ -162,7 +179,7 @@ class ElementwiseOp:
         if len(operands) < len(op.inputs):
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
             raise TypeError(f"{op.name}() missing required arguments: {missing}")
-        if not tensors:
+        if not tensors:  # raises: one operand has to be a tensor
             number_category(op.name, op.inputs[0], 0, operands[0], allowed=False)
         check_devices(op.name, tensors)
         dtype, out_dtype = self._dtypes(operands, target)
@@ -181,6 +198,7 @@ class ElementwiseOp:
         return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 
     def _arguments(self, operands: tuple[Any, ...]) -> tuple[Argument, ...]:
+        """How the kernel gets each operand: as an array, a number at run time, or a literal in its text."""
         names = (*self.op.inputs, *self.op.scalars)
         values = {**self.op.scalars, **dict(zip(names, operands, strict=False))}
         arguments = []
@@ -195,7 +213,7 @@ class ElementwiseOp:
         return tuple(arguments)
 
     def _dtypes(self, operands: tuple[Any, ...], target: Layout | None) -> tuple[dtypes.dtype, dtypes.dtype]:
-        """Return (compute dtype, result dtype)."""
+        """(the dtype that the kernel computes in, that of the result). A condition, as of ``where``, does not count."""
         op = self.op
         promoting = [(n, v) for n, v in zip(op.inputs, operands, strict=False) if n not in op.conditions]
         layouts = [v._layout for _, v in promoting if isinstance(v, Tensor)]
@@ -212,25 +230,21 @@ class ElementwiseOp:
         return compute, result
 
 
-def _as_it_was(target: Tensor) -> Tensor:
-    """A copy of the values that a write is about to replace, with their history."""
-    copy = target.detach().clone()
-    copy._edge, copy._requires_grad = target._edge, target._requires_grad
-    return copy
-
-
+# PyTorch's names of operands -> the declarations'.
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
 
 
 def _runtime_numbers(plan: ForwardPlan, operands: Any) -> list[tuple[Argument, Any]]:
+    """The numbers that the kernel gets as arguments, with their values in this call."""
     names = (*plan.op.inputs, *plan.op.scalars)
     values = {**plan.op.scalars, **dict(zip(names, operands, strict=False))}
     return [(a, values[a.name]) for a in plan.arguments if a.kind == "scalar"]
 
 
+# NumPy's kind of the compute dtype -> the Python type that kernels get numbers in.
 _CAST = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 
 
-def _as(dtype: np.dtype[Any], value: Any) -> Any:
-    """A Python number of the compute dtype's category: one compiled overload per kernel."""
+def _cast_number(dtype: np.dtype[Any], value: Any) -> Any:
+    """A number as the Python type of the compute dtype: a kernel is compiled for one type of number, not for each."""
     return _CAST[dtype.kind](value)

@@ -1,4 +1,8 @@
-"""What is known of an elementwise op for one combination of operands, and how it is recorded."""
+"""Plans of an elementwise op for one combination of operands, and its node.
+
+A ForwardPlan holds the launch for one combination of layouts and numbers, a BackwardPlan what recording and backward
+need for one set of operands that require grad. Both are made once and found by identity of layouts afterwards.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,11 @@ __all__ = ["BackwardPlan", "ElementwiseNode", "ForwardPlan", "array_names"]
 
 
 class ForwardPlan:
-    """How an op is launched for one combination of operands (layouts and kinds of numbers), and how its backward is
-    for each set of operands that require grad."""
+    """The launch of an op for one combination of operands, and the BackwardPlans for it.
+
+    inputs: the layouts of the operands that are tensors. dtype: what the kernel computes in. shape: that of the result.
+    compute: the launch's function, here, too, to save the fast path an attribute.
+    """
 
     __slots__ = ("arguments", "backward_plans", "compute", "dtype", "inputs", "launch", "node_type", "op", "shape")
 
@@ -35,7 +42,7 @@ class ForwardPlan:
         self.backward_plans: dict[tuple[bool, ...], BackwardPlan] = {}
 
     def backward_plan(self, wants: tuple[bool, ...]) -> BackwardPlan:
-        """What recording needs when these operands require grad."""
+        """The plan for these operands requiring grad; ``wants`` has a flag for each tensor."""
         found = self.backward_plans.get(wants)
         if found is None:
             found = self.backward_plans[wants] = BackwardPlan(self, wants, self.node_type)
@@ -43,7 +50,12 @@ class ForwardPlan:
 
 
 class BackwardPlan:
-    """What recording keeps, and what backward launches, for one set of inputs that want gradients."""
+    """What a node saves, and what backward launches, for one set of operands that require grad.
+
+    names: the operands that get a gradient. saves: the tensors that their rules need. scalar_names: the numbers that
+    they need, whose values each node keeps. record: makes a node. vjp: runs one.
+    computes: {layout of the incoming gradient: function that launches the backward kernel for it}.
+    """
 
     __slots__ = (
         "computes", "forward", "names", "record", "rules", "saves", "scalar_names", "vjp",
@@ -54,8 +66,9 @@ class BackwardPlan:
         self.names = [n for n, w in zip(array_names(plan), wants, strict=True) if w and n in op.grads]
         self.rules = [op.grads[n] for n in self.names]
         used = {p for rule in self.rules for p in rule.parameters}
-        define_saved_attributes(node_type, *_shown(plan))
+        define_saved_attributes(node_type, *_saved_attributes(plan))
         self.saves = [n for n in (*array_names(plan), "out") if n in used]
+        # Edges are attributes of nodes that save something, and a tuple of those that don't; see node_type_for.
         made: Any = node_type
         made = node_type_for(made, len(plan.inputs)) if self.saves else made
         self.record: Callable[..., Any] = recorder_of(tuple(array_names(plan)), tuple(self.saves))(made, self)
@@ -64,29 +77,33 @@ class BackwardPlan:
         self.vjp: Callable[..., Any] = self._backward()
 
     def _backward(self) -> Callable[..., Any]:
-        """``vjp(node, g)`` for the nodes of this pattern."""
+        """The function ``vjp(node, g)`` of this plan's nodes."""
         plan = self.forward
         every, result = array_names(plan), plan.launch.layouts[0]
         passed = all(rule.passes_gradient for rule in self.rules)
-        # Whether gradients fit their inputs as they come: no sum over broadcast dims. A kernel writes any dtype.
+        # Whether every gradient has its input's shape, device and dtype, so that no sum over broadcast dims or cast has
+        # to follow. Kernels write any dtype; a gradient that is passed on has that of the result.
         fits = all(
             x.shape == plan.shape and x.device == result.device and not (passed and x.dtype is not result.dtype)
             for n, x in zip(every, plan.inputs, strict=True) if n in self.names
         )  # fmt: skip
+        # For each operand the number of its gradient among those that the kernel returns, -1 if it gets none.
         place = tuple([self.names.index(n) if n in self.names else -1 for n in every])
         form = ("passed" if passed else "kernel") + ("" if fits else " shaped")
         return backward_of(form, place, len(self.saves), tuple(self.scalar_names))(self)
 
     def plan_launch(self, g: Layout, saved: tuple[Tensor, ...]) -> Callable[..., Any]:
-        """Plan the backward kernel for an incoming gradient of layout ``g``; return what launches it."""
+        """Plan the backward kernel for a gradient of layout ``g``; return the function that launches it."""
         found = self.computes[g] = self._plan(g, [s._layout for s in saved]).compute
         return found
 
     def _plan(self, g: Layout, saved: list[Layout]) -> LaunchPlan:
+        """One kernel that computes all wanted gradients. It reads each array once, however many rules need it."""
         plan = self.forward
         arrays = ["g", *self.saves]
         others = [a for a in plan.arguments if a.kind != "array" and any(a.name in r.parameters for r in self.rules)]
         inputs = dict(zip(array_names(plan), plan.inputs, strict=True))
+        # The gradient of a holomorphic f is g * conj(f'): rules give g * f', so the kernel conjugates g and the result.
         conjugate = plan.op.holomorphic and plan.dtype.kind == "c"
         return plan_elementwise(
             f"{plan.op.name}_backward", [(r, f"grad_{n}") for r, n in zip(self.rules, self.names, strict=True)],
@@ -102,10 +119,11 @@ def array_names(plan: ForwardPlan) -> list[str]:
     return [a.name for a in plan.arguments if a.kind == "array"]
 
 
-# Ops that PyTorch applies to numbers as to tensors: a number is an input, without a node.
+# Nodes of ops for which PyTorch makes a tensor of a number: an entry of ``next_functions``, without a node.
 _WRAPPING = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0", "DivBackward2", "WhereBackward0")
 
 
+# PyTorch's names of operands in ``_saved_NAME``; by (node, operand) where one op's differs.
 _TITLES = {"x": "self", "y": "other", "out": "result", "low": "min", "high": "max", ("PowBackward0", "y"): "exponent"}
 
 
@@ -114,8 +132,8 @@ def _title(op: type[Elementwise], name: str) -> str:
     return _TITLES.get((op.grad_name, name)) or _TITLES.get(name, name)
 
 
-def _shown(plan: ForwardPlan) -> tuple[list[str], list[str]]:
-    """PyTorch's names of the tensors, and of the numbers, that a node shows."""
+def _saved_attributes(plan: ForwardPlan) -> tuple[list[str], list[str]]:
+    """PyTorch's names of the tensors, and of the numbers, that nodes of a plan have as ``_saved_NAME``."""
     op, numbers = plan.op, {a.name for a in plan.arguments if a.kind != "array"}
     numbers |= set(op.inputs[1:]) if op.numbers_only else set()
     used = {p for rule in op.grads.values() for p in rule.parameters} - {"g"}
@@ -125,7 +143,10 @@ def _shown(plan: ForwardPlan) -> tuple[list[str], list[str]]:
 
 
 class ElementwiseNode(Node):
-    """A recorded elementwise op; each op has a subclass that carries its printed name."""
+    """A recorded elementwise op; each op has a subclass with its printed name.
+
+    scalars: {name: value} of the numbers that gradient rules need.
+    """
 
     backward_plan: BackwardPlan
     scalars: dict[str, Any] = {}
@@ -136,18 +157,21 @@ class ElementwiseNode(Node):
         return tuple(map(edge_pair, self._in_order(self.edges)))
 
     def _in_order(self, values: Any) -> tuple[Any, ...]:
-        """What stands at the operands that are tensors, with None at the numbers that count as inputs."""
+        """``values``, one for each operand that is a tensor, as one for each entry of ``next_functions``.
+
+        Without the operands that have no gradient rule, and with None for a number that counts as an input.
+        """
         plan = self.backward_plan.forward
         op, found = plan.op, dict(zip(array_names(plan), values, strict=True))
-        shown = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
-        return tuple([found.get(n) for n in shown])
+        entries = [n for n in op.inputs if n in op.grads and (n in found or op.grad_name in _WRAPPING)]
+        return tuple([found.get(n) for n in entries])
 
     def vjp(self, g: Any) -> Any:
-        """Run the backward kernel, which computes all wanted gradients in one loop."""
+        """The gradients of the operands, all computed by one launch."""
         return self.backward_plan.vjp(self, g)
 
     def release(self) -> None:
-        """Drop what was saved; PyTorch saves the number of a product or quotient as a tensor, too."""
+        """Free what was saved. PyTorch saves the number of a product as a tensor, so a second backward raises, too."""
         if self.saved or (self.backward_plan.scalar_names and self.backward_plan.forward.op.grad_name in _WRAPPING):
             self.saved = None
 
@@ -165,7 +189,7 @@ class ElementwiseNode(Node):
         return [_title(self.backward_plan.forward.op, n) for n in self.backward_plan.saves]
 
     def nontensor_value(self, name: str) -> Any:
-        """The number that was an operand or option; as a tensor where PyTorch makes one of it."""
+        """A number that was an operand, as a tensor if PyTorch has made one of it."""
         op = self.backward_plan.forward.op
         for a in self.backward_plan.forward.arguments:
             if a.kind != "array" and _title(op, a.name) == name:
@@ -175,19 +199,19 @@ class ElementwiseNode(Node):
         return None
 
     def vjp_recorded(self, g: Any) -> tuple[Any, ...]:
-        """Apply the same rules to tensors: differentiable to any order."""
+        """Apply the rules, which the kernel was generated from, to tensors: differentiable to any order."""
         backward, op = self.backward_plan, self.backward_plan.forward.op
-        known = dict(zip(backward.saves, self.unpack(), strict=True))
-        if "out" in known:
-            known["out"] = known["out"]._attached(self)
-        known |= {a.name: a.value for a in backward.forward.arguments if a.kind == "literal"}
-        known |= self.scalars
+        values = dict(zip(backward.saves, self.unpack(), strict=True))
+        if "out" in values:
+            values["out"] = values["out"]._attached(self)  # saved without its edge, which would be a cycle
+        values |= {a.name: a.value for a in backward.forward.arguments if a.kind == "literal"}
+        values |= self.scalars
         complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"
-        known["g"] = g.conj() if complex_rule else g
+        values["g"] = g.conj() if complex_rule else g
         results = []
         for name, rule in zip(backward.names, backward.rules, strict=True):
-            grad = rule.function(*(known[p] for p in rule.parameters))
-            if not isinstance(grad, Tensor):
+            grad = rule.function(*(values[p] for p in rule.parameters))
+            if not isinstance(grad, Tensor):  # a rule may be a constant
                 grad = g.new_full(g.shape, grad)
             grad = grad.conj() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
@@ -198,7 +222,7 @@ class ElementwiseNode(Node):
         return plan.inputs[array_names(plan).index(name)]
 
     def shaped(self, grads: Any) -> tuple[Any, ...]:
-        """Sum gradients to their inputs' shapes and put them in the order of the edges."""
+        """``grads`` in the order of the edges, each with its input's shape, dtype and device."""
         found = dict(zip(self.backward_plan.names, grads, strict=True))
         results, plan = [], self.backward_plan.forward
         for name, layout in zip(array_names(plan), plan.inputs, strict=True):
@@ -208,18 +232,20 @@ class ElementwiseNode(Node):
                     grad = grad.sum_to_size(layout.shape)
                 if grad._layout.dtype is not layout.dtype:
                     grad = _cast_like(grad, layout)
-                if grad._layout.device != layout.device:  # of a tensor without dimensions
+                if grad._layout.device != layout.device:  # that of a CPU tensor without dimensions, beside CUDA ones
                     grad = grad.to(layout.device)
             results.append(grad)
         return tuple(results)
 
 
 def _as_tensor(number: Any) -> Tensor:
+    """A number as an unrecorded tensor without dimensions, of the dtype that ``tensor(number)`` has."""
     data = np.asarray(number, dtypes.default_for(dtypes.category_of(number)).numpy)
     return wrap(data, layout_of(data))
 
 
 def _cast_like(grad: Any, layout: Layout) -> Any:
+    """A gradient in the dtype of its input: the real part, if that is real."""
     if grad._layout.dtype is layout.dtype:
         return grad
     if grad._layout.dtype.is_complex and not layout.dtype.is_complex:

@@ -1,8 +1,11 @@
-"""Declarations from the table become functions, methods, in-place methods and operators.
+"""Declarations of the elementwise table as functions, methods, inplace methods and operators.
 
-The functions made here are the fast path of every op: operands that were seen before cost one
-look-up by layout, one launch, and one node if anything is recorded. Whatever is new or unusual goes
-to ``ElementwiseOp``, which plans it.
+The functions made here are the fast path: for operands whose layouts were met before, a call is one look-up of a plan,
+one launch, and one node if it is recorded. Everything else is left to ElementwiseOp, which plans it.
+
+They have one shape: the look-up is by layouts, which are interned, and proves at once that the operands are tensors
+that need no check, no broadcast and no wrapper's rule. What depends on the declaration alone is a closure variable. One
+Python call costs as much as a kernel on 16 elements, so steps that could be functions are written out.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 __all__ = ["OPERATIONS"]
 
 OPERATIONS: dict[str, ElementwiseOp] = {}
+# NumPy's kind of the compute dtype -> the Python type that a kernel gets numbers in: one compiled overload each.
 _CASTS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 def _publish(op: type[Elementwise]) -> None:
+    """Make the functions of a declaration; called by the table for each."""
     operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
     function = _function(operation)
     operation.inplace = _inplace(operation, f"{op.name}_")
@@ -47,6 +52,7 @@ def _publish(op: type[Elementwise]) -> None:
 
 
 def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    """The public function of an op, on the fast path that suits its operands."""
     op = operation.op
     paths = {("x",): _unary, ("x", "y"): _binary}
     path = paths.get((*op.inputs, *op.scalars), _general)
@@ -60,6 +66,8 @@ def _function(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    """Ops of three tensors and the like, whose calls are always bound and looked up by ElementwiseOp."""
+
     def general(*operands: Any, **named: Any) -> Tensor:
         return operation.general(*operands, **named)
 
@@ -67,6 +75,7 @@ def _general(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
+    """The fast path of ops of one tensor."""
     plans: dict[Any, ForwardPlan] = cache()
     get, differentiable = plans.get, bool(operation.op.grads)
 
@@ -77,7 +86,7 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
         plan = get(x._layout)
         if plan is None:
             result = operation(x)
-            if x._level is None:
+            if x._level is None:  # a wrapped tensor has taken its level's path, and there is no plan
                 plans[x._layout] = operation.plans[x._layout, False]
             return result
         result = plan.compute(x)
@@ -95,9 +104,9 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
     differentiable = bool(op.grads)
 
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
-        """The first call with these layouts: plan it, and remember it for the fast path."""
+        """The first call with these layouts: it is planned, and the plan kept for the fast path."""
         if operator and not isinstance(y, (Tensor, *NUMBERS)):
-            return NotImplemented
+            return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
@@ -106,7 +115,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
         return result
 
     def with_number(x: Any, y: Any) -> Tensor:
-        """The path of a tensor and a Python number."""
+        """The fast path of a tensor and a Python number, found by the type of the number."""
         plan = get((x._layout, type(y))) if isinstance(x, Tensor) else None
         if plan is None:
             return first((x._layout, type(y)), x, y) if isinstance(x, Tensor) else operation(x, y)
@@ -122,7 +131,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
     def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         if out is not None:
             return operation.general(input, other, out=out)
-        try:
+        try:  # free while nothing is raised, where two isinstance would be paid by every call
             plan = get((input._layout, other._layout))
         except AttributeError:
             return with_number(input, other)
@@ -139,7 +148,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
 
 
 def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
-    """The path of one tensor and numbers: exponents, bounds, slopes."""
+    """The fast path of ops of one tensor and numbers, such as exponents, bounds and slopes."""
     plans: dict[Any, tuple[ForwardPlan, type, tuple[Any, ...]]] = cache()
     get, op = plans.get, operation.op
     names = (*op.inputs, *op.scalars)[1:]
@@ -157,10 +166,10 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
             return operation.general(input, *numbers, out=out, **named)
         # The value of a number that may be a literal decides the kernel, of others only the type.
         key = (input._layout, *map(type, numbers), *(numbers if op.literals else ()))
-        known = get(key)
-        if known is None:
+        entry = get(key)
+        if entry is None:
             return first(key, input, numbers)
-        plan, cast, rest = known
+        plan, cast, rest = entry
         values = [cast(n) for n in numbers]
         values += rest
         literal = op.literals and plan.arguments[1].kind == "literal"
@@ -176,12 +185,15 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...]) -> None:
-    """In-place methods count their arguments without the tensor itself."""
+    """TypeError, in PyTorch's words, for operands that an inplace method cannot take.
+
+    Called after the op has failed on them: PyTorch's messages for methods don't count the tensor itself.
+    """
     most = len(op.inputs) + len(op.scalars) - 1
     if len(operands) > most:
         takes = "no arguments" if not most else f"{most} positional argument{'s' if most > 1 else ''}"
-        given = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
-        raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {given}")
+        found = f"({len(operands)} given)" if not most else f"but {len(operands)} were given"
+        raise TypeError(f"{'' if most else 'TensorBase.'}{name}() takes {takes} {found}")
     for place, (operand, named) in enumerate(zip(operands, (*op.inputs, *op.scalars)[1:], strict=False), 1):
         refused = op.numbers is not None and named in op.inputs and named not in op.numbers
         if not isinstance(operand, Tensor) and (refused or not isinstance(operand, NUMBERS)):
@@ -190,7 +202,7 @@ def _check_operands(name: str, op: type[Elementwise], operands: tuple[Any, ...])
 
 
 def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
-    """The in-place method; its fast path is that of values outside the graph, as in an optimizer."""
+    """The inplace method. Its fast path is that of unrecorded writes, such as an optimiser's steps."""
     plans: dict[Any, ForwardPlan] = cache()
     get = plans.get
 
@@ -215,7 +227,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
         if named or len(operands) != 1:
             return general(self, *operands, **named)
         other, base, counter = operands[0], self._base, self._counter
-        if counter is UNWRITTEN:
+        if counter is UNWRITTEN:  # count_write, written out; and now only views of this memory have the same counter
             counter = self._counter = [0]
         viewed = base is not None and (self._view_kind or base._requires_grad)
         if isinstance(other, Tensor):
@@ -231,7 +243,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
             value = _CASTS[plan.dtype.kind](other)
         try:
             counter[0] += 1
-        except RuntimeError:
+        except RuntimeError:  # an inference tensor's, which refuses with the words for saving
             check_write(self)
         plan.launch.write(self, value, self._data)
         return self
@@ -242,7 +254,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
 
 
 def _taken(op: type[Elementwise], name: str) -> str:
-    """What is public already under a name that ``op`` would be published under, "" if nothing."""
+    """What is published already under ``name``, which declaration ``op`` wants to have; "" if nothing is."""
     if not op.public:
         return ""
     if name in FUNCTIONS:

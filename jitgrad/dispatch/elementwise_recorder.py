@@ -1,7 +1,8 @@
-"""The functions that make and run nodes of elementwise ops, written out as text, like a namedtuple's methods.
+"""The functions that make and run nodes of elementwise ops, generated as text, as namedtuple generates methods.
 
-They run for every recorded op and for every node of a backward: loops over operands, and tests whose
-outcome a pattern decides, would cost as much as small kernels do.
+They run for every recorded op and for every node in backward. How many operands there are, what is saved and which
+gradients are wanted is known when a plan is made; loops and tests for it would cost as much as small kernels do (0.3 of
+2.0 us a node). Texts are made once for each pattern of operands and shared by all ops (``functools.cache``).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from jitgrad.core.tensor import Tensor, wrap
 
 __all__ = ["backward_of", "node_type_for", "recorder_of"]
 
+# The edge to an operand's node. ``edge_of`` is called only for a leaf that has no node yet, or an unrecorded view.
 _EDGE = "({0}._edge or {0}._leaf_edge or edge_of({0})) if {0}._requires_grad else None"
-# Nothing was written to, mostly: then nodes share one tuple of zeros, an object less for the collector to visit.
+# Mostly no saved tensor was ever written to. Then nodes share one tuple of zeros, one object less for the collector.
 _KEEP = """\
         node.saved = ({saved})
         {numbers} = {versions}
@@ -38,6 +40,7 @@ def make(node_type, backward):
         return node
     return record
 """
+# ``find`` looks up the launch for the layout of the incoming gradient. Versions are compared one by one, in the text.
 _BACKWARD = """\
 def make(backward):
     find, plan = backward.computes.get, backward.plan_launch
@@ -59,7 +62,10 @@ _CHECK = """\
 
 @functools.cache
 def recorder_of(operands: tuple[str, ...], saves: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
-    """Return a maker of ``record(out, *operands)``, which makes the node of a result."""
+    """``make(node_type, backward_plan)``, which returns ``record(out, *operands)``, which makes the node of a result.
+
+    operands: the names of the tensors. saves: those that are saved, and "out" if the result is.
+    """
     numbers = [f"version{k}" for k in range(len(saves))]
     keep = _KEEP.format(
         saved="".join("_alias(out), " if n == "out" else f"{n}, " for n in saves),
@@ -88,10 +94,12 @@ def _edges(operands: tuple[str, ...], saving: bool) -> str:
 
 @functools.cache
 def backward_of(form: str, place: tuple[int, ...], saves: int, scalars: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a maker of ``vjp(node, g)``: checks what was saved, launches the backward kernel, sorts gradients.
+    """``make(backward_plan)``, which returns ``vjp(node, g)``: check saved tensors, launch, put gradients in order.
 
-    ``place`` has for each operand which gradient of the kernel's is its own, or -1. ``form``: "kernel"; "passed"
-    where the gradients are the incoming one. "kernel shaped" and "passed shaped" where they have to be fitted.
+    form: "kernel" where a kernel computes the gradients, "passed" where each is the incoming one (add). Followed by
+    " shaped" if they have to be summed or cast to their inputs' layouts. place: for each operand the number of its
+    gradient among the kernel's results, -1 if it gets none. saves: how many tensors are saved. scalars: the names of
+    numbers that the kernel gets.
     """
     names = [f"saved{k}" for k in range(saves)]
     versions = [f"version{k}" for k in range(saves)]
@@ -110,10 +118,12 @@ def backward_of(form: str, place: tuple[int, ...], saves: int, scalars: tuple[st
 
 
 def _shaped(count: int, passed: bool) -> str:
+    """The expression of a node's gradients where they have to be fitted to the operands."""
     return f"node.shaped({'[grads] * ' + str(count) if passed else 'grads' if count > 1 else '(grads,)'})"
 
 
 def _sorted(place: tuple[int, ...], count: int, passed: bool) -> str:
+    """The expression of a node's gradients where the kernel's results are the operands' gradients as they are."""
     if not passed and count > 1 and place == tuple(range(count)):
         return "grads"
     one = "grads" if passed or count == 1 else "grads[{}]"
@@ -121,6 +131,8 @@ def _sorted(place: tuple[int, ...], count: int, passed: bool) -> str:
 
 
 def _made(text: str, saves: int) -> Any:
+    """The function ``make`` of a text."""
+    # ``__name__`` is there for tracebacks and profilers, which ask a function's globals for its module.
     scope: dict[str, Any] = {
         "_alias": _alias, "edge_of": edge_of, "new": object.__new__, "next_sequence_number": next_sequence_number,
         "node_observers": node_observers, "announce_node": announce_node,
@@ -131,7 +143,7 @@ def _made(text: str, saves: int) -> Any:
 
 
 def _alias(out: Tensor) -> Tensor:
-    """The result outside the graph: a node must not hold its own output."""
+    """A saved result, outside the graph: with its edge, node and tensor would hold each other."""
     alias = wrap(out._data, out._layout)
     alias._counter = counter_of(out)
     return alias
@@ -139,7 +151,10 @@ def _alias(out: Tensor) -> Tensor:
 
 @functools.cache
 def node_type_for(node_type: Any, count: int) -> Any:
-    """The class of an op's nodes with ``count`` edges, which reads them as one tuple."""
+    """The subclass of ``node_type`` for nodes that save tensors, whose ``count`` edges are attributes.
+
+    ``edges`` reads them as one tuple; ``_edges`` has the reason.
+    """
     names = [f"edge{k}" for k in range(count)]
     read: Any = attrgetter(*names) if count > 1 else lambda node: (node.edge0,)
 

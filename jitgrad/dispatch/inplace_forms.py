@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.node import edge_of, node_of
+from jitgrad.core.node import node_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
-from jitgrad.dispatch.copying import copy_into, strided_copy
+from jitgrad.dispatch.copying import copy_before_write, copy_into
 
 __all__ = ["inplace_form"]
 
@@ -44,7 +44,7 @@ def _overwrite(x: Tensor, function: Callable[..., Tensor], args: Any, kwargs: di
         return x.copy_(function(x.clone(), *args, **kwargs))  # of a clone, for what is saved must not be written over
     recorded = grad_state.enabled and any(isinstance(a, Tensor) and a._requires_grad for a in (x, *args))
     check_inplace_target(x, recorded)
-    source = _copy_in_graph(x) if recorded else x
+    source = copy_before_write(x) if recorded else x
     result = function(source, *args, **kwargs)
     check_result_cast(result.dtype, x.dtype)
     if result._layout.shape != x._layout.shape:
@@ -62,10 +62,3 @@ def _overwrite(x: Tensor, function: Callable[..., Tensor], args: Any, kwargs: di
     if edge is not None:
         x._rebase(edge)
     return x
-
-
-def _copy_in_graph(x: Tensor) -> Tensor:
-    """A copy of the values that a write is about to replace, at the same place of the graph."""
-    copy = strided_copy(x)
-    copy._edge, copy._requires_grad = edge_of(x), x._requires_grad
-    return copy

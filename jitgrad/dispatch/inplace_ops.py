@@ -1,4 +1,4 @@
-"""Ops that write into their first input: ``x.index_add_(...)`` and, on a copy, ``x.index_add(...)``.
+"""Structured ops that write into their first input: ``x.index_add_(...)`` and, on a copy, ``x.index_add(...)``.
 
     class IndexAdd(InplaceOp):
         \"""Add rows of ``source`` to the rows of ``x`` that ``index`` names.\"""
@@ -6,7 +6,7 @@
         def grad_x(g): ...
         def grad_source(g, dim, index): ...
 
-One declaration gives both forms and one node for both. Rules must not name ``x``: it is overwritten.
+One declaration gives both forms and the node of both. Rules must not name ``x``, whose values are overwritten.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ __all__ = ["InplaceOp", "through_rows"]
 
 
 class InplaceOp(Structured, abstract=True):
-    """Base of ops that write into their first input; ``write`` and rules are a complete declaration."""
+    """Base of ops that write into their first input; ``write`` and gradient rules are a complete declaration.
+
+    abstract: the subclass is a base of declarations, no op. public: see Structured.
+    """
 
     # Whether x may have several elements in one place of memory, as an expanded tensor has (stride 0).
     allows_internal_overlap: ClassVar[bool] = False
@@ -50,7 +53,7 @@ class InplaceOp(Structured, abstract=True):
             write(out, *args)
             return out
 
-        vars(forward)["__wrapped__"] = write  # whose parameters it has
+        vars(forward)["__wrapped__"] = write  # ``parameters_of`` takes the parameters from there
         cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
         super().__init_subclass__(public=public, **kwargs)
         inplace = _writer(cls)
@@ -61,7 +64,7 @@ class InplaceOp(Structured, abstract=True):
 
 
 def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
-    """The in-place form of an op."""
+    """The inplace form of an op: checks, the write, the count of it, and the node."""
     count = len(op.parameters)
 
     def inplace(*args: Any, **kwargs: Any) -> Tensor:
@@ -74,9 +77,10 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
             return wrapped.structured(wrapped._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]
         recorded = False
-        if grad_state.enabled and x._layout.dtype.category >= 2:
+        if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
             recorded = any(a._requires_grad for a in others)
         check_inplace_target(x, recorded, op.allows_internal_overlap)
+        # An operand in the target's memory is read from a copy. ``others`` has the target in it.
         if len(others) > 1 and any(overlaps(x, a) for a in others):
             op.write(x, *[strided_copy(a) if isinstance(a, Tensor) and overlaps(x, a) else a for a in args[1:]])
         else:
@@ -92,9 +96,9 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
 
 
 def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...] | None = None) -> None:
-    """Call ``write`` with the memory of ``x`` in row-major order (of the dims in ``order``).
+    """Call ``write`` with an array of ``x`` in row-major order, the dims permuted by ``order``.
 
-    Where it is not in that order, with a copy that is put back.
+    The array is the memory of ``x`` itself if that is in this order; else it is a copy, which is then written back.
     """
     view = x if order is None else wrap(x._data.transpose(order), _transposed(x, order))
     if view._layout.contiguous:
@@ -107,6 +111,7 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
 
 
 def _transposed(x: Tensor, order: tuple[int, ...]) -> Any:
+    """The layout of ``x`` with its dims permuted."""
     shape, strides = x._layout.shape, x._layout.strides
     return intern(x._layout.numpy_dtype, tuple([shape[d] for d in order]), tuple([strides[d] for d in order]),
                   x._layout.device)  # fmt: skip

@@ -1,8 +1,7 @@
-"""From layouts to a launch: which kernel, which results, which arguments.
+"""From layouts to a launch: which kernel, layouts of the results, and the kernel's arguments.
 
-Everything that depends on shapes and dtypes alone is worked out once per combination of layouts
-and kept in a LaunchPlan, so that an op in steady state costs one dictionary look-up, one allocation and
-one kernel call.
+Whatever depends on shapes and dtypes alone is computed once for each combination of layouts and kept in a LaunchPlan;
+after that an op is one dictionary look-up, one allocation and one call of the kernel.
 """
 
 from __future__ import annotations
@@ -33,18 +32,22 @@ class LaunchPlan:
     """One kernel for one combination of layouts, with the layouts of its results.
 
     ``compute(*tensors, *numbers)`` launches it and returns the results as new tensors;
-    ``write(*tensors, *numbers, array)`` puts its one result into an existing array.
+    ``write(*tensors, *numbers, array)`` puts its one result into an existing array. ``tail`` are the kernel's last
+    arguments: sizes and strides, for the forms of loops that have them.
     """
 
     __slots__ = ("compute", "kernel", "layouts", "tail", "write")
 
     def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
-                 tail: tuple[Any, ...], guests: tuple[int, ...] = ()):  # fmt: skip
+                 tail: tuple[Any, ...], uploads: tuple[int, ...] = ()):  # fmt: skip
         self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.compute = _launcher(*counts, len(layouts), form, False, guests)(self)
-        self.write = _launcher(*counts, len(layouts), form, True, guests)(self)
+        self.compute = _launcher(*counts, len(layouts), form, False, uploads)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, uploads)(self)
 
 
+# How a launch passes an array to the kernel, by form. Flat loops want one dimension; ravel("K") is a view of dense
+# memory in any order of dims. Strided loops get the first element and index from it, so that one compiled overload
+# serves every rank, permutation and broadcast.
 _ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "strided": "first_element({})",
           "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
 _TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
@@ -70,14 +73,15 @@ def make(plan):
 
 @functools.cache
 def _launcher(
-    inputs: int, numbers: int, outputs: int, form: str, target: bool, guests: tuple[int, ...] = ()
+    inputs: int, numbers: int, outputs: int, form: str, target: bool, uploads: tuple[int, ...] = ()
 ) -> Callable[[LaunchPlan], Callable[..., Any]]:
-    """Return a maker of ``compute`` or ``write`` for these counts of arguments.
+    """``make(plan)``, which returns ``compute`` or, for a ``target``, ``write``, for these counts of arguments.
 
-    ``guests`` are the inputs that must first be copied to the device of the others.
+    uploads: the inputs that have to be copied to the device of the others first.
 
-    InplaceOp out as text, like a namedtuple's methods: this is the library's hottest path, and loops
-    over one or two items would double its cost.
+    Generated as text, as namedtuple generates methods: these are the library's hottest functions, and loops over one or
+    two arguments would double their cost. For the same reason ``launch`` is written out in them: it tests ``observers``
+    and calls the kernel, and a call of it with a variable number of arguments takes 100 of 1,000 ns.
     """
     tensors, scalars = [f"x{k}" for k in range(inputs)], [f"number{k}" for k in range(numbers)]
     count = range(outputs)
@@ -89,7 +93,7 @@ def _launcher(
     tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]
     if tail:
         constants.append(f"    {', '.join(tail)}, = tail")
-    values = [f"uploaded({t}._data)" if k in guests else f"{t}._data" for k, t in enumerate(tensors)]
+    values = [f"uploaded({t}._data)" if k in uploads else f"{t}._data" for k, t in enumerate(tensors)]
     arrays = [_ARRAY[form].format(a) for a in [*values, *(f"data{k}" for k in count)]]
     text = _LAUNCHER.format(
         constants="\n".join(constants),
@@ -109,7 +113,7 @@ def _launcher(
 
 
 def first_element(array: Any) -> Any:
-    """A one-element contiguous view at the array's start; strided kernels index from it."""
+    """A contiguous view of an array's first element, from which strided kernels index (without dims: the array)."""
     return (array[(slice(0, 1),) * array.ndim] if array.ndim else array).ravel()
 
 
@@ -118,10 +122,12 @@ def plan_elementwise(
     dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
     target: Layout | None = None,
 ) -> LaunchPlan:  # fmt: skip
-    """LaunchPlan the kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
+    """Plan the launch of a kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
 
-    ``arguments`` lists the rules' operands, arrays in the order of ``inputs``; results have
-    ``shape`` and ``out_dtypes``, except when they go into an existing array of layout ``target``.
+    name: the kernel's. rules: (rule, name of its result) pairs. arguments: the operands of the rules, those that are
+    arrays in the order of ``inputs``. dtype: what the kernel computes in. shape, out_dtypes: those of the results;
+    ``target``: the layout of an existing array, into which the one result goes. conjugate: whether the first argument
+    and the results are conjugated, as complex gradients are.
     """
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if target is not None and target.device != device:
@@ -131,7 +137,7 @@ def plan_elementwise(
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):
-        if form == "strided":  # the rest needs strides anyway
+        if form == "strided":  # where strides are needed anyway, one of 0 does the same
             arguments, walked = [replace(a, once=False) for a in arguments], inputs
             form, tail = _form([*inputs, *outs], shape, outs[0])
         elif form == "1d":
@@ -147,14 +153,17 @@ def plan_elementwise(
     if outs[0].numel == 0:
         kernel = Kernel(name, _nothing, ())
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
-    guests = tuple(k for k, x in enumerate(inputs) if x.device != device)
-    return LaunchPlan(kernel, counts, tuple(outs), form, tail, guests)
+    uploads = tuple(k for k, x in enumerate(inputs) if x.device != device)
+    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads)
 
 
 def _read_once(
     arguments: Sequence[Argument], inputs: Sequence[Layout], shape: tuple[int, ...]
 ) -> tuple[Sequence[Argument], Sequence[Layout]]:
-    """Mark the inputs of one element among longer ones; return the arguments and the other layouts."""
+    """The arguments, with inputs of one element among longer ones marked ``once``, and the layouts of the others.
+
+    A kernel reads such an input before the loop, so ``x * tensor(2.0)`` is a flat loop and not a strided one.
+    """
     single = [x.numel == 1 and x.shape != shape for x in inputs]
     if not any(single) or all(single):
         return arguments, inputs
@@ -164,11 +173,11 @@ def _read_once(
 
 
 def _nothing(*args: Any) -> None:
-    """What a kernel does on empty tensors: it is not even compiled."""
+    """The kernel of empty tensors, for which none has to be compiled; launches of it are observed as others are."""
 
 
 def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> tuple[str, tuple[Any, ...], bool]:
-    """The form of a launch on a device, the end of its arguments, and whether places need 64 bits."""
+    """(form of a launch on a device, its ``tail``, whether indices need 64 bits); those of 32 bits are quicker."""
     n = int(np.prod(shape, dtype=np.int64))
     if form != "strided":
         return "device flat", (n,), False
@@ -178,13 +187,14 @@ def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> 
 
 
 def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Results keep a permuted memory order that all inputs share, as in PyTorch."""
+    """The strides of a result: those of the inputs if all have the same dense ones, as in PyTorch; None: row-major."""
     first = inputs[0].strides
     same = all(x.shape == shape and x.strides == first for x in inputs)
     return first if same and not inputs[0].contiguous and is_dense(inputs[0]) else None
 
 
 def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, tuple[Any, ...]]:
+    """(form of a launch on the CPU, its ``tail``): the simplest loop that visits all arrays in step."""
     same = all(x.shape == shape for x in every)
     if same and all(x.contiguous for x in every):
         return ("1d" if len(shape) == 1 else "flat"), ()
@@ -192,6 +202,7 @@ def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple
         return "permuted", ()
     if out.numel == 0:
         return "flat", ()  # nothing to do; the loop's bound is the empty result
+    # Unsigned: Numba checks signed indices for negative values, and LLVM then does not vectorise the loop.
     sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
     rows = int(np.prod(sizes[:-1], dtype=np.int64))
     tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
