@@ -76,6 +76,7 @@ def _check_sizes(x: Layout, dim: int, index: Layout, source: Tensor | None) -> N
 def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
     """A view of the first elements of ``x``, as many in each dim as the index has (``whole``: all along ``dim``)."""
     part = wrap(x._data, x._layout)
+    # A write through the part is one of x.
     part._counter = counter_of(x)
     if not index.ndim or not x._layout.ndim:
         return part

@@ -36,8 +36,8 @@ def _basic_view(x: Tensor, key: Any) -> Tensor | None:
                 return None
     try:
         return view_of(x, x._data[(*items, ...)])
-    except (IndexError, TypeError):  # said in PyTorch's words by the general path
-        return None
+    except (IndexError, TypeError):
+        return None  # the general path raises PyTorch's error for this key
 
 
 # -- reading ------------------------------------------------------------------------------------------
@@ -71,11 +71,12 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if result is not None:
         _assign(result, value)
         return
-    if key is False:  # names no element
+    if key is False:  # it names no element: nothing is written, and nothing recorded
         return
     result, indices = apply_key(self, key, writing=True)
     if not indices:
-        if recorded and not isinstance(value, Tensor):  # as PyTorch records it
+        if recorded and not isinstance(value, Tensor):
+            # PyTorch copies a tensor into the view here: a grad_fn CopySlices over CopyBackwards, not a fill.
             value = _number_like(value, result)
         _assign(result, value)
         return

@@ -39,15 +39,20 @@ def _exchanged(vectors: list[Tensor]) -> tuple[Tensor, ...]:
 public(meshgrid, method_too=False)
 
 
-def _indices_of(triangle: type[InplaceOp]) -> None:
-    def indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-        found = nonzero(triangle.apply(ones(row, col), offset)).t().contiguous()
-        return found if dtype is None else found.to(dtype)
-
-    indices.__name__ = indices.__qualname__ = f"{triangle.name}_indices"
-    indices.__doc__ = f"Rows and columns of the elements that ``{triangle.name}`` keeps, int64 of shape (2, count)."
-    public(indices, method_too=False)
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the elements that ``tril`` keeps, int64 of shape (2, count)."""
+    return _indices_of(Tril, row, col, offset, dtype)
 
 
-_indices_of(Tril)
-_indices_of(Triu)
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the elements that ``triu`` keeps, int64 of shape (2, count)."""
+    return _indices_of(Triu, row, col, offset, dtype)
+
+
+def _indices_of(triangle: type[InplaceOp], row: int, col: int, offset: int, dtype: Any) -> Tensor:
+    found = nonzero(triangle.apply(ones(row, col), offset)).t().contiguous()
+    return found if dtype is None else found.to(dtype)
+
+
+public(tril_indices, method_too=False)
+public(triu_indices, method_too=False)

@@ -51,9 +51,10 @@ def _put_batched(call: BatchedCall) -> Any:
         return one_by_one(call)
     missing = len(pattern.result) - call.ndim("values")
     if "values" in call.batched and missing:
+        # Samples broadcast from the right; the batch has to stay in front of the dims that they lack.
         values = values.view(call.size, *(1,) * missing, *call.shape("values"))
     values = values.expand(call.size, *pattern.result)
-    if not pattern.together:
+    if not pattern.together:  # then the indices' shape comes first in the result, before the batch
         values = values.movedim(0, len(pattern.found))
     return call.run(x=call.whole("x"), values=values, pattern=pattern.stacked(call.size))
 

@@ -135,6 +135,7 @@ class IndexAdd(RowsOp, public=True):
     reference = lambda x, dim, index, source, alpha=1: written(x, alpha * source, _selected, dim, index, add=True)
 
     def write(x, dim, index, source, alpha=1):
+        # The kernel only adds: a factor costs a product first, which a caller without one does not pay.
         source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
         _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
 
@@ -192,11 +193,12 @@ class IndexFillTensor(IndexFill):
         IndexFill.write(x, dim, index, value)
 
     def grad_value(g, dim, index, value_layout):
+        # The value stands in each slice once, however often the index names the slice.
         return cast(Sum.apply(IndexSelect.apply(g, dim, _distinct(index))), value_layout.dtype)
 
 
 def _distinct(index: Tensor) -> Tensor:
-    """An index without repetitions: a slice that is filled twice counts once."""
+    """An index without repetitions."""
     return tensor(np.unique(index._data), dtype=int64, device=index.device)
 
 

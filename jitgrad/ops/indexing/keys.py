@@ -1,4 +1,4 @@
-"""What stands between the brackets of ``x[...]``: views one after another, then index tensors."""
+"""What stands between the brackets of ``x[...]``: its items are classified, views made, index tensors left by dim."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _listed(key: Any) -> tuple[Any, ...]:
     """The key as a tuple; a list that holds slices, sequences or tensors means one, as in PyTorch."""
     if isinstance(key, tuple):
         return key
+    # 32 was the most dims of a NumPy array when this rule was made: a longer list can only be an index.
     if not (isinstance(key, list) and len(key) < 32 and any(map(_structures, key))):
         return (key,)
     warnings.warn(
@@ -76,6 +77,10 @@ def _prepared(key: Any) -> list[Any]:
 
 
 def _tensor_item(item: Tensor) -> Any:
+    """A tensor without dims as the int or bool that it holds; any other as it is.
+
+    A wrapped int stays a tensor: a batch of them has no value that all samples share.
+    """
     name = item._layout.dtype.name
     if name not in ("int64", "int32", "uint8", "bool"):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -88,6 +93,7 @@ def _tensor_item(item: Tensor) -> Any:
 
 
 def _dims_taken(item: Any) -> int:
+    """How many dims of the indexed tensor an item stands for."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return item._layout.ndim if _is_mask(item) else 1
@@ -124,6 +130,7 @@ def apply_key(x: Tensor, key: Any, writing: bool = False) -> tuple[Tensor, Indic
 
 
 def _refuse(x: Tensor, items: Sequence[Any]) -> None:
+    """IndexError for a key that stands for more dims than there are."""
     if x._layout.ndim == 0 and len(items) == 1 and isinstance(items[0], int):
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
@@ -135,11 +142,13 @@ def _refuse(x: Tensor, items: Sequence[Any]) -> None:
 
 
 def _put(indices: Indices, dim: int, index: Tensor) -> None:
+    """Set the index of ``dim``; None stands for the dims before it that have none."""
     indices += [None] * (dim + 1 - len(indices))
     indices[dim] = index
 
 
 def _bool_index(flag: bool) -> Tensor:
+    """The index into a new dim of size 1 that a bool stands for: its element, or none."""
     return zeros(int(flag), dtype=by_name("int64"))
 
 

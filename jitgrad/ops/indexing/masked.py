@@ -105,6 +105,7 @@ class MaskedFillTensor(MaskedFill):
         copy_into(x._data, x._layout, chosen)
 
     def grad_value(g, mask, value_layout):
+        # The sum of g where the mask is true, the mask being broadcast to g as it was to x.
         return cast(Sum.apply(MaskedFillNumber.apply(g, table.bitwise_not(mask), 0)), value_layout.dtype)
 
 
@@ -162,6 +163,7 @@ class PutPlaces(InplaceOp):
     reference = lambda x, places, source: written(x, source.reshape(-1)[: places.size], np.take, places)
 
     def write(x, places, source):
+        # The source is used from its first element on, as many elements as there are places.
         rows = in_blocks(source, (1, source._layout.numel, 1))[:, : places._layout.numel]
         through_rows(x, lambda data: launch(kernels.put_rows, rows, places._data, data.reshape(1, -1, 1)))
 

@@ -26,6 +26,7 @@ class PartScatter(InplaceOp, abstract=True):
     jointly_linear = ("x", "src")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        # InplaceOp would publish a method NAME_ beside the method NAME; PyTorch has none.
         super().__init_subclass__(public="function", **kwargs)
         method(cls.apply, cls.name)
 

@@ -89,11 +89,13 @@ def _check_expands(added: Layout, shape: tuple[int, ...]) -> None:
 
 def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     """alpha * product + beta * added, all unrecorded; a bias, one row for all, is added in place."""
+    # The product is new and nobody else's, so a bias can be added in its memory: one pass less over the result.
     row = product._layout.ndim == 2 and added._layout.shape == product._layout.shape[1:]
     if row and added._layout.contiguous and beta == alpha == 1:
         launch(kernels.add_row, added._data, product._data)
         return product
     product = _scaled(product, alpha)
+    # With beta 0 what is added is not read: infinities and NaN in it do not spread.
     return product if beta == 0 else table.add(product, _scaled(unrecorded(added), beta))
 
 
@@ -129,6 +131,7 @@ class Addmm(AddedProduct, public=True):
         return _times_conj(Mm.grad_mat2(g, mat1), alpha)
 
     def kernel_x(g, x_layout, beta):
+        # A bias of a linear layer, of one row: one reduction, without the views that summing to a shape makes.
         if x_layout.shape == g._layout.shape[1:]:
             return _times_conj(sum_values(g, plan_reduction(g._layout, 0), None), beta)
         return Addmm.grad_x(g, x_layout, beta)

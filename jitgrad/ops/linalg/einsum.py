@@ -92,6 +92,7 @@ def _without_repeats(x: Tensor, labels: list[str], k: int) -> tuple[Tensor, list
                     f"einsum(): subscript {label} is repeated for operand {k} but the sizes don't match, "
                     f"{x.shape[again]} != {x.shape[first]}"
                 )
+            # diagonal puts its dim last; it takes the place of the label's first.
             x = x.diagonal(0, first, again).movedim(-1, first)
         else:
             kept.append(label)
@@ -124,6 +125,7 @@ def _lined_up(x: Tensor, labels: list[str], order: Sequence[str]) -> Tensor:
 def _pair(x: Tensor, y: Tensor, summed: list[int]) -> Tensor:
     """Product of two tensors with the same dims, summed over some that become 1: one bmm."""
     dims = range(x._layout.ndim)
+    # Dims that both have are the stack, those of one alone its rows or columns: sum over k of x[b, n, k] y[b, k, m].
     kept = [d for d in dims if d not in summed]
     both = [d for d in kept if x.shape[d] != 1 and y.shape[d] != 1]
     left = [d for d in kept if x.shape[d] != 1 and y.shape[d] == 1]
@@ -148,7 +150,9 @@ def _contract(operands: list[Tensor], outputs: int) -> Tensor:
                 continue
             if result.shape[d] != 1 and other.shape[d] != 1:
                 summed.append(d)
-            elif result.shape[d] != 1:
+            elif (
+                result.shape[d] != 1
+            ):  # a label of one operand alone is summed before the product, which is smaller then
                 result = result.sum(d, True)
             elif other.shape[d] != 1:
                 other = other.sum(d, True)

@@ -43,11 +43,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return Mv.apply(input, other)
     if a == 0 or b == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
+    # A row is multiplied as a matrix of one row: the gradient of the matrix is then a product, as PyTorch records it.
     if a == 1 and b == 2:
         return Row.apply(Mm.apply(input.unsqueeze(0), other))
     if a == b == 3 and input.shape[0] != other.shape[0]:
         input, other = _without_batch_of_one(input), _without_batch_of_one(other)
-    return _folded(input, other) if _folds(input, other) else _batched(input, other)
+    return _as_one_product(input, other) if _is_one_product(input, other) else _stacked_product(input, other)
 
 
 class Row(Structured):
@@ -70,10 +71,11 @@ def _without_batch_of_one(x: Tensor) -> Tensor:
     return x.squeeze(0) if x._layout.shape[0] == 1 and x._requires_grad else x
 
 
-def _folds(x: Tensor, y: Tensor) -> bool:
-    """Whether the leading dims of one operand may join its rows, for one large product.
+def _is_one_product(x: Tensor, y: Tensor) -> bool:
+    """Whether a stack (*, n, k) times a matrix is to be multiplied as one matrix (* n, k), as PyTorch decides it.
 
-    Worth a copy where the other one's gradient would otherwise be as large as the stack.
+    BLAS is faster at one large product than at many. That the dims before the rows join them may cost a copy, which is
+    worth it where the matrix requires grad: its gradient would otherwise be computed for each of the stack, and summed.
     """
     left = x._layout.ndim >= y._layout.ndim
     large, small = (x, y) if left else (y, x)
@@ -83,10 +85,10 @@ def _folds(x: Tensor, y: Tensor) -> bool:
         return True
     if x._layout.ndim == 2:
         return False
-    return large._layout.numel == 0 or _joins(large._layout, left)
+    return large._layout.numel == 0 or _rows_join(large._layout, left)
 
 
-def _joins(layout: Layout, left: bool) -> bool:
+def _rows_join(layout: Layout, left: bool) -> bool:
     """Whether the dims but the last (the last but one, when read transposed) can be viewed as one."""
     shape, strides = list(layout.shape), list(layout.strides)
     if not left:
@@ -94,19 +96,23 @@ def _joins(layout: Layout, left: bool) -> bool:
     return all(strides[d] == strides[d + 1] * shape[d + 1] for d in range(len(shape) - 2))
 
 
-def _folded(x: Tensor, y: Tensor) -> Tensor:
+def _as_one_product(x: Tensor, y: Tensor) -> Tensor:
+    """The product of a stack and a matrix or vector, the stack's dims joined to its rows."""
     left = x._layout.ndim >= y._layout.ndim
+    # X Y is the transpose of (Y transposed)(X transposed): so the stack can always stand on the left.
     large = x if left else y.transpose(-2, -1)
     small = y if left else (x.t() if x._layout.ndim == 2 else x)
     lead, k = large.shape[:-1], large.shape[-1]
     rows = large.reshape(Size(lead).numel(), k)
     if small._layout.ndim == 1:
+        # The product is a new tensor that nobody else holds: no view of it needs to be tracked.
         return UnsafeView.apply(Mv.apply(rows, small), lead)
     out = UnsafeView.apply(Mm.apply(rows, small), (*lead, small.shape[1]))
     return out if left else out.transpose(-2, -1).contiguous()
 
 
-def _batched(x: Tensor, y: Tensor) -> Tensor:
+def _stacked_product(x: Tensor, y: Tensor) -> Tensor:
+    """The product of two stacks whose leading dims broadcast: all of them become one dim, for one bmm."""
     row, column = x._layout.ndim == 1, y._layout.ndim == 1
     lead = tuple(broadcast_shapes(x.shape[:-2], y.shape[:-2]))
     stack = Size(lead).numel()
@@ -119,6 +125,7 @@ def _batched(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _operator(self: Tensor, other: Any) -> Any:
+    # NotImplemented lets Python ask the other operand's __rmatmul__, and else raise its own TypeError.
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
@@ -204,6 +211,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     first, second = [d % a._layout.ndim for d in first], [d % b._layout.ndim for d in second]
     left = [d for d in range(a._layout.ndim) if d not in first]
     right = [d for d in range(b._layout.ndim) if d not in second]
+    # -1 would be ambiguous in the shape of a tensor without elements, so there the other size is computed.
     size = Size(a.shape[d] for d in first).numel()
     x = a.permute(*left, *first).reshape(-1 if size else Size(a.shape[d] for d in left).numel(), size)
     y = b.permute(*second, *right).reshape(size, -1 if size else Size(b.shape[d] for d in right).numel())

@@ -163,6 +163,7 @@ class Mv(MatrixProduct, public=True):
         return Mv.apply(_adjoint(x), g)
 
     def kernel_x(g, vec):
+        # An outer product, as the product of a column and a row: one launch for the three ops of the rule.
         shape = (g._layout.shape[0], vec._layout.shape[0])
         return multiply(kernels.dot, g._data[:, None], _conjugated(vec)[None, :], shape)
 
@@ -253,7 +254,7 @@ def multiply_stacks(x: Tensor, y: Tensor) -> Tensor:
     return multiply(kernels.matmul, _for_blas(x), _for_blas(y), shape)
 
 
-_readable: dict[Layout, bool] = {}
+_readable: dict[Layout, bool] = {}  # whether BLAS takes matrices of a layout as they lie
 
 
 def _for_blas(x: Tensor) -> Any:
@@ -261,6 +262,7 @@ def _for_blas(x: Tensor) -> Any:
     layout = x._layout
     if layout.contiguous:
         return x._data
+    # Found once for each layout; the bound keeps a program that makes ever new shapes from filling memory.
     if layout not in _readable:
         if len(_readable) > 1 << 12:
             _readable.clear()
