@@ -633,9 +633,13 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, 
     """Set the slices along ``dim`` that ``index`` names to those of ``source``."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Tensor | _Number) -> Tensor:
     """A copy with the slices along ``dim`` that ``index`` names set to a number, or a tensor without dimensions."""
-def index_put(input: Tensor, indices: Tensor, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+def index_put(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False,
+) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
-def index_put_(self: Tensor, indices: Tensor, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+def index_put_(
+    self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False,
+) -> Tensor:
     """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices along ``dim`` that ``index`` names, an int vector; copied."""

@@ -22,7 +22,7 @@ from jitgrad.transforms.gradients import gradients as gradients_of
 
 __all__ = ["backward", "first_gradient", "grad"]
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
 
 def _as_list(value: Any) -> list[Any]:

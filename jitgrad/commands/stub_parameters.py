@@ -31,6 +31,7 @@ TYPES = _by_name({
     "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
     "slice_scatter.start slice_scatter.end": "int",
     "narrow.start": "Tensor | int",
+    "index_put.indices": "Sequence[Tensor | None]",
     "size shape sizes": "Sequence[int]",
     "stride": "Sequence[int]",
     "rot90.dims": "Sequence[int]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
@@ -63,32 +63,6 @@ class Tensor:
     _level: Any = None  # that of the transform which has wrapped it; see core/wrapped.py
     __array_priority__ = 1000
     __array_ufunc__ = None  # ``ndarray * tensor`` calls tensor.__rmul__, not NumPy's loop over elements
-
-    if TYPE_CHECKING:  # ops become methods when their files are imported; users' editors read jitgrad/__init__.pyi
-        def __getattr__(self, name: str) -> Any: ...
-
-        __add__: Any
-        __radd__: Any
-        __sub__: Any
-        __rsub__: Any
-        __mul__: Any
-        __rmul__: Any
-        __truediv__: Any
-        __rtruediv__: Any
-        __pow__: Any
-        __neg__: Any
-        __matmul__: Any
-        __getitem__: Any
-        __setitem__: Any
-        __len__: Any
-        __eq__: Any
-        __ne__: Any
-        __invert__: Any
-        __pos__: Any
-        __lt__: Any
-        __le__: Any
-        __gt__: Any
-        __ge__: Any
 
     # -- what it is ---------------------------------------------------------------------------
 

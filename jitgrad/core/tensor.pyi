@@ -665,9 +665,9 @@ class Tensor:
         """A copy with the slices along ``dim`` that ``index`` names set to a number, or a tensor without dimensions."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Tensor | _Number) -> Tensor:
         """Set the slices along ``dim`` that ``index`` names to a number, or a tensor without dimensions."""
-    def index_put(self, indices: Tensor, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    def index_put(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """A copy with the elements that a tuple of index tensors names set, or added to."""
-    def index_put_(self, indices: Tensor, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
+    def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices along ``dim`` that ``index`` names, an int vector; copied."""

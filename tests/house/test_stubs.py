@@ -145,7 +145,8 @@ def check(folder, *command):
 
 def test_stubs_are_fresh():
     # In a process of its own: ops that other tests declare are public here.
-    run = subprocess.run([sys.executable, "-m", "jitgrad", "stubs", "--check"], cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "jitgrad", "stubs", "--check"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -163,7 +164,7 @@ def test_mypy(programs):
 @pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
 def test_pyright(programs):
     # README's loop makes the loss that it prints, which pyright does not believe of a loop.
-    settings = {"include": ["*.py"], "extraPaths": [str(ROOT)], "reportPossiblyUnbound": False}
+    settings = {"include": ["*.py"], "extraPaths": [str(ROOT)], "reportPossiblyUnboundVariable": False}
     (programs / "pyrightconfig.json").write_text(json.dumps(settings))
     run = check(programs, "pyright", "--outputjson", "--pythonpath", sys.executable)
     found = {
