@@ -1,14 +1,14 @@
-"""The seam at which calls of ops can be seen or replaced: by a profiler, by a checkpoint's policy.
+"""Observers of op calls: how a profiler sees calls of ops, and a checkpoint's policy replaces them.
 
-Every function that applies an op is registered here when it is declared. While somebody observes, each of these
-functions, the same object as before, runs other code that hands the call to the observers; so it makes no difference
-who imported it, or when. While nobody observes, the functions are what they are and nothing is tested.
+Every function that applies an op is registered here when it is declared. While there are observers, each of these
+functions, still the same object, runs other code that passes the call to them; so it does not matter who has imported
+the function, or when. While there are none, functions run their own code, and nothing is tested.
 
     def observer(op, call, args, kwargs):
         return call(*args, **kwargs)          # the result; ``call`` goes on to the next observer, then to the op
 
-The exchange is that of ``function.__code__``, which CPython allows between functions with equally many closure
-variables. Python reads the code when a call begins: calls that run meanwhile, in other threads, end as they began.
+What is exchanged is ``function.__code__``; CPython allows it between functions with equally many closure variables. The
+code is read when a call begins, so calls that are running meanwhile, in other threads, end as they began.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OpFunction:
         self.call.__kwdefaults__ = f.__kwdefaults__
 
     def observed(self, *args: Any, **kwargs: Any) -> Any:
-        """Apply the op as the observers will have it, the latest outermost."""
+        """Pass a call to the observers; the one that was added last is called first."""
         return _proceed(self, _observers, args, kwargs)
 
 
@@ -76,19 +76,22 @@ def register(function: Any, operation: Any = None, in_place: bool = False, own: 
 
 
 def _note(function: Any) -> tuple[int, Any, bool, bool] | None:
-    """What ``register`` noted on a function. Its id tells it from a note that functools.wraps copied to another one."""
+    """What ``register`` has noted on a function; None for a note that functools.wraps has copied from another one."""
     note = getattr(function, "_op_note", None)
     return note if note is not None and note[0] == id(function) else None
 
 
 def is_own(function: Any) -> bool:
-    """Whether a function is the own one of a declared op."""
+    """Whether a function is a declared op's own, and not one that calls it."""
     note = _note(function)
     return note is not None and note[3]
 
 
 def operation_behind(function: Any) -> Any:
-    """The op that a function goes on to: ``add`` knows ``alpha``, and closes over the function of the op itself."""
+    """The op whose own function is a closure variable of ``function``, None if there is none.
+
+    So a public function such as ``add``, which handles ``alpha`` and calls the op, counts as a form of that op.
+    """
     for cell in getattr(function, "__closure__", None) or ():
         note = _note(cell.cell_contents)
         if note is not None and note[3]:
@@ -97,14 +100,14 @@ def operation_behind(function: Any) -> Any:
 
 
 def add_observer(observer: Observer) -> None:
-    """Show calls of ops, of all threads, to ``observer`` until ``remove_observer``; counts how often it was added."""
+    """Pass the calls of ops of all threads to ``observer``, until it was removed as often as it was added."""
     with _lock:
         _added.append(observer)
         _exchange()
 
 
 def remove_observer(observer: Observer) -> None:
-    """Take back one ``add_observer``."""
+    """Undo one ``add_observer``."""
     with _lock:
         _added.remove(observer)
         _exchange()
@@ -119,14 +122,14 @@ def _exchange() -> None:
 
 
 def _living() -> Iterator[FunctionType]:
-    """The registered functions that somebody still holds; the others are forgotten."""
+    """The registered functions that still exist; the list is cleared of the others."""
     found = [(reference, function) for reference in _registered if (function := reference()) is not None]
     _registered[:] = [reference for reference, _ in found]
     return iter([function for _, function in found])
 
 
 def _put(function: Any, observed: bool) -> None:
-    """Give a function the code that observers want, or its own."""
+    """Give a function the code that passes calls to observers, or its own."""
     op = vars(function).get("_op_function")
     if op is None or op.function is not function:
         op = vars(function)["_op_function"] = OpFunction(function, *function._op_note[1:])
@@ -135,7 +138,10 @@ def _put(function: Any, observed: bool) -> None:
 
 @functools.cache
 def _template(closure: int) -> CodeType:
-    """Code of any arguments, with so many closure variables, that calls ``observed`` of a constant."""
+    """Code that takes any arguments, has ``closure`` closure variables, and calls method ``observed`` of a constant.
+
+    The constant is an empty tuple, in the place of which ``_observed_code`` puts an OpFunction.
+    """
     names = "".join(f"v{k}, " for k in range(closure))
     bind, use = (f"{names} = range({closure})", f"if 0: {names}") if closure else ("", "")
     scope: dict[str, Any] = {}

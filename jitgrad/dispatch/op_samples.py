@@ -1,4 +1,4 @@
-"""Small tensors for the samples that ops declare: generated tests run on them."""
+"""Small tensors for the ``samples`` of declarations, on which the generated tests of every op run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def draw_ints(*shape: int, below: int, seed: int = 0) -> Tensor:
 
 
 def cases(*makers: Callable[[], tuple[Any, ...]]) -> Any:
-    """An op's ``samples``: the positional arguments that each of ``makers`` returns."""
+    """An op's ``samples``: each of ``makers`` returns the positional arguments of one call.
+
+    Functions, not tensors: samples are made when a test asks for them, and import makes none.
+    """
 
     def samples() -> Iterator[Any]:
         for make in makers:

@@ -1,4 +1,4 @@
-"""``out=``: results written into a tensor that the caller provides."""
+"""The argument ``out=``: an op computes its result as ever, and it is then copied into the caller's tensor."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def into_out(op: str, result: Any, out: Any) -> Any:
-    """Write a result, or several, into ``out``, if given, which takes its shape; return what has it.
+    """Write a result, or a tuple of them, into ``out``, which is resized to its shape; return ``out``.
 
-    RuntimeError where gradients would be lost, or the result's category does not fit the dtype of ``out``.
+    Returns the result if ``out`` is None. RuntimeError if a gradient would be lost, or if the dtype of ``out`` is of a
+    lower category than the result. op: the name that errors show.
     """
     if out is None:
         return result
@@ -53,6 +54,7 @@ def into_out(op: str, result: Any, out: Any) -> Any:
 
 
 def _take_shape(out: Tensor, result: Tensor) -> None:
+    """Give ``out`` new memory of the result's shape, with PyTorch's warning if it had elements."""
     if out._layout.numel:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
@@ -66,7 +68,7 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
 
 
 def takes_out(function: F) -> F:
-    """Let ``function`` take ``out=``."""
+    """``function`` with the keyword ``out``."""
 
     @functools.wraps(function)
     def writing(*args: Any, out: Any = None, **kwargs: Any) -> Any:

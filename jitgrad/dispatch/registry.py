@@ -1,4 +1,4 @@
-"""Where ops become public: functions of jitgrad and methods of Tensor."""
+"""Publishing: how functions become ``jitgrad.NAME`` and methods of Tensor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from jitgrad.dispatch.out_argument import into_out
 
 __all__ = ["FUNCTIONS", "OPS", "method", "numpy_names", "public"]
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
-OPS: dict[str, Any] = {}  # every differentiable op by its name, for generated tests
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
+OPS: dict[str, Any] = {}  # every declared op by its name, for generated tests
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F, name: str = "", *, function_too: bool = True, method_too: bool = True) -> F:
     """Publish ``function`` as ``jitgrad.NAME`` and ``Tensor.NAME``; calls of it can be observed (see op_calls.py)."""
     name = name or function.__name__
+    # Inplace are ``add_`` and ``__iadd__``, but not ``__add__``.
     register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
     if function_too:
         _check_free(name, FUNCTIONS.get(name), function)
@@ -31,7 +32,10 @@ def public(function: F, name: str = "", *, function_too: bool = True, method_too
 
 
 def _check_free(name: str, taken: Any, function: Any) -> None:
-    """TypeError where a name is published already, but for an op's own function by one that goes on to it."""
+    """TypeError if a name is published already by another function, unless that is an op's own function.
+
+    A function that handles more arguments and then calls the op takes over the op's name.
+    """
     if taken is not None and taken is not function and not is_own(taken):
         code = function.__code__
         raise TypeError(
@@ -41,7 +45,7 @@ def _check_free(name: str, taken: Any, function: Any) -> None:
 
 
 def method(function: F, name: str = "") -> F:
-    """Publish ``function`` as ``Tensor.NAME`` only."""
+    """Publish ``function`` as ``Tensor.NAME`` only; calls of it can be observed."""
     return public(function, name, function_too=False)
 
 
@@ -49,7 +53,7 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def numpy_names(function: F) -> F:
-    """Let ``function`` take ``axis`` for ``dim``, ``keepdims`` for ``keepdim``, and ``out``, as PyTorch's do."""
+    """``function`` with NumPy's keywords ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``, and with ``out``."""
 
     @functools.wraps(function)
     def renaming(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Shapes as users write them: ``zeros(2, 3)``, ``zeros((2, 3))``, ``x.view(-1, 4)``."""
+"""Arguments that are shapes, as users write them: ``zeros(2, 3)``, ``zeros((2, 3))``, ``x.view(-1, 4)``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["as_ints", "check_dims", "check_no_negative", "infer_size", "is_int",
 
 
 def is_int(value: Any) -> bool:
-    """Whether ``value`` may stand for a size or an index: an int, also as a 0-d tensor."""
+    """Whether ``value`` may stand for a size or an index: an int, no bool, or an integer tensor of one element."""
     if isinstance(value, (int, np.integer)):
         return not isinstance(value, bool)
     return isinstance(value, Tensor) and value._layout.numel == 1 and value._layout.dtype.category == 1
@@ -23,7 +23,7 @@ _INTS = frozenset({int})
 
 
 def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
-    """The shape given by an op's positional arguments: several ints, or one sequence of them."""
+    """The shape that an op's positional arguments are: several ints, or one sequence of them; TypeError otherwise."""
     if args and _INTS.issuperset(map(type, args)):
         return tuple(args)
     if len(args) == 1 and not is_int(args[0]):
@@ -37,7 +37,7 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int
 
 
 def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ...]:
-    """The values as ints; TypeError where one is something else."""
+    """The values as ints; TypeError, with its place, for one that is none."""
     if _INTS.issuperset(map(type, values)):
         return tuple(values)
     for position, value in enumerate(values, 1):
@@ -50,36 +50,36 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ..
 
 
 def check_no_negative(op: str, shape: Sequence[int]) -> None:
-    """A new tensor's sizes must not be negative."""
+    """RuntimeError, in the words of ``op``, if a size is negative."""
     if shape and min(shape) < 0:
         raise RuntimeError(f"{op}: Dimension size must be non-negative.")
 
 
 def check_dims(shape: Sequence[int]) -> None:
-    """The same in the words of what makes a tensor of any sizes."""
+    """RuntimeError if a size is negative, in the words of functions that make a tensor of any shape."""
     for n in shape:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
 
 
 def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
-    """``shape`` with its -1 replaced by what makes it hold ``numel`` elements."""
+    """``shape`` with its -1 replaced so that it has ``numel`` elements; RuntimeError if that is not possible."""
     unknown = [d for d, n in enumerate(shape) if n == -1]
     if len(unknown) > 1:
         raise RuntimeError("only one dimension can be inferred")
     for d, n in enumerate(shape):
         if n < -1:
             raise RuntimeError(f"invalid shape dimension {n} at index {d} of shape {list(shape)}")
-    known = 1
+    product = 1
     for n in shape:
-        known *= n if n != -1 else 1
-    if unknown and known == 0 and numel == 0:
+        product *= n if n != -1 else 1
+    if unknown and product == 0 and numel == 0:
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
             "dimension size -1 can be any value and is ambiguous"
         )
-    if not unknown and known == numel:
+    if not unknown and product == numel:
         return tuple(shape)
-    if not unknown or known == 0 or numel % known:
+    if not unknown or product == 0 or numel % product:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
-    return tuple(numel // known if n == -1 else n for n in shape)
+    return tuple(numel // product if n == -1 else n for n in shape)

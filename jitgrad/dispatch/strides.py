@@ -1,4 +1,4 @@
-"""Views by shape, strides and offset: what every other view comes down to."""
+"""Arrays and layouts by shape, strides and offset, from which all views are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Memory", "empty_with_strides", "extent", "offset_in", "restrided", "
 
 
 class Memory:
-    """Part of an array's memory, offered to NumPy by address; keeps the owner alive."""
+    """Part of an array's memory, passed to NumPy by address (``__array_interface__``); keeps the owner alive."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -29,7 +29,8 @@ class Memory:
 def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None) -> Any:
     """The memory of ``array`` under another shape; strides and offset in elements of the result's dtype.
 
-    The offset counts from the array's first element and may be negative. Nothing is checked here.
+    The offset counts from the array's first element and may be negative. Bounds are the caller's to check: the result
+    may reach any part of the owner's memory, and beyond.
     """
     if not isinstance(array, np.ndarray):
         return array.restrided(shape, strides, offset, dtype)
@@ -47,21 +48,21 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How many elements lie from a view's first to its last, both included."""
+    """How many elements of memory a view spans, from its first to its last, both included."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def offset_in(base: Tensor, view: Tensor) -> int:
-    """How many of ``view``'s elements after ``base``'s first its own first lies."""
+    """The distance of the first element of ``view`` from that of ``base``, in elements of ``view``."""
     if not view._layout.numel or not base._layout.numel:
         return 0
     return (address(view) - address(base)) // view._layout.dtype.itemsize
 
 
 def empty_with_strides(layout: Layout) -> Any:
-    """An uninitialised array with exactly these strides, gaps included."""
+    """An uninitialised array with exactly the strides of ``layout``, gaps and overlaps included."""
     if layout.contiguous or is_dense(layout) or layout.device != "cpu":
         return empty_for(layout)
     storage = np.empty(extent(layout.shape, layout.strides), layout.numpy_dtype)
@@ -74,9 +75,10 @@ def dense_layout(numpy_dtype: Any, count: int, device: Any) -> Layout:
 
 
 def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides under which a tensor can be seen as ``shape``; None if only a copy can.
+    """The strides under which a tensor of ``layout`` is a view of ``shape``; None if only a copy can have that shape.
 
-    Runs of dims that are walked evenly are merged; the new dims must divide within the runs.
+    Neighbouring dims are joined to runs that one stride steps through. The new dims, from the last, have to fill run
+    after run: none may reach across the end of one.
     """
     if layout.contiguous:
         return contiguous_strides(shape)
@@ -95,7 +97,7 @@ def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def _even_runs(layout: Layout) -> list[tuple[int, int]]:
-    """(elements, innermost stride) of each maximal run of dims that one stride walks through."""
+    """(number of elements, stride) of each longest run of dims that one stride steps through, without size 1."""
     runs: list[tuple[int, int]] = []
     for n, s in zip(layout.shape, layout.strides, strict=True):
         if n == 1:

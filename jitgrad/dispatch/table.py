@@ -17,5 +17,6 @@ __all__: list[str] = []
 def __getattr__(name: str) -> Any:
     if name not in OPERATIONS:
         raise AttributeError(f"no op called {name!r} is declared in jitgrad.kernels.elementwise")
+    # Set as an attribute, so that Python calls this once for each name.
     function = globals()[name] = OPERATIONS[name].function
     return function

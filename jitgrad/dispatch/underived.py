@@ -1,4 +1,4 @@
-"""Results of ops that PyTorch has no derivative of: their node refuses when a gradient arrives."""
+"""Results of ops without a derivative in PyTorch: they require grad, and their node raises when a gradient arrives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["underived"]
 
 
 class _Underived(Node):
-    """Stands behind a result whose op PyTorch has no derivative for."""
+    """The node of a result of an op without a derivative."""
 
     op = ""
 
@@ -20,11 +20,12 @@ class _Underived(Node):
         raise RuntimeError(f"derivative for {self.op} is not implemented")
 
 
+# PyTorch prints such a grad_fn as <NotImplemented>, a name that in Python belongs to something else.
 _Underived.__name__ = _Underived.__qualname__ = "NotImplemented"
 
 
 def underived(op: str, result: Tensor, *operands: Any) -> Tensor:
-    """Record that ``result`` depends on ``operands`` in a way that backward refuses."""
+    """``result``, recorded as depending on ``operands`` if one requires grad; backward through it raises."""
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if grad_state.enabled and any(t._requires_grad for t in tensors):
         node = _Underived()

@@ -1,18 +1,25 @@
-"""Differentiable ops, one family a file."""
+"""The differentiable ops, by PyTorch's chapters: a family a folder, a file for what shares a base or a kernel.
+
+In a family are declarations (subclasses of Structured, InplaceOp, View: shapes and dtypes, launches, gradient rules)
+and the public functions that parse arguments and call them. Not here: elementwise formulas (rows of
+``kernels/elementwise/``), loops (``kernels/loops/``), how declarations are bound, recorded and published
+(``dispatch/``). An op is composed of others unless a kernel of its own is measured to pay.
+
+A family imports from those before it in the list below, which are on lower floors: ``shape`` < ``creation`` <
+``pointwise``, ``reduction`` < ``linalg``, ``indexing``, ``random`` < ``nn``. Read ``shape/view.py`` for a small family,
+``reduction/softmax.py`` for an op with kernels. To import a family publishes its functions and methods; families may be
+imported in any order, which tests/dispatch/test_structured_declarations.py does. ``aten.py`` has ops under the names
+that policies of selective checkpoints compare.
+"""
+
 from jitgrad.dispatch import elementwise_publish
-from jitgrad.ops.pointwise import arithmetic, where_clamp, complex, activation
-from jitgrad.ops.creation import constants, from_data, conversion, pickle_dlpack
-from jitgrad.ops.shape import copy, view, expand, slicing, complex_view, split
-from jitgrad.ops.creation import fill
-from jitgrad.ops.shape import join, rearrange
-from jitgrad.ops.indexing import gather, index_select, take, masked, getitem
-from jitgrad.ops.shape import inplace_views
-from jitgrad.ops.indexing import slice_scatter, grids
-from jitgrad.ops.creation import type_info
+from jitgrad.ops.shape import complex_view, copy, expand, inplace_views, join, rearrange, slicing, split, view
+from jitgrad.ops.creation import constants, conversion, fill, from_data, pickle_dlpack, type_info
+from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_comparisons, inplace_functions
+from jitgrad.ops.pointwise import where_clamp, words_on_tensors
+from jitgrad.ops.reduction import any_all, extrema, prod, scan, softmax, sort, sums, variance, vector_norm
+from jitgrad.ops.linalg import added_products, einsum, matmul, matrix_products, trace_cross
+from jitgrad.ops.indexing import gather, getitem, grids, index_select, masked, slice_scatter, take
 from jitgrad.ops.random import fill as random_fill, sampling
-from jitgrad.ops.reduction import sums, prod, extrema, variance, vector_norm, any_all, softmax
-from jitgrad.ops.linalg import matrix_products, added_products, matmul, trace_cross, einsum
-from jitgrad.ops.nn import loss, binary_loss, nll_loss, embedding, dropout, norm, batch_norm
-from jitgrad.ops.reduction import scan, sort
-from jitgrad.ops.pointwise import inplace_comparisons, inplace_functions, words_on_tensors
+from jitgrad.ops.nn import batch_norm, binary_loss, dropout, embedding, loss, nll_loss, norm
 from jitgrad.ops import aten

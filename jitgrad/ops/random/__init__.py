@@ -3,5 +3,5 @@
 Each fill is a ``RandomFill``: to add one, write its kernel in kernels/loops/random.py, declare a subclass whose
 ``write`` calls ``fill_by``, and publish a method that passes on its generator. A function that makes a tensor makes it
 without values, then applies a fill to it. What vmap's ``randomness`` demands is in dispatch/batch_randomness.py, which
-each function asks first (``check_draw``, ``drawn_for``).
+each function asks first (``check_draw``, ``batch_for_draw``).
 """
