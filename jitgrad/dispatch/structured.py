@@ -1,4 +1,4 @@
-"""Ops that are more than a scalar rule: how one is declared, recorded and differentiated.
+"""Structured ops, which are more than a rule for one element: how one is declared, called and recorded.
 
     class LogSoftmax(Structured, public=True):
         \"""Logarithm of the softmax along ``dim``.\"""
@@ -10,14 +10,13 @@
 
 Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
 for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME
-(``out_layout``: those of the results), any other
-name an argument of forward. What a rule names is what is saved. Inputs that have a grad rule are the
-differentiable ones; one annotated ``list`` takes a sequence of tensors, and its rule returns as many
-gradients. ``kernels(wants, ...)``, if there, returns a dict of gradients that one kernel computes together.
+(``out_layout``: those of the results), any other name an argument of forward. A node saves what the rules name. The
+differentiable inputs are those with a grad rule; where one is a list of tensors, its rule returns as many gradients.
+``kernels(wants, ...)``, if there is one, returns {input: gradient} of those that one kernel computes together.
 
 An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
 its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them.
-``class Name(Structured, listed=False)`` keeps out of OPS what is a node in the graph but no op of its own.
+``class Name(Structured, listed=False)`` keeps out of OPS what makes a node but is no op that tests could call.
 """
 
 from __future__ import annotations
@@ -55,7 +54,11 @@ _WANTED = (WANTED, WANTED_LIST)
 
 
 class Structured:
-    """Base of structured ops; a subclass with forward and rules is a complete declaration."""
+    """Base of structured ops; a subclass with a docstring, forward and gradient rules is a complete declaration.
+
+    Classes are declarations, never instantiated: ``__init_subclass__`` checks one, makes its function ``apply``, which
+    is its public form, and publishes it.
+    """
 
     name: ClassVar[str] = ""
     grad_name: ClassVar[str] = ""  # what ``grad_fn`` shows; by default the class's name and "Backward0"
@@ -65,18 +68,19 @@ class Structured:
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
-    owned: ClassVar[bool] = True
+    owned: ClassVar[bool] = True  # whether its gradients are new memory that nobody else holds
     samples: ClassVar[Callable[[], Iterator[tuple[Any, ...]]] | None] = None  # yields arguments; see op_samples.cases
     reference: ClassVar[Callable[..., Any] | None] = None  # of NumPy or SciPy, on arrays in the place of tensors
 
     parameters: ClassVar[tuple[str, ...]]
     defaults: ClassVar[tuple[Any, ...]]  # one for each parameter, REQUIRED where it must be given
     positional: ClassVar[int]  # so many of them may be given by position
-    grads: ClassVar[dict[str, Rule]]
-    backward_kernels: ClassVar[dict[str, Rule]]
-    joint_kernel: ClassVar[Rule | None]
+    grads: ClassVar[dict[str, Rule]]  # {input: (rule of differentiable ops, its parameters)}
+    backward_kernels: ClassVar[dict[str, Rule]]  # the same by launches, for inputs that have it
+    joint_kernel: ClassVar[Rule | None]  # ``kernels``
     node_type: ClassVar[type[StructuredNode]]
-    recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]  # False where nothing is recorded
+    # {kind of each argument: recorder, or False if such a call is not recorded}
+    recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]
     apply: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(
@@ -108,7 +112,7 @@ class Structured:
 
 
 def publish(cls: Any, function: Callable[..., Any], name: str, function_too: bool, method_too: bool) -> None:
-    """Publish a declaration's function; TypeError where another declaration has the name."""
+    """Publish a declaration's function; TypeError if the name is published already."""
     taken = FUNCTIONS.get(name) if function_too else getattr(Tensor, name, None)
     if taken is not None:
         remedy = "give the op another name, or publish the function that goes on to it"
@@ -117,11 +121,14 @@ def publish(cls: Any, function: Callable[..., Any], name: str, function_too: boo
 
 
 def _function(op: type[Structured]) -> Callable[..., Any]:
-    """The public function of an op: bind, compute, record."""
+    """The public function of an op: it binds arguments, calls ``forward`` and records.
+
+    What depends on the declaration alone is a closure variable, since every structured op is called through it.
+    """
     parameters, defaults = op.parameters, op.defaults
     inputs = tuple(parameters.index(n) for n in op.grads)
     differentiable, count, recorders = bool(inputs), len(parameters), op.recorders
-    simple = op.positional == count
+    simple = op.positional == count  # no keyword-only parameters: arguments by position need no binding
     forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
     required = defaults.count(REQUIRED)
     only = inputs[0] if len(inputs) == 1 else None  # the differentiable input, where there is one
@@ -134,13 +141,13 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             args = bind_arguments(op, args, kwargs)
         elif len(args) < count:
             if len(args) < required:
-                bind_arguments(op, args, kwargs)  # says what is missing
+                bind_arguments(op, args, kwargs)  # raises, with the name of what is missing
             args = args + defaults[len(args) :]
         if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
             return wrapped.structured(wrapped._level, op, args, False)
         try:
             out = forward(*args)
-        except NotImplementedError as error:
+        except NotImplementedError as error:  # of a kernel that a device lacks, which does not know the op's name
             name_op(error, op.name)
             raise
         # A list has no _requires_grad: it is left to argument_kind, which looks at the tensors in it.
@@ -161,13 +168,13 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
 
 
 def _by_name(op: type[Structured]) -> Callable[..., Any]:
-    """forward with keyword-only parameters, callable by position."""
+    """forward with keyword-only parameters as a function of all arguments by position."""
     forward, parameters = op.forward, op.parameters  # type: ignore[attr-defined]
     return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
 
 
 def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) -> Any:
-    """Apply an op, or its form in place, to all its arguments in the order of its parameters."""
+    """Apply an op, or its inplace form, to all its arguments in the order of its parameters."""
     function = op.inplace if inplace else op.apply  # type: ignore[attr-defined]
     if op.positional == len(args):
         return function(*args)
@@ -175,11 +182,12 @@ def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) ->
     return function(*args[: op.positional], **dict(named))
 
 
+# Keywords of PyTorch and NumPy -> parameters of declarations, where an op has no parameter of that name itself.
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
 
 
 def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, ...]:
-    """An op's arguments in the order of its parameters, PyTorch's keywords and defaults included."""
+    """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit."""
     names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
     try:
         bound = inspect.signature(op.forward).bind(*args, **names)  # type: ignore[attr-defined]
@@ -190,7 +198,7 @@ def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, .
 
 
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
-    """Make the node of an op applied to ``args``, and ``out`` its output."""
+    """Make ``out`` the output of a new node of an op that was applied to ``args``, one of which requires grad."""
     kinds = tuple(map(argument_kind, args))
     recorder = op.recorders.get(kinds)
     if not recorder:
@@ -199,13 +207,13 @@ def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
 
 
 class View(Structured, abstract=True):
-    """An op that returns the same memory under another layout. Launches nothing."""
+    """Base of views: ops that return their input's memory under another layout and launch nothing."""
 
     linear: ClassVar[tuple[str, ...]] = ("x",)
     is_view = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls.owned = False
+        cls.owned = False  # a view's gradient is mostly a view of the incoming one
         super().__init_subclass__(**kwargs)
 
 
@@ -213,10 +221,11 @@ _layouts: dict[Any, Any] = cache()
 
 
 def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: Any = None) -> Tensor:
-    """Wrap ``data``, a view of ``base``'s array: same memory, same version counter.
+    """A new tensor of ``data``, a view of the array of ``base``: the same memory, the same version counter.
 
-    Pass the view's layout if it is known, or a ``key`` that decides it together with the base's.
-    The base keeps a weak reference, so that a write in place can give its views a new history.
+    layout: the view's, if it is known; else a ``key`` may be given that determines it together with the layout of
+    ``base``, under which it is kept. kind: see ``Tensor._view_kind``. The owner of the memory keeps a weak reference to
+    the view, so that an inplace op can give it a new history. The caller records the view.
     """
     if layout is None:
         layout = _layouts.get((base._layout, key)) if key is not None else None
@@ -224,7 +233,7 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
             layout = layout_of(data, base._layout.device)
             if key is not None:
                 _layouts[base._layout, key] = layout
-    result = object.__new__(Tensor)
+    result = object.__new__(Tensor)  # not ``wrap``: what observers set or count, a view has from its base
     result._data, result._layout, result._counter = data, layout, counter_of(base)
     root = base if base._base is None else base._base
     result._base = root
@@ -237,13 +246,15 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
         if root._views is None:
             root._views = [weakref.ref(result)]
         else:
-            _note(root, result)
+            _add_view(root, result)
     return result
 
 
-def _note(root: Tensor, view: Tensor) -> None:
+def _add_view(root: Tensor, view: Tensor) -> None:
+    """Add a weak reference to ``root._views``. Dead ones are dropped when their number is a power of two, so that many
+    views of one memory cost a constant time each."""
     views: Any = root._views
     count = len(views)
-    if count >= 32 and count & (count - 1) == 0:  # now and then, forget those that died
+    if count >= 32 and count & (count - 1) == 0:
         root._views = views = [v for v in views if v() is not None]
     views.append(weakref.ref(view))

@@ -1,10 +1,10 @@
-"""How structured ops are recorded and differentiated: written out as text, once per pattern.
+"""The functions that make and run nodes of structured ops, generated as text once for each pattern of arguments.
 
-A pattern is which arguments of an op are tensors, lists of tensors or plain values, and which of
-them require grad. For each the recorder writes three short functions, like a namedtuple's methods:
-``record(args, out)`` makes the node, ``vjp(node, g)`` runs backward kernels or rules, and
-``vjp_recorded(node, g)`` the rules alone, on tensors that are back in the graph. Looking the same up
-in dictionaries at every call cost more than most kernels.
+A pattern is the kind of each argument: plain value, tensor or list of tensors, and whether it requires grad. For each
+pattern of an op a GeneratedRecorder has four short functions, generated as namedtuple generates methods:
+``record(args, out)`` makes the node; ``vjp(node, g)`` computes gradients by backward kernels, or rules where there are
+none; ``vjp_recorded(node, g)`` by the rules alone, on tensors with their history; ``values(node)`` returns what was
+saved, by name. A generic form, which looks up at each call what is saved and wanted, takes longer than most kernels.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from jitgrad.core.tensor import Tensor, wrap
 
 __all__ = ["OTHER", "GeneratedRecorder", "StructuredNode", "argument_kind"]
 
-# What an argument is to the recorder.
+# The kinds of arguments: a value without gradient; a tensor; one that requires grad; a list of tensors; one with any
+# that requires grad.
 OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
-_PLAIN = frozenset([int, type(None), bool, float, str])
+_PLAIN_TYPES = frozenset([int, type(None), bool, float, str])
 
 
 def argument_kind(value: Any) -> int:
-    """Classify an argument: plain value, tensor, tensor that requires grad, list of either."""
-    if type(value) in _PLAIN:  # first, as most are, and each op asks it of all its arguments
+    """The kind of an argument, one of the five constants above."""
+    if type(value) in _PLAIN_TYPES:  # first, because most are, and a recorded op asks for every argument
         return OTHER
     if isinstance(value, Tensor):
         return WANTED if value._requires_grad else TENSOR
@@ -39,7 +40,8 @@ def argument_kind(value: Any) -> int:
 class StructuredNode(Node):
     """A recorded structured op; each op has a subclass with its printed name.
 
-    ``saved`` holds the tensors that rules name, ``saved_nontensors`` whatever else they name.
+    saved: the tensors that rules name, those of a list one after another. saved_nontensors: the values of everything
+    else that they name. The names of both are in the recorder.
     """
 
     op: Any
@@ -47,11 +49,11 @@ class StructuredNode(Node):
     saved_nontensors: tuple[Any, ...]
 
     def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """Use backward kernels where the op has them, its rules otherwise."""
+        """The gradients of the inputs, by backward kernels where the op has them, else by its rules."""
         return self.recorder.vjp(self, *grads)
 
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
-        """Apply the rules, which are differentiable ops."""
+        """The gradients of the inputs by the rules, which are differentiable ops."""
         return self.recorder.vjp_recorded(self, *grads)
 
     def is_output(self, saved: Tensor) -> bool:
@@ -60,19 +62,20 @@ class StructuredNode(Node):
         return any(name == "out" and tensor is saved for name, tensor in names)
 
     def output_number(self, index: int) -> int | None:
-        """Which output a saved tensor is."""
+        """Which output saved tensor ``index`` is, counted from 0; None for an operand."""
         names = self._names()
         return names[:index].count("out") if names and names[index] == "out" else None
 
     def saved_names(self) -> list[str]:
-        """PyTorch's names of the saved tensors; [] where it can't be told how long which list is."""
+        """PyTorch's name of each saved tensor; [] if there are two lists, whose lengths are not kept."""
         return [_title(n) for n in self._names()]
 
     def saved_lists(self) -> tuple[str, ...]:
-        """The names that stand for several tensors."""
+        """Those of the names that stand for a list of tensors."""
         return tuple(map(_title, self.recorder.lists))
 
     def _names(self) -> list[str]:
+        """The rules' name of each saved tensor; a list's length is what the other names leave of the total."""
         names, lists, total = self.recorder.saved, self.recorder.lists, len(vars(self)["saved"] or ())
         lengths = {n: self.n_outputs if n == "out" else None for n in lists}
         unknown = [n for n in lists if lengths[n] is None]
@@ -83,19 +86,22 @@ class StructuredNode(Node):
         return [n for n in names for _ in range(lengths.get(n, 1) or 0)]
 
     def nontensor_value(self, name: str) -> Any:
-        """An argument that is no tensor, or the shape of one."""
+        """An argument that is no tensor, or the shape of one, under PyTorch's ``name``."""
         for n, value in zip(self.recorder.saved_nontensors, self.saved_nontensors, strict=True):
             if _title(n) == name:
                 return _sizes(value) if n.endswith("_layout") else value
         return None
 
     def values(self) -> dict[str, Any]:
-        """What rules may name, by name, outputs as part of the graph."""
+        """{name: value} of everything that the rules name, with outputs as part of the graph."""
         return self.recorder.values(self)
 
 
 class GeneratedRecorder:
-    """The functions of one op for one pattern of arguments, and the names of what its nodes keep."""
+    """The functions of one op for one pattern of arguments, and the names of what its nodes save.
+
+    wants: the inputs that get a gradient. lists: those of ``saved`` that are lists of tensors.
+    """
 
     __slots__ = ("lists", "record", "saved", "saved_nontensors", "values", "vjp", "vjp_recorded", "wants")
 
@@ -119,7 +125,7 @@ class GeneratedRecorder:
 
 
 class _Text:
-    """Writes the functions of a recorder."""
+    """The texts of a recorder's functions. Attributes are those of GeneratedRecorder, ``kinds`` by parameter."""
 
     def __init__(self, op: Any, kinds: tuple[int, ...]):
         self.op = op
@@ -133,9 +139,11 @@ class _Text:
         self.saved_nontensors = sorted(used - set(self.saved))
 
     def starred(self, name: str) -> bool:
+        """Whether a saved name is a list, which the tuple of saved tensors contains item by item."""
         return self.op.multiple_results if name == "out" else self.kinds[name] in (LIST, WANTED_LIST)
 
     def record(self) -> str:
+        """The text of ``record``, which makes a node without calling any function of the graph's beside ``edge_of``."""
         several = self.op.multiple_results
         saved, versions, edges = [], [], []
         for n in self.saved:
@@ -170,6 +178,7 @@ class _Text:
         )
 
     def nontensor_value(self, name: str) -> str:
+        """The expression of a saved name that is no tensor."""
         if name == "out_layout":
             return "layouts(out)" if self.op.multiple_results else "[out._layout]"
         if name.endswith("_layout") and name not in self.kinds:
@@ -177,7 +186,7 @@ class _Text:
         return name
 
     def unpack(self) -> str:
-        """Lines that bring back the names that rules use."""
+        """The lines that assign the saved values to the rules' names, after the check of versions."""
         lines = []
         names = [f"*{n}" if self.starred(n) else n for n in self.saved]
         lines.append(f"    {_tuple(names)} = node.unpack()" if names else "    node.unpack()")
@@ -186,6 +195,7 @@ class _Text:
         return "\n".join(lines) + "\n"
 
     def results(self) -> str:
+        """The line that returns the gradients in the order of the edges."""
         parts = []
         for n in self.op.grads:
             if self.kinds[n] == TENSOR:
@@ -195,9 +205,11 @@ class _Text:
         return f"    return ({_tuple(parts)})\n"
 
     def head(self, name: str) -> str:
+        """The first lines of ``vjp`` and its kind; an op of several results gets as many gradients, in a tuple."""
         return f"def {name}(node, {'*g' if self.op.multiple_results else 'g'}):\n{self.unpack()}"
 
     def vjp(self) -> str:
+        """The text of ``vjp``. A gradient that ``kernels`` leaves out comes from a kernel or rule of its own."""
         lines = []
         if self.op.joint_kernel:
             lines.append(f"    found = joint({', '.join(self.op.joint_kernel[1])})")
@@ -209,6 +221,7 @@ class _Text:
         return self.head("vjp") + "\n".join(lines) + "\n" + self.results()
 
     def attach(self) -> str:
+        """The line that gives saved outputs, which nodes hold without edges, their history back."""
         if "out" not in self.saved:
             return ""
         several = "tuple([attached(o, node, k) for k, o in enumerate(out)])"
@@ -227,10 +240,12 @@ def _tuple(parts: list[str]) -> str:
     return "".join(p + ", " for p in parts)
 
 
+# The rules' names -> PyTorch's, in ``_saved_NAME``.
 _TITLES = {"x": "self", "y": "other", "out": "result", "x_layout": "self_sym_sizes", "y_layout": "other_sym_sizes"}
 
 
 def _sizes(layouts: Any) -> Any:
+    """The shapes of layouts, as PyTorch's nodes keep ``self_sym_sizes``."""
     return [_sizes(x) for x in layouts] if isinstance(layouts, list) else layouts and tuple(layouts.shape)
 
 
@@ -246,19 +261,19 @@ def _layouts(value: Any) -> Any:
 
 
 def _alias(out: Tensor) -> Tensor:
-    """The output as its own node may hold it: the memory, without the edge."""
+    """A saved output: the same memory and counter without the edge, with which tensor and node would be a cycle."""
     alias = wrap(out._data, out._layout)
     alias._counter = counter_of(out)
     return alias
 
 
 def _attached(tensor: Tensor, node: Node, number: int) -> Tensor:
-    """A saved output as part of the graph."""
+    """A saved output with its history; one of integers has none."""
     return tensor._attached(edge_to(node, number)) if tensor._layout.dtype.category >= 2 else tensor
 
 
 def _connect(node: Node, outs: Any) -> None:
-    """Make each differentiable result an output of the node."""
+    """Make each result an output of the node, but for those of integers, such as the indices of ``sort``."""
     if len(outs) > 1:
         node.n_outputs, node.special = len(outs), True
     for k, o in enumerate(outs):
