@@ -70,7 +70,7 @@ def check_draw(*parameters: Any, out: Any = None) -> None:
                 "variants as a workaround"
             )
         if level.randomness:
-            tensors = [p.detach() for p in parameters if isinstance(p, Tensor)]
+            tensors = [p.detach() for p in parameters if isinstance(p, Tensor)]  # without tangents
             check_parameters(level, any(level.is_batched(t) for t in tensors))
 
 
@@ -131,6 +131,7 @@ def draw_rule(call: BatchedCall) -> Any:
     """The batch rule of random fills: one launch for all samples, or one sample that the batch repeats."""
     first, *rest = call.args
     check_parameters(call.level, any(name in call.batched for name in rest))
+    # The op is applied to one new sample, so its order of drawing is that of a call without vmap.
     if call.level.randomness == "same":
         row = call.apply([call[first].new_empty(call.shape(first)), *[call[name] for name in rest]])
         whole = row.expand((call.size, *row._layout.shape))

@@ -89,13 +89,13 @@ def one_by_one(call: BatchedCall) -> Any:
         call.apply([_row(value, k) if name in call.batched else value for name, value in call.args.items()])
         for k in range(call.size)
     ]
-    if call.inplace:
+    if call.inplace:  # the samples are views of the first argument, which therefore has been written to
         return next(iter(call.args.values()))
     if not rows:
         raise RuntimeError(f"vmap: {call.op.name} cannot be applied to a batch of size 0")
     if isinstance(rows[0], tuple):
         results = [call.stack(list(column)) for column in zip(*rows)]
-        return type(rows[0])(*results) if hasattr(rows[0], "_fields") else tuple(results)
+        return type(rows[0])(*results) if hasattr(rows[0], "_fields") else tuple(results)  # a named tuple stays one
     return call.stack(rows)
 
 
@@ -117,6 +117,7 @@ def over_dims(*names: str, extra: int = 0) -> Rule:
         n = call.ndim(first) + extra
         if not n:
             return _of_numbers(call, first, names) if call.tensors() == [first] else one_by_one(call)
+        # All tensors as batches: an index or source that is not batched must have the dims of one that is.
         tensors = {name: call.whole(name) for name in call.tensors()}
         return call.run(**tensors, **{name: _shifted(call[name], n) for name in names})
 
@@ -189,7 +190,8 @@ def is_batch(*tensors: Any) -> bool:
     """Whether one of the tensors is batched by an open vmap."""
     if not grad_state.levels:
         return False
-    levels = [t.detach()._level for t in tensors if isinstance(t, Tensor)]  # without tangents
+    # detach takes a dual tensor's wrapper off, under which the batch may be.
+    levels = [t.detach()._level for t in tensors if isinstance(t, Tensor)]
     return any(level is not None and level.open for level in levels)
 
 
@@ -248,6 +250,7 @@ def over_losses(call: BatchedCall) -> Any:
     sample = (call.size,) + (1,) * (tensors[0]._layout.ndim - ("x" in call.batched))
     shape = broadcast_shapes(*(t._layout.shape for t in tensors[:2]), sample)
     tensors[:2] = [t.expand(shape) for t in tensors[:2]]
+    # The op's own reduction would be over all samples; per element it broadcasts, and rows are reduced afterwards.
     losses = call.run(**dict(zip(names, tensors, strict=True)), reduction="none")
     if reduction == "none":
         return losses

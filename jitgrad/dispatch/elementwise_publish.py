@@ -108,6 +108,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
         if operator and not isinstance(y, (Tensor, *NUMBERS)):
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
+        # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.
         if not op.literals and (isinstance(y, Tensor) or type(y) in (bool, int, float)):
             second = y._layout if isinstance(y, Tensor) else operation._number_key(1, y)
             if (plan := operation.plans.get((x._layout, second, False))) is not None:
@@ -124,7 +125,7 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
         if x._requires_grad and differentiable and grad_state.enabled:
             backward: BackwardPlan = plan.backward_plans.get((True,)) or plan.backward_plan((True,))
             node = backward.record(result, x)
-            if backward.scalar_names:
+            if backward.scalar_names:  # the number in the compute dtype, as the backward kernel wants it
                 node.scalars = {op.inputs[1]: y}
         return result
 
@@ -232,6 +233,7 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
         viewed = base is not None and (self._view_kind or base._requires_grad)
         if isinstance(other, Tensor):
             plan = get((self._layout, other._layout))
+            # Left to the slow path: recording, operands that share the target's memory, views with a history.
             recorded = (self._requires_grad or other._requires_grad) and grad_state.enabled
             if plan is None or recorded or other._counter is counter or viewed:
                 return general(self, other)

@@ -156,6 +156,7 @@ def node_type_for(node_type: Any, count: int) -> Any:
     ``edges`` reads them as one tuple; ``_edges`` has the reason.
     """
     names = [f"edge{k}" for k in range(count)]
+    # attrgetter is C code, and returns a tuple if there are several names.
     read: Any = attrgetter(*names) if count > 1 else lambda node: (node.edge0,)
 
     def write(node: Any, edges: Any) -> None:

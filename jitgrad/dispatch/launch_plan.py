@@ -129,6 +129,7 @@ def plan_elementwise(
     ``target``: the layout of an existing array, into which the one result goes. conjugate: whether the first argument
     and the results are conjugated, as complex gradients are.
     """
+    # The device of any tensor that is not on the CPU: of those there, only tensors without dims have passed the checks.
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if target is not None and target.device != device:
         raise same_device(name.removesuffix("_forward"), target.device, device)
@@ -150,7 +151,7 @@ def plan_elementwise(
         parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
     )  # fmt: skip
-    if outs[0].numel == 0:
+    if outs[0].numel == 0:  # observers see the launch, but nothing is compiled for it
         kernel = Kernel(name, _nothing, ())
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
     uploads = tuple(k for k, x in enumerate(inputs) if x.device != device)
@@ -198,6 +199,7 @@ def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple
     same = all(x.shape == shape for x in every)
     if same and all(x.contiguous for x in every):
         return ("1d" if len(shape) == 1 else "flat"), ()
+    # One order of dims for all: the loop may walk through memory as it lies, without any strides.
     if same and all(x.strides == out.strides for x in every) and is_dense(out):
         return "permuted", ()
     if out.numel == 0:

@@ -36,6 +36,7 @@ class OpFunction:
     def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool):
         self.function, self.plain = function, function.__code__
         self.operation, self.in_place, self.own = operation, in_place, own
+        # A copy of the function with its own code, for the original's may be exchanged while it is called.
         f = function
         self.call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
         self.call.__kwdefaults__ = f.__kwdefaults__
@@ -71,7 +72,7 @@ def register(function: Any, operation: Any = None, in_place: bool = False, own: 
         vars(function)["_op_note"] = (id(function), operation, in_place, own)
         with _lock:
             _registered.append(weakref.ref(function))
-            if _observers:
+            if _observers:  # an op declared inside of a profiler's block
                 _put(function, True)
 
 
@@ -116,6 +117,7 @@ def remove_observer(observer: Observer) -> None:
 def _exchange() -> None:
     global _observers
     before, _observers = _observers, tuple(dict.fromkeys(_added))
+    # Codes are exchanged when the first observer comes and the last one goes; between, only the tuple changes.
     if bool(before) != bool(_observers):
         for function in _living():
             _put(function, bool(_observers))

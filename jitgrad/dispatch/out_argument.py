@@ -46,6 +46,7 @@ def into_out(op: str, result: Any, out: Any) -> Any:
             f"{op}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    # All checks come before the first change: an error leaves ``out`` as it was.
     check_result_cast(result.dtype, out.dtype)
     check_write(out)
     if out.shape != result.shape:
@@ -61,7 +62,7 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
             f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
             "future PyTorch release outputs will not be resized unless they have zero elements. You can "
             "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            UserWarning, stacklevel=5,
+            UserWarning, stacklevel=5,  # the user's line, above the op's function and this module's
         )  # fmt: skip
     out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
     out._data = empty_for(out._layout)

@@ -19,6 +19,7 @@ def is_int(value: Any) -> bool:
     return isinstance(value, Tensor) and value._layout.numel == 1 and value._layout.dtype.category == 1
 
 
+# Compared as sets of types, which takes no loop in Python: sizes are parsed in every call of a view or creation.
 _INTS = frozenset({int})
 
 
@@ -73,7 +74,7 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     product = 1
     for n in shape:
         product *= n if n != -1 else 1
-    if unknown and product == 0 and numel == 0:
+    if unknown and product == 0 and numel == 0:  # 0 * anything is 0
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
             "dimension size -1 can be any value and is ambiguous"

@@ -36,8 +36,9 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
         return array.restrided(shape, strides, offset, dtype)
     dtype = array.dtype if dtype is None else dtype
     item = dtype.itemsize
-    if array.size == 0:
+    if array.size == 0:  # NumPy's empty arrays may have no address of their own
         return np.empty(tuple(shape), dtype)
+    # NumPy's constructor checks bounds and takes contiguous buffers only, but is much quicker than the interface below.
     if offset >= 0 and array.flags.c_contiguous:
         try:
             return np.ndarray(shape, dtype, array, offset * item, [s * item for s in strides])
@@ -91,7 +92,7 @@ def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | No
             result[d] = filled * step
             filled *= shape[d]
             d -= 1
-        if filled != count:
+        if filled != count:  # a new dim would reach across the end of the run
             return None
     return tuple(result) if d < 0 else None
 

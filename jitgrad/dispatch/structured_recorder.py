@@ -119,6 +119,7 @@ class GeneratedRecorder:
             scope[f"rule_{name}"] = op.grads[name][0]
             scope[f"fast_{name}"] = (op.backward_kernels.get(name) or op.grads[name])[0]
         scope["joint"] = op.joint_kernel[0] if op.joint_kernel else None
+        # Functions of the core are globals of the text, not attributes of modules: one look-up each.
         exec(text.record() + text.vjp() + text.vjp_recorded() + text.values(), scope)
         self.record, self.values = scope["record"], scope["values"]
         self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
@@ -135,6 +136,7 @@ class _Text:
         used |= {p for n in self.wants if n in op.backward_kernels for p in op.backward_kernels[n][1]}
         used |= set(op.joint_kernel[1]) if op.joint_kernel else set()
         used -= {"g", "wants"}
+        # Sorted, so that one pattern has one text, whatever the order in which a set returns its items.
         self.saved = sorted(n for n in used if n == "out" or self.kinds.get(n, OTHER) != OTHER)
         self.saved_nontensors = sorted(used - set(self.saved))
 
@@ -147,18 +149,19 @@ class _Text:
         several = self.op.multiple_results
         saved, versions, edges = [], [], []
         for n in self.saved:
-            one = "alias({})" if n == "out" else "{}"
+            one = "alias({})" if n == "out" else "{}"  # a node must not hold its own output
             star = self.starred(n)
             saved.append(f"*[{one.format('t')} for t in {n}]" if star else one.format(n))
             versions.append(f"*[t._counter[0] for t in {n}]" if star else f"{n}._counter[0]")
         for n in self.op.grads:
             if self.kinds[n] == WANTED:
-                edges.append(f"{n}._edge or {n}._leaf_edge or edge_of({n})")
+                edges.append(f"{n}._edge or {n}._leaf_edge or edge_of({n})")  # a call only for a leaf's first use
             elif self.kinds[n] == TENSOR:
                 edges.append("None")
             elif self.kinds[n] == WANTED_LIST:
                 edges.append(f"*[edge_of(t) for t in {n}]")
         first = next(n for n in self.op.grads if self.kinds[n] != OTHER)
+        # An op that writes into its first input returns it: then the node goes on from that tensor's history.
         ends = "connect(node, out)" if several else (
             f"if out is {first}: out._rebase(node)\n"
             "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
