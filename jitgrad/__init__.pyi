@@ -248,31 +248,31 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atanh_(input: Tensor) -> Tensor:
     """In-place version of ``atanh``."""
 @overload
-def atleast_1d(tensor: Tensor) -> Tensor:
+def atleast_1d(tensor: Tensor, /) -> Tensor:
     """Each tensor with at least one dimension."""
 @overload
-def atleast_1d(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
     """Each tensor with at least one dimension."""
 @overload
-def atleast_1d(tensor: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+def atleast_1d(tensor: Tensor, other: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Each tensor with at least one dimension."""
 @overload
-def atleast_2d(tensor: Tensor) -> Tensor:
+def atleast_2d(tensor: Tensor, /) -> Tensor:
     """Each tensor with at least two dimensions; new ones come first."""
 @overload
-def atleast_2d(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
     """Each tensor with at least two dimensions; new ones come first."""
 @overload
-def atleast_2d(tensor: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+def atleast_2d(tensor: Tensor, other: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Each tensor with at least two dimensions; new ones come first."""
 @overload
-def atleast_3d(tensor: Tensor) -> Tensor:
+def atleast_3d(tensor: Tensor, /) -> Tensor:
     """Each tensor with at least three dimensions."""
 @overload
-def atleast_3d(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
     """Each tensor with at least three dimensions."""
 @overload
-def atleast_3d(tensor: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+def atleast_3d(tensor: Tensor, other: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Each tensor with at least three dimensions."""
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, beta: _Number = 1, alpha: _Number = 1, *, out: Tensor | None = None,
@@ -466,7 +466,7 @@ def dsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their third dim."""
 e: builtins.float
-def einsum(equation: Any, *operands: Any) -> Tensor:
+def einsum(equation: Any, /, *operands: Any) -> Tensor:
     """Sum of products over labelled dims: ``einsum("ij,jk->ik", a, b)`` is the matrix product."""
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: builtins.int = -1, scale_grad_by_freq: builtins.bool = False,

@@ -65,9 +65,9 @@ _EXTREMUM = (
 _SIZE = (("size: Sequence[int]", ""), ("*size: int", ""))
 _NEW = (("self, size: Sequence[int]", ""), ("self, *size: int", ""))
 _AT_LEAST = (
-    ("tensor: Tensor", "Tensor"),
-    ("tensors: Sequence[Tensor]", "tuple[Tensor, ...]"),
-    ("tensor: Tensor, other: Tensor, *tensors: Tensor", "tuple[Tensor, ...]"),
+    ("tensor: Tensor, /", "Tensor"),
+    ("tensors: Sequence[Tensor], /", "tuple[Tensor, ...]"),
+    ("tensor: Tensor, other: Tensor, /, *tensors: Tensor", "tuple[Tensor, ...]"),
 )
 
 # Calls that a signature of Python cannot state: for each form its positional parameters and its result, "" for the one
@@ -114,7 +114,7 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
     "randint_like": (("input: Tensor, high: int", ""), ("input: Tensor, low: int, high: int", "")),
     "random_": (("self", ""), ("self, to: int", ""), ("self, from_: int, to: int | None", "")),
     "uniform_": (("self, from_: float = 0.0, to: float = 1.0", ""),),
-    "einsum": (("equation: Any, *operands: Any", ""),),
+    "einsum": (("equation: Any, /, *operands: Any", ""),),
     "permute": (("input: Tensor, *dims: int | Sequence[int]", ""),),
     "reshape": (("input: Tensor, *shape: int | Sequence[int]", ""),),
     "flip": (("input: Tensor, *dims: int | Sequence[int]", ""),),

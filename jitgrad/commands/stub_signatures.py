@@ -59,14 +59,18 @@ def _structured_op(function: Callable[..., Any]) -> Any:
 
 
 def _elementwise(op: Any, out: bool) -> Signature:
-    parameters = []
-    several = len(op.inputs) > 1
-    for input_name in op.inputs:
-        number = several and (op.numbers is None or input_name in op.numbers or op.numbers_only)
-        type_ = "Tensor | _Number" if number and (input_name != op.inputs[0] or not op.numbers_only) else "Tensor"
-        parameters.append(_parameter(_PUBLIC_NAMES.get(input_name, input_name), type_))
-    parameters += [_parameter(n, "_Number", default) for n, default in op.scalars.items()]
-    return Signature([*parameters, *([_OUT] if out else [])], return_annotation="Tensor")
+    operands = [_parameter(_PUBLIC_NAMES.get(n, n), _operand(op, n)) for n in op.inputs]
+    scalars = [_parameter(n, "_Number", default) for n, default in op.scalars.items()]
+    return Signature([*operands, *scalars, *([_OUT] if out else [])], return_annotation="Tensor")
+
+
+def _operand(op: Any, name: str) -> str:
+    """The type of an input: a number may stand for one of several tensors, unless the declaration says otherwise."""
+    if len(op.inputs) == 1 or (op.numbers_only and name == op.inputs[0]):
+        return "Tensor"
+    if op.numbers_only:
+        return "_Number"
+    return "Tensor | _Number" if op.numbers is None or name in op.numbers else "Tensor"
 
 
 def _structured(op: type[Structured], out: bool) -> Signature:
@@ -104,8 +108,9 @@ def _parameter(name: str, type_: str, default: Any = Parameter.empty) -> Paramet
 def _of_function(name: str, function: Callable[..., Any]) -> Signature:
     """The signature of a Python function, with what its wrappers take beside its own parameters."""
     source = inspect.signature(function)
-    if name.endswith("_") and not name.endswith("__") and _is_open(source):
-        return _in_place(name, source)
+    base: Any = vars(Tensor).get(name[:-1]) or FUNCTIONS.get(name[:-1])
+    if name[-1] == "_" and base is not None and name not in FORMS and _takes_anything(source):
+        return _in_place(name[:-1], base)
     parameters = dict(source.parameters)
     for wrapper in _wrappers(function):
         own = inspect.signature(wrapper, follow_wrapped=False).parameters
@@ -115,16 +120,13 @@ def _of_function(name: str, function: Callable[..., Any]) -> Signature:
     return source.replace(parameters=ordered)
 
 
-def _is_open(source: Signature) -> bool:
-    return any(p.kind is Parameter.VAR_KEYWORD and p.annotation != "float" for p in source.parameters.values())
+def _takes_anything(source: Signature) -> bool:
+    return any(p.kind is Parameter.VAR_KEYWORD for p in source.parameters.values())
 
 
-def _in_place(name: str, source: Signature) -> Signature:
-    """An in-place form takes what the op takes, and hands it on without looking at it."""
-    base: Any = vars(Tensor).get(name[:-1]) or FUNCTIONS.get(name[:-1])
-    if base is None or name in FORMS:
-        return source
-    form = signatures(name[:-1], base)[0]
+def _in_place(name: str, op: Callable[..., Any]) -> Signature:
+    """The signature of an in-place form that takes what the op takes, and hands it on without looking at it."""
+    form = signatures(name, op)[0]
     return form.replace(parameters=[p for p in form.parameters.values() if p.name != "out"], return_annotation="Tensor")
 
 
@@ -171,10 +173,9 @@ def _form(signature: Signature, function: str, positional: str, result: str) -> 
     exec(f"from __future__ import annotations\ndef form({positional}): ...", scope)
     stated = inspect.signature(scope["form"]).parameters
     keywords = [
-        p for p in signature.parameters.values()
-        if p.kind is Parameter.KEYWORD_ONLY and p.name not in stated and p.name != "other"
+        p for p in signature.parameters.values() if p.kind is Parameter.KEYWORD_ONLY and p.name not in stated
     ]  # fmt: skip
-    if function in return_types.__all__:
+    if function in return_types.__all__:  # ``out`` is one tensor, or as many as there are results
         keywords = [_OUT.replace(annotation="Any" if "return_types" in result else "Tensor | None")]
     returned = result.replace("NAME", function) or signature.return_annotation
     return Signature([*stated.values(), *keywords], return_annotation=returned)

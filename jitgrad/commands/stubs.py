@@ -39,21 +39,21 @@ def texts() -> dict[Path, str]:
     }
 
 
-def stale() -> list[Path]:
-    """The files that are not what the declarations say."""
-    return [p for p, text in texts().items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+def stale() -> dict[Path, str]:
+    """The stubs that are not what the declarations say, and what they should be."""
+    return {p: text for p, text in texts().items() if not p.exists() or p.read_text(encoding="utf-8") != text}
 
 
 def write() -> list[Path]:
-    """Write the stubs that are stale; return them."""
-    fresh, files = texts(), stale()
-    for path in files:
-        path.write_text(fresh[path], encoding="utf-8")
-    return files
+    """Write the stubs that are stale; return their files."""
+    fresh = stale()
+    for path, text in fresh.items():
+        path.write_text(text, encoding="utf-8")
+    return list(fresh)
 
 
 def _doc(thing: Any) -> str:
-    return (inspect.getdoc(thing) or "").split("\n")[0]
+    return inspect.cleandoc(thing.__doc__ or "").split("\n")[0]
 
 
 # -- jitgrad ----------------------------------------------------------------------------------------------
@@ -63,6 +63,7 @@ def _package() -> str:
     stub = StubFile("jitgrad")
     source = ast.parse((_ROOT / "__init__.py").read_text(encoding="utf-8"))
     homes = _imported_names(source)
+    # Any submodule is an attribute of the package once something imports it; public are those that it mentions.
     mentioned = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
     mentioned |= {node.id for node in ast.walk(source) if isinstance(node, ast.Name)} | homes.keys()
     names = [n for n in dir(jitgrad) if n in mentioned and n[0] != "_" and n not in ("FUNCTIONS", "lazy_attributes")]
@@ -122,7 +123,10 @@ def _tensor_module() -> str:
     return stub.text()
 
 
-_OF_EVERY_CLASS = {"__annotations__", "__dict__", "__doc__", "__module__", "__weakref__"}
+_OF_EVERY_CLASS = {  # in one version of Python or another
+    "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__", "__doc__",
+    "__firstlineno__", "__module__", "__static_attributes__", "__weakref__",
+}  # fmt: skip
 
 
 def _member(stub: StubFile, name: str, member: Any) -> None:
@@ -160,7 +164,7 @@ def _property(stub: StubFile, name: str, member: property) -> None:
 
 def _return_types() -> str:
     stub = StubFile(return_types.__name__)
-    stub.add("__all__: list[str]")
+    stub.add(f"__all__ = {sorted(return_types.__all__)}".replace("'", '"'))
     stub.add()
     for name in sorted(return_types.__all__):
         kind = getattr(return_types, name)

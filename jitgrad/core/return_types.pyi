@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from jitgrad.core.tensor import Tensor
 
-__all__: list[str]
+__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 class aminmax(NamedTuple):
     """The min and the max that ``jitgrad.aminmax`` found."""

@@ -49,8 +49,7 @@ class Tensor:
     def __ge__(self, other: Tensor | _Number) -> Tensor: ...
     def __getitem__(self, key: Any) -> Tensor: ...
     def __gt__(self, other: Tensor | _Number) -> Tensor: ...
-    def __hash__(self) -> builtins.int:
-        """Return hash(self)."""
+    def __hash__(self) -> builtins.int: ...
     def __iadd__(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``add``."""
     def __iand__(self, other: Tensor | _Number) -> Tensor:
@@ -1355,13 +1354,13 @@ class Tensor:
     @overload
     def to(
         self, dtype: _DType, non_blocking: builtins.bool = False, copy: builtins.bool = False, *,
-        device: _Device | None = None, memory_format: Any = None,
+        device: _Device | None = None, memory_format: Any = None, other: Tensor | None = None,
     ) -> Tensor:
         """The tensor as another dtype and/or on another device; itself if it is so already."""
     @overload
     def to(
         self, device: _Device = None, dtype: _DType | None = None, non_blocking: builtins.bool = False,
-        copy: builtins.bool = False, *, memory_format: Any = None,
+        copy: builtins.bool = False, *, memory_format: Any = None, other: Tensor | None = None,
     ) -> Tensor:
         """The tensor as another dtype and/or on another device; itself if it is so already."""
     @overload
