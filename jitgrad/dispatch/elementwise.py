@@ -18,7 +18,10 @@ from jitgrad.core.node import edge_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.checks import (
+from jitgrad.dispatch.copying import copy_before_write, strided_copy
+from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
+from jitgrad.dispatch.launch_plan import plan_elementwise
+from jitgrad.dispatch.operand_checks import (
     check_category,
     check_devices,
     check_history,
@@ -28,9 +31,6 @@ from jitgrad.dispatch.checks import (
     number_category,
     overlaps,
 )  # fmt: skip
-from jitgrad.dispatch.copying import copy_before_write, strided_copy
-from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
-from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise

@@ -20,10 +20,10 @@ from jitgrad.core.layout import cache
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import check_capture, scopes
-from jitgrad.dispatch.checks import NUMBERS
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration

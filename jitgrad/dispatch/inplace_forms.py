@@ -13,8 +13,8 @@ from jitgrad.core.node import node_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import check_capture, scopes
-from jitgrad.dispatch.checks import check_inplace_target, check_result_cast
 from jitgrad.dispatch.copying import copy_before_write, copy_into
+from jitgrad.dispatch.operand_checks import check_inplace_target, check_result_cast
 
 __all__ = ["inplace_form"]
 

@@ -20,10 +20,10 @@ from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.checks import check_inplace_target, overlaps
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
+from jitgrad.dispatch.operand_checks import check_inplace_target, overlaps
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
 

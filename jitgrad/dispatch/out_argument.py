@@ -13,7 +13,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.checks import check_result_cast
+from jitgrad.dispatch.operand_checks import check_result_cast
 
 __all__ = ["into_out", "takes_out"]
 

@@ -20,6 +20,6 @@ from jitgrad.ops.pointwise import where_clamp, words_on_tensors
 from jitgrad.ops.reduction import any_all, extrema, prod, scan, softmax, sort, sums, variance, vector_norm
 from jitgrad.ops.linalg import added_products, einsum, matmul, matrix_products, trace_cross
 from jitgrad.ops.indexing import gather, getitem, grids, index_select, masked, slice_scatter, take
-from jitgrad.ops.random import fill as random_fill, sampling
+from jitgrad.ops.random import random_fills, sampling
 from jitgrad.ops.nn import batch_norm, binary_loss, dropout, embedding, loss, nll_loss, norm
 from jitgrad.ops import aten

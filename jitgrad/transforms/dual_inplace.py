@@ -15,7 +15,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import Level, Wrapped, link_view, turn_into
-from jitgrad.dispatch.checks import check_result_cast
+from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.engine.view_history import Place, StridedCopy
 from jitgrad.ops.creation.constants import zeros_like
 from jitgrad.transforms.batched import Batched, batch_first, batched, batches_of, is_batched, with_batches

@@ -11,7 +11,7 @@ from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.cuda import provider as cuda
-from jitgrad.kernels.elementwise.checks import check_attributes, check_names, check_parameters
+from jitgrad.kernels.elementwise.declaration_checks import check_attributes, check_names, check_parameters
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.words.syntax import ships_with_jitgrad
 

@@ -12,8 +12,8 @@ import numpy as np
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.checks import check_memory
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import view_of
 from jitgrad.ops.creation.constants import convert_number

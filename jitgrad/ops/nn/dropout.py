@@ -13,7 +13,7 @@ from jitgrad.dispatch.batch_randomness import batch_for_draw
 from jitgrad.dispatch.copying import preserved_layout
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.creation.constants import new, zeros
-from jitgrad.ops.random.fill import DropoutMask
+from jitgrad.ops.random.random_fills import DropoutMask
 from jitgrad.random import default_generator
 
 __all__ = [

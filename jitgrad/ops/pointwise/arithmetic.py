@@ -14,8 +14,8 @@ from jitgrad.core.errors import must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.inplace_forms import inplace_form
+from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived

@@ -11,7 +11,7 @@ from typing import Any
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.checks import NUMBERS
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.ops.pointwise.arithmetic import (
     copysign,
     div,

@@ -31,7 +31,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import as_dtype, filled_like, finished, new, uninitialised_like
-from jitgrad.ops.random.fill import (
+from jitgrad.ops.random.random_fills import (
     RandomFill,
     bernoulli_,
     bernoulli_into,

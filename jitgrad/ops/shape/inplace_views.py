@@ -15,8 +15,8 @@ from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import Wrapped, turn_into
-from jitgrad.dispatch.checks import check_inplace_target
 from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.operand_checks import check_inplace_target
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.strides import extent, restrided

@@ -12,9 +12,9 @@ from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
-from jitgrad.dispatch.checks import check_devices
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import check_devices
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured, View, view_of
