@@ -3,6 +3,11 @@
 A step's tensors come as columns of equal length: the parameters, their gradients, then each kind of state. Which kernel
 takes which of them depends on their layouts alone, so it is worked out once and kept by the tuple of layouts: a step in
 steady state is one look-up and one launch.
+
+The kernel gets the arrays as objects and reads each one's address and size from its header. Measured in us, for four
+parameters of 16 elements and for 40: headers 1.9 and 10.6; an argument for each array 1.7, but compiled anew for each
+model (0.15 s at four, beyond reason at 100); tuples of arrays 2.2 and 31, and 2.5 s to compile; addresses asked of
+Python 22 and 210.
 """
 
 from __future__ import annotations

@@ -9,4 +9,6 @@ gradient is added into zeros by the write of the same places; a write's gradient
 and the read. Bases: RowsOp (an index for whole slices along a dim), ElementsOp (an index for every element),
 PartScatter (a copy with one part replaced). An op whose value is a number or a tensor without dims is two ops, as
 their gradients differ; the public function picks one.
+
+Where we are laxer than PyTorch: a source larger than its index has a gradient in ``scatter``; PyTorch's backward fails.
 """

@@ -7,4 +7,9 @@ published as a plain function. Activations are the table's (ops/pointwise/activa
 A loss that compares element by element and is symmetric derives from ``PointwiseLoss`` (loss.py), which is what to
 read first; a likelihood of classes from ``ClassLikelihood`` (nll_loss.py); a normalisation of rows from ``RowNorm``
 (norm.py).
+
+A norm's means and deviations are no outputs of the op, and measuring them again costs a pass over the data. So the
+public function passes an empty ``SavedStatistics``, which forward fills in and the node keeps as it does other options;
+rules don't name it, since under ``create_graph`` the moments are part of the graph. Under transforms norms are composed
+of other ops.
 """
