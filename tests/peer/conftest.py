@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") else ["test_*.py"]
+collect_ignore_glob = [] if find_spec("torch") else ["*test_*.py"]  # "*" matches folders, too
 if find_spec("torch"):
     import torch
 
