@@ -40,17 +40,20 @@ globals().update(FUNCTIONS)
 
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
-_lazy_attribute, __dir__ = lazy_attributes(__name__, {
+_LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
     "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils", "vmap": "jitgrad.func",
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
-})  # fmt: skip
+}  # fmt: skip
+_lazy_attribute, __dir__ = lazy_attributes(__name__, _LAZY)
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
-    return FUNCTIONS[name] if name in FUNCTIONS else _lazy_attribute(name)
+    if name == "__all__":  # a star import wants all names, those that are not imported yet too
+        return [n for n in __dir__() if n[0] != "_"]
+    return FUNCTIONS[name] if name in FUNCTIONS and name not in _LAZY else _lazy_attribute(name)
 
 
 if "JITGRAD_DEBUG" in _os.environ:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-import marshal
 import os
 import pickle
 import sys
@@ -27,7 +26,6 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import errors
 from numba.core.compiler import CompileResult
-from numba.core.dispatcher import Dispatcher
 
 __all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
 
@@ -188,32 +186,6 @@ def _first_cause(error: Exception) -> str:
     return "; ".join(dict.fromkeys([*telling[:3], *place[:1]])) or type(error).__name__
 
 
-# The dispatcher of every inlined function seen so far, by all that its machine code depends on.
-_inner_functions: dict[Any, Dispatcher] = {}
-
-
-def _share_inner_functions(scope: dict[str, Any]) -> None:
-    """Replace the ``@njit`` functions in a kernel's globals by equal ones of earlier kernels.
-
-    Most kernels define the same few words (``exp`` and the polynomials that it calls). Numba would type and optimise
-    them once per kernel, which is the larger part of a compilation; one dispatcher has them done once per process.
-    Functions stand behind those that they call, whose shared dispatchers are therefore part of their keys.
-    """
-    for name, value in list(scope.items()):
-        if isinstance(value, Dispatcher):
-            scope[name] = _inner_functions.setdefault(_identity(value.py_func, value.targetoptions, scope), value)
-
-
-def _identity(function: Any, options: dict[str, Any], scope: dict[str, Any]) -> Any:
-    """Bytecode (without its place in a file), defaults, compile options, and the dtypes and functions that it names."""
-    code = function.__code__.replace(co_filename="", co_firstlineno=1)
-    named = [scope[n] for n in code.co_names if n in scope]
-    # What is compared by value only (0.0 and -0.0) might differ all the same: such a function is not shared.
-    known = tuple(v if isinstance(v, (type, types.ModuleType, Dispatcher)) else object() for v in named)
-    # Format 2 of marshal writes floats as their bytes and, unlike later ones, does not depend on reference counts.
-    return marshal.dumps(code, 2), repr((function.__defaults__, sorted(options.items()))), known
-
-
 def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> Any:
     """Return the function ``name`` that ``text`` defines, as a lazily compiling Numba dispatcher.
 
@@ -229,7 +201,6 @@ def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> A
     # Tracebacks, and Numba's errors, show the lines of generated text.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), module.__dict__)
-    _share_inner_functions(module.__dict__)
     dispatcher = numba.njit(**OPTIONS, fastmath=set(fastmath))(getattr(module, name))
     if hasattr(dispatcher, "_cache"):  # a plain function under NUMBA_DISABLE_JIT
         dispatcher._cache = DiskCache(stem, text)

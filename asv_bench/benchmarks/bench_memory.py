@@ -36,12 +36,12 @@ class Launches:
         self.step()
 
     def track_launches(self, name):
-        with jitgrad.debug.launch_tape() as tape:
+        with jitgrad.debug.tape() as tape:
             self.step()
         return len(tape)
 
     def track_kernels(self, name):
-        with jitgrad.debug.launch_tape() as tape:
+        with jitgrad.debug.tape() as tape:
             self.step()
         return len({entry.kernel for entry in tape})
 

@@ -92,7 +92,7 @@ def diamonds() -> None:
 
 def given_array(op: Callable[[Any], Any], x: Any) -> Callable[[], Any]:
     """The kernel of ``op`` alone, writing into the same array again and again."""
-    with jitgrad.debug.launch_tape() as tape:
+    with jitgrad.debug.tape() as tape:
         op(x)
     (entry,) = tape
     return lambda: entry.kernel.call(*entry.args)

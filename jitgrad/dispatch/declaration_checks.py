@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 __all__ = [
@@ -29,9 +30,10 @@ def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[
     Read from the function's code object: ``inspect.signature`` takes 20 times as long, for each of several hundred
     rules at import. A function that stands for another one has that one as ``__wrapped__``, as functools.wraps sets it.
     """
-    function = getattr(function, "__wrapped__", function)
-    if hasattr(function, "__signature__"):
-        parameters = function.__signature__.parameters
+    while hasattr(function, "__wrapped__") and not hasattr(function, "__signature__"):
+        function = function.__wrapped__
+    if hasattr(function, "__signature__") or not isinstance(function, FunctionType):  # a bound method, a partial
+        parameters = inspect.signature(function).parameters
         positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters.values())
         return tuple(parameters), tuple(p.default for p in parameters.values()), positional
     code, defaults, named = function.__code__, function.__defaults__ or (), function.__kwdefaults__ or {}

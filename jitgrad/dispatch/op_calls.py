@@ -14,6 +14,7 @@ code is read when a call begins, so calls that are running meanwhile, in other t
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -40,8 +41,9 @@ class OpFunction:
         f = function
         self.call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
         self.call.__kwdefaults__ = f.__kwdefaults__
+        self.call.__qualname__ = f.__qualname__  # which errors of missing arguments name
 
-    def observed(self, *args: Any, **kwargs: Any) -> Any:
+    def observed(self, /, *args: Any, **kwargs: Any) -> Any:
         """Pass a call to the observers; the one that was added last is called first."""
         return _proceed(self, _observers, args, kwargs)
 
@@ -60,6 +62,16 @@ _lock = threading.RLock()
 _added: list[Observer] = []
 _observers: tuple[Observer, ...] = ()  # those of _added, each once; a tuple, so that a call sees one state of it
 _registered: list[weakref.ref[FunctionType]] = []  # weakly: a user's op may be dropped
+
+
+def _renew_lock() -> None:
+    """In a child process: another thread of the parent may have held the lock, and is not there to release it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def register(function: Any, operation: Any = None, in_place: bool = False, own: bool = False) -> None:

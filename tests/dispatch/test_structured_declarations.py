@@ -1,5 +1,6 @@
 """A declaration that lacks something, names what is not there or repeats a name is refused where it stands."""
 
+import functools
 import subprocess
 import sys
 
@@ -61,6 +62,18 @@ def test_rules_may_come_from_a_base():
             return x
 
     assert list(Derived.grads) == ["x"] and Derived.grads["x"][1] == ("g",)
+
+
+class Rules:
+    def rule(self, g):
+        return g
+
+
+def test_rules_may_be_partials_and_bound_methods():
+    body = {"__doc__": "My op.", "forward": forward}
+    partial = declare(grad_x=functools.partial(lambda scale, g: scale * g, 2.0), **body)
+    bound = declare(grad_x=Rules().rule, **body)
+    assert partial.grads["x"][1] == bound.grads["x"][1] == ("g",)
 
 
 # Packages without what their __init__ does, so that families can be imported before all else, the last first.

@@ -103,3 +103,8 @@ def test_unknown_names_are_attribute_errors():
     for module in (jitgrad, jitgrad.profiler):
         with pytest.raises(AttributeError, match=rf"module '{module.__name__}' has no attribute 'exq'"):
             module.exq
+
+
+def test_a_star_import_brings_the_lazy_names():
+    names = run_python("from jitgrad import *; print(nn.Linear, optim.SGD, vmap, save, exp)")
+    assert "'jitgrad.nn.modules.linear.Linear'>" in names

@@ -368,3 +368,16 @@ def test_observers_of_op_calls_stop_in_any_order():
     remove_observer(second)
     exp(x)
     assert calls == [2, 1, 2] and exp.__code__ is plain
+
+
+def test_observed_calls_take_every_keyword_and_name_the_op_in_errors():
+    def observer(op, call, args, kwargs):
+        return call(*args, **kwargs)
+
+    add_observer(observer)
+    try:
+        assert torch.Tensor.new_zeros(self=torch.ones(2), size=(3,)).tolist() == [0, 0, 0]
+        with pytest.raises(TypeError, match=r"^exp\(\) missing"):
+            torch.exp()
+    finally:
+        remove_observer(observer)
