@@ -312,4 +312,4 @@ def _declare_types() -> None:
 
 
 _declare_types()
-FUNCTIONS["device"] = device_type
+FUNCTIONS.update(device=device_type)
