@@ -22,7 +22,7 @@ from jitgrad.core.formatting import get_printoptions, printoptions, set_printopt
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.core.layout import Size
-from jitgrad.core.lazy_import import lazy_attributes
+from jitgrad.core.lazy_import import lazy_attributes as _lazy_attributes
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
@@ -43,10 +43,11 @@ globals().update(FUNCTIONS)
 _LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
     "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
-    "testing": "jitgrad.testing", "utils": "jitgrad.utils", "vmap": "jitgrad.func",
+    "serialization": "jitgrad.serialization", "testing": "jitgrad.testing", "utils": "jitgrad.utils",
+    "vmap": "jitgrad.func",
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
-_lazy_attribute, __dir__ = lazy_attributes(__name__, _LAZY)
+_lazy_attribute, __dir__ = _lazy_attributes(__name__, _LAZY)
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports

@@ -17,6 +17,7 @@ from jitgrad import ops as ops
 from jitgrad import optim as optim
 from jitgrad import profiler as profiler
 from jitgrad import random as random
+from jitgrad import serialization as serialization
 from jitgrad import testing as testing
 from jitgrad import utils as utils
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
