@@ -125,6 +125,8 @@ class Node:
     retained: dict[int, Any] | None = None  # {number of the output: weak reference to the tensor that keeps its .grad}
     pre_hooks: OrderedDict[int, Callable[..., Any]] | None = None
     post_hooks: OrderedDict[int, Callable[..., Any]] | None = None
+    # Of the node of an in-place op on a view: a weak reference to the CopySlices that runs it as a part of itself.
+    enclosing: Callable[[], Any] | None = None
 
     def name(self) -> str:
         """The node's printed name."""
@@ -221,6 +223,15 @@ class Node:
     def output_number(self, index: int) -> int | None:
         """Which of the node's outputs saved tensor ``index`` is, counted from 0; None if it is none of them."""
         return None
+
+    def edge_of_output(self, number: int) -> Edge:
+        """The edge along which the gradient of a saved output flows.
+
+        It leads to this node, but for the node of an in-place op on a view, which is not in the graph: the view's
+        gradient flows to the CopySlices that has taken its place.
+        """
+        outer = self.enclosing() if self.enclosing is not None else None
+        return edge_to(self, number) if outer is None else outer.edge_of_view()
 
     def saved_names(self) -> list[str]:
         """PyTorch's name of each saved tensor ("self", "other", "result"); empty if they have none."""

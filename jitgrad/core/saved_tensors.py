@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jitgrad.core.grad_mode import no_grad
-from jitgrad.core.node import FREED, Node, edge_of, edge_to, modified_message, node_observers
+from jitgrad.core.node import FREED, Node, edge_of, modified_message, node_observers
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Hooks", "SavedTensor", "define_saved_attributes", "pop_hooks", "push_hooks", "set_hooks"]
@@ -100,7 +100,7 @@ class Packed:
     def __init__(self, node: Node, index: int, tensor: Tensor, hooks: Hooks):
         self.number = node.output_number(index)  # which of the node's own outputs it is; None for an operand
         # A node saves its output without the edge, which would be a cycle; the hook gets it with its grad_fn.
-        argument = tensor if self.number is None else tensor._attached(edge_to(node, self.number))
+        argument = tensor if self.number is None else tensor._attached(node.edge_of_output(self.number))
         self.leaf, self.edge = tensor._edge is None, edge_of(tensor)
         version = tensor._counter[0]
         with no_grad():
@@ -216,7 +216,7 @@ def saved_tensor(node: Node, index: int) -> Tensor:
     if tensor is kept and tensor._counter[0] != version:
         raise RuntimeError(modified_message(tensor, version, node))
     number = node.output_number(index)
-    return tensor if number is None else tensor._attached(edge_to(node, number))
+    return tensor if number is None else tensor._attached(node.edge_of_output(number))
 
 
 def define_saved_attributes(node_type: type[Node], names: Iterable[str], values: Iterable[str] = ()) -> None:

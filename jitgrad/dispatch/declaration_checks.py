@@ -78,12 +78,13 @@ def check_rules(cls: Any) -> None:
         if target not in taken:
             remedy = f"name one of forward's parameters: {', '.join(taken)}"
             raise refuse(cls, f"{title} is a rule for {target!r}, which forward does not take", remedy)
-    allowed = {*taken, *(f"{p}_layout" for p in (*taken, "out")), "g", "out", "wants"}
+    allowed = {*taken, *(f"{p}_layout" for p in (*taken, "out")), "g", "out", "wants", *cls.results}
     all_rules = {title: rule for title, (_, rule) in rules.items()}
     if cls.joint_kernel:
         all_rules["kernels"] = cls.joint_kernel
     for title, (_, parameters) in all_rules.items():
         for p in parameters:
             if p not in allowed:
-                remedy = f"name some of: g, out, {', '.join(taken)}, or NAME_layout of one of these"
+                known = ", ".join(["g", "out", *cls.results, *taken])
+                remedy = f"name some of: {known}, or NAME_layout of one of these"
                 raise refuse(cls, f"{title} takes {p!r}, which is neither g, out nor an argument of forward", remedy)

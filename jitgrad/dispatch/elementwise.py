@@ -74,8 +74,10 @@ class ElementwiseOp:
                 numbers.append(operand)
         if grad_state.levels and (wrapped := outermost_wrapped(tensors)) is not None:
             return wrapped.elementwise(wrapped._level, self, operands, inplace)
-        if inplace:
+        if inplace and self.op.grads:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
+        elif inplace:  # PyTorch asks for no history where there is no derivative: ``logical_not_`` may write to a leaf
+            check_write(tensors[0])
         full_key = (*key, inplace)
         plan = self.plans.get(full_key)
         if plan is None:
@@ -100,7 +102,7 @@ class ElementwiseOp:
     def _run_into(self, plan: ForwardPlan, tensors: list[Tensor], operands: Any, scalars: tuple[Any, ...]) -> Tensor:
         """Write the result into the first operand, the target of the inplace form."""
         target = tensors[0]
-        record = grad_state.enabled and any(t._requires_grad for t in tensors)
+        record = bool(self.op.grads) and grad_state.enabled and any(t._requires_grad for t in tensors)
         check_memory(target)
         saved_inputs = [copy_before_write(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
         others = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]

@@ -203,7 +203,8 @@ class ElementwiseNode(Node):
         backward, op = self.backward_plan, self.backward_plan.forward.op
         values = dict(zip(backward.saves, self.unpack(), strict=True))
         if "out" in values:
-            values["out"] = values["out"]._attached(self)  # saved without its edge, which would be a cycle
+            # It was saved without its edge, which would be a cycle.
+            values["out"] = values["out"]._attached(self.edge_of_output(0))
         values |= {a.name: a.value for a in backward.forward.arguments if a.kind == "literal"}
         values |= self.scalars
         complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"

@@ -8,10 +8,11 @@
         samples = cases(lambda: (draw(3, 4), 1))  # arguments for the tests that every op is put to
         reference = scipy.special.log_softmax     # the same function of arrays, where NumPy or SciPy has one
 
-Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple
-for several outputs), ``out`` the result (or results), ``NAME_layout`` the layout of input NAME
-(``out_layout``: those of the results), any other name an argument of forward. A node saves what the rules name. The
-differentiable inputs are those with a grad rule; where one is a list of tensors, its rule returns as many gradients.
+Parameter names are the contract, as in the elementwise table: ``g`` is the incoming gradient (a tuple for several
+outputs), ``out`` the result (or all results, of which one alone is named as in ``results``), ``NAME_layout`` the layout
+of input NAME (``out_layout``: those of the results), any other name an argument of forward. A node saves what the rules
+name. The differentiable inputs are those with a grad rule; where one is a list of tensors, its rule returns as many
+gradients.
 ``kernels(wants, ...)``, if there is one, returns {input: gradient} of those that one kernel computes together.
 
 An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
@@ -64,6 +65,8 @@ class Structured:
     grad_name: ClassVar[str] = ""  # what ``grad_fn`` shows; by default the class's name and "Backward0"
     aliases: ClassVar[tuple[str, ...]] = ()
     multiple_results: ClassVar[bool] = False  # forward returns a tuple
+    # PyTorch's names of its items, as in ``_saved_NAME``; where a rule names one, the node saves no other.
+    results: ClassVar[tuple[str, ...]] = ()
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear

@@ -57,13 +57,18 @@ class StructuredNode(Node):
         return self.recorder.vjp_recorded(self, *grads)
 
     def is_output(self, saved: Tensor) -> bool:
-        """Whether a saved tensor is this op's only result."""
+        """Whether a saved tensor is this op's only result, or one that a rule has named."""
+        if saved._layout.dtype.category < 2:  # indices are not in the graph
+            return False
+        results = ("out", *self.op.results)
         names = zip(self.recorder.saved, self.saved or (), strict=False)
-        return any(name == "out" and tensor is saved for name, tensor in names)
+        return any(name in results and tensor is saved for name, tensor in names)
 
     def output_number(self, index: int) -> int | None:
         """Which output saved tensor ``index`` is, counted from 0; None for an operand."""
-        names = self._names()
+        names, results = self._names(), self.op.results
+        if names and names[index] in results:
+            return results.index(names[index])
         return names[:index].count("out") if names and names[index] == "out" else None
 
     def saved_names(self) -> list[str]:
@@ -137,22 +142,23 @@ class _Text:
         used |= set(op.joint_kernel[1]) if op.joint_kernel else set()
         used -= {"g", "wants"}
         # Sorted, so that one pattern has one text, whatever the order in which a set returns its items.
-        self.saved = sorted(n for n in used if n == "out" or self.kinds.get(n, OTHER) != OTHER)
+        self.named = [n for n in op.results if n in used]  # those that a rule needs by themselves
+        self.saved = sorted(n for n in used if n in ("out", *op.results) or self.kinds.get(n, OTHER) != OTHER)
         self.saved_nontensors = sorted(used - set(self.saved))
 
     def starred(self, name: str) -> bool:
         """Whether a saved name is a list, which the tuple of saved tensors contains item by item."""
-        return self.op.multiple_results if name == "out" else self.kinds[name] in (LIST, WANTED_LIST)
+        return self.op.multiple_results if name == "out" else self.kinds.get(name) in (LIST, WANTED_LIST)
 
     def record(self) -> str:
         """The text of ``record``, which makes a node without calling any function of the graph's beside ``edge_of``."""
         several = self.op.multiple_results
         saved, versions, edges = [], [], []
         for n in self.saved:
-            one = "alias({})" if n == "out" else "{}"  # a node must not hold its own output
-            star = self.starred(n)
-            saved.append(f"*[{one.format('t')} for t in {n}]" if star else one.format(n))
-            versions.append(f"*[t._counter[0] for t in {n}]" if star else f"{n}._counter[0]")
+            one = "alias({})" if n == "out" or n in self.named else "{}"  # a node must not hold its own output
+            star, value = self.starred(n), f"out[{self.op.results.index(n)}]" if n in self.named else n
+            saved.append(f"*[{one.format('t')} for t in {n}]" if star else one.format(value))
+            versions.append(f"*[t._counter[0] for t in {n}]" if star else f"{value}._counter[0]")
         for n in self.op.grads:
             if self.kinds[n] == WANTED:
                 edges.append(f"{n}._edge or {n}._leaf_edge or edge_of({n})")  # a call only for a leaf's first use
@@ -225,10 +231,11 @@ class _Text:
 
     def attach(self) -> str:
         """The line that gives saved outputs, which nodes hold without edges, their history back."""
+        named = [f"    {n} = attached({n}, node, {self.op.results.index(n)})\n" for n in self.named]
         if "out" not in self.saved:
-            return ""
+            return "".join(named)
         several = "tuple([attached(o, node, k) for k, o in enumerate(out)])"
-        return f"    out = {several if self.op.multiple_results else 'attached(out, node, 0)'}\n"
+        return f"    out = {several if self.op.multiple_results else 'attached(out, node, 0)'}\n" + "".join(named)
 
     def vjp_recorded(self) -> str:
         rules = [f"    grad_{n} = rule_{n}({', '.join(self.op.grads[n][1])})" for n in self.wants]
@@ -272,7 +279,7 @@ def _alias(out: Tensor) -> Tensor:
 
 def _attached(tensor: Tensor, node: Node, number: int) -> Tensor:
     """A saved output with its history; one of integers has none."""
-    return tensor._attached(edge_to(node, number)) if tensor._layout.dtype.category >= 2 else tensor
+    return tensor._attached(node.edge_of_output(number)) if tensor._layout.dtype.category >= 2 else tensor
 
 
 def _connect(node: Node, outs: Any) -> None:

@@ -8,8 +8,10 @@ A base holds weak references to its views, so programs without inplace ops pay f
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
+from jitgrad.core.grad_mode import enable_grad
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.node import FREED, Edge, Node, edge_of, next_sequence_number, node_of, number_of
@@ -104,6 +106,17 @@ class CopySlices(Node):
         self.place, self.writer = place, writer
         self.edges = (edge_of(base), *writer.edges[1:])
         self.sequence_number = next_sequence_number()
+        writer.enclosing = weakref.ref(self)
+
+    def edge_of_view(self) -> Edge:
+        """The edge of the view's gradient, which a node on the way to this one embeds in that of the base.
+
+        It is that of the result which the writer saved, in whose place PyTorch's node saves the view itself.
+        """
+        base = wrap(empty_with_strides(self.place.base), self.place.base)._attached(self)
+        with enable_grad():
+            view: Edge = self.place(base)._edge
+        return view
 
     def name(self) -> str:
         """The name that PyTorch gives it."""

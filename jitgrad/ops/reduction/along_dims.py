@@ -129,11 +129,11 @@ class ChosenAlongDim(AlongDim, abstract=True):
     The gradient of an element that was chosen goes back to its place; the others have none.
     """
 
-    multiple_results = True
+    multiple_results, results = True, ("values", "indices")
     samples = cases(lambda: (draw(3, 4), 1), lambda: (draw(3, 4), 0, True), lambda: (draw(4, 3).t(), 0))
 
-    def grad_x(g, out, x_layout, dim):
-        return _put_back(g[0], out[1], x_layout, dim)
+    def grad_x(g, indices, x_layout, dim):
+        return _put_back(g[0], indices, x_layout, dim)
 
 
 class OneChosenAlongDim(ChosenAlongDim, abstract=True):
@@ -146,14 +146,14 @@ class OneChosenAlongDim(ChosenAlongDim, abstract=True):
         lambda: (draw(), 0),
     )
 
-    def grad_x(g, out, x_layout, dim, keepdim):
-        values, indices = (with_reduced_dims(t, x_layout, dim, keepdim) for t in (g[0], out[1]))
-        return _put_back(values, indices, x_layout, dim)
+    def grad_x(g, indices, x_layout, dim, keepdim):
+        gradient, places = (with_reduced_dims(t, x_layout, dim, keepdim) for t in (g[0], indices))
+        return _put_back(gradient, places, x_layout, dim)
 
-    def kernel_x(g, out, x_layout, dim):
+    def kernel_x(g, indices, x_layout, dim):
         plan = plan_reduction(x_layout, dim)
         array, shape = np.empty(plan.blocks, x_layout.numpy_dtype), plan.blocks[::2]
-        launch(kernels.place, plan.written(g[0]).reshape(shape), plan.written(out[1]).reshape(shape), array)
+        launch(kernels.place, plan.written(g[0]).reshape(shape), plan.written(indices).reshape(shape), array)
         return plan.tensor(array, x_layout)
 
 

@@ -146,14 +146,14 @@ class VarMean(Spread):
 class StdMean(Spread):
     """Standard deviation and mean over dims."""
 
-    name, multiple_results = "std_mean_dim", True
+    name, multiple_results, results = "std_mean_dim", True, ("result0", "result1")
     reference = _spread_of(np.std, np.mean)
 
     def forward(x, dim=None, correction=1, keepdim=False):
         return _deviation("std_mean", x, dim, correction, keepdim)
 
-    def grad_x(g, out, x, dim, correction, keepdim):
-        of_spread = None if g[0] is None else Std.grad_x(g[0], out[0], x, dim, correction, keepdim)
+    def grad_x(g, result0, x, dim, correction, keepdim):
+        of_spread = None if g[0] is None else Std.grad_x(g[0], result0, x, dim, correction, keepdim)
         return _with_mean(of_spread, g[1], x._layout, dim, keepdim)
 
 

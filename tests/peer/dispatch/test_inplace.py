@@ -279,6 +279,21 @@ n.mul_(2); n.retain_grad(); n.sum().backward(); n.grad
 """)
 
 
-@pytest.mark.parametrize("program", [*WRITES, *MORE])
+# Ops without a derivative write as they would without a graph, to leaves as well.
+LOGICAL = listed("""
+p.logical_and_(m); p
+p.logical_or_(m)
+p.logical_xor_(n)
+(p > 1).logical_and_(m)
+torch.arange(6).reshape(2, 3).logical_or_(m)
+n.logical_and_(m)
+n.logical_not_()
+m.logical_not_()
+m.logical_and_(p)
+v = n * n; n.logical_not_(); v
+""")
+
+
+@pytest.mark.parametrize("program", [*WRITES, *MORE, *LOGICAL])
 def test_programs(program):
     check(program)
