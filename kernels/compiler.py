@@ -9,23 +9,30 @@ index file has no lock.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import linecache
 import os
 import pickle
+import re
 import sys
 import tempfile
 import time
 import types
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import errors
+from numba.core import config, errors
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+
+from jitgrad.kernels.codegen.source import Definition
 
 __all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
 
@@ -70,7 +77,7 @@ def _user_cache() -> Path:
 
 def _stamp() -> str:
     """Names everything outside the kernel's text that its machine code depends on."""
-    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k in ("NUMBA_OPT", "NUMBA_BOUNDSCHECK"))
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
     # LLVM compiles for the host's features: machine code of another CPU could trap.
     cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
@@ -164,7 +171,8 @@ class _Timed:
     def __call__(self, signature: Any) -> Any:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
-            entry = self.compile(signature)
+            with _numba_setting("BOUNDSCHECK", None):
+                entry = self.compile(signature)
         except errors.NumbaError as error:
             args = ", ".join(str(a) for a in getattr(signature, "args", signature))
             raise KernelError(f"{self.name}: cannot compile for ({args}): {_first_cause(error)}") from None
@@ -174,25 +182,57 @@ class _Timed:
         return entry
 
 
+@contextmanager
+def _numba_setting(name: str, value: Any) -> Iterator[None]:
+    """A setting of Numba's for the time of a compilation.
+
+    NUMBA_BOUNDSCHECK and NUMBA_DISABLE_JIT are for loops that users debug. jitgrad's strided kernels index beyond
+    arrays of one element on purpose, so both would break them.
+    """
+    # Numba compiles under this lock (it is reentrant), so no other thread compiles with the changed setting.
+    with global_compiler_lock:
+        before = getattr(config, name)
+        setattr(config, name, value)
+        try:
+            yield
+        finally:
+            setattr(config, name, before)
+
+
 def _first_cause(error: Exception) -> str:
-    """The lines of Numba's report that name the cause and the line of the kernel."""
+    """The lines of Numba's report that name the cause, and the line of code with its file."""
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [
         line
         for line in lines
-        if line and not line.startswith(("Failed in", "During:", "There are", "-", "<", "^", "[1]"))
+        if line and not line.startswith(("Failed in", "During:", "There are", "-", "<", "^", "[1]", "File "))
     ]
-    place = [line for line in lines if line.startswith("File ")]
-    return "; ".join(dict.fromkeys([*telling[:3], *place[:1]])) or type(error).__name__
+    return "; ".join([*dict.fromkeys(telling[:3]), *_place(lines)]) or type(error).__name__
 
 
-def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> Any:
+def _place(lines: list[str]) -> list[str]:
+    """The first line of code that the report names, its file's path in full, where Numba has it from this folder."""
+    for line in lines:
+        if found := re.match(r'File "(.+)", line (\d+)', line):
+            file, number = found[1], int(found[2])
+            file = os.path.abspath(file) if os.path.exists(file) else file
+            return [f"{file}:{number}: {linecache.getline(file, number).strip()}"]
+    return []
+
+
+def compile_text(
+    name: str, text: str, fastmath: frozenset[str] = CONTRACT, definitions: Sequence[Definition] = (),
+    checked: bool = False,
+) -> Any:  # fmt: skip
     """Return the function ``name`` that ``text`` defines, as a lazily compiling Numba dispatcher.
 
-    ``text`` may use ``np``, ``math`` and ``njit`` and must define everything else that it names.
+    ``text`` may use ``np``, ``math`` and ``njit`` and must define everything else that it names. ``checked``: indices
+    are compared with the arrays' sizes. ``definitions``: a user's functions among those of the text, with the same
+    statements at the lines of the user's file, which errors and debuggers then show.
     """
     text = f"{PRELUDE}{text}"
-    key = hashlib.sha256(f"{text}{sorted(fastmath)}{sorted(OPTIONS.items())}".encode()).hexdigest()[:24]
+    options = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}"
+    key = hashlib.sha256(f"{text}{sorted(fastmath)}{options}".encode()).hexdigest()[:24]
     stem = f"{name}-{key}"
     module = types.ModuleType(f"jitgrad_kernel_{name}_{key}")
     # Registered first: what is loaded from disk looks its module up by name.
@@ -200,9 +240,14 @@ def compile_text(name: str, text: str, fastmath: frozenset[str] = CONTRACT) -> A
     filename = f"<jitgrad {stem}.py>"
     # Tracebacks, and Numba's errors, show the lines of generated text.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    exec(compile(text, filename, "exec"), module.__dict__)
-    dispatcher = numba.njit(**OPTIONS, fastmath=set(fastmath))(getattr(module, name))
-    if hasattr(dispatcher, "_cache"):  # a plain function under NUMBA_DISABLE_JIT
+    # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
+    with _numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
+        exec(compile(text, filename, "exec"), module.__dict__)
+        for d in definitions:
+            exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
+        dispatcher = numba.njit(**OPTIONS, boundscheck=checked, fastmath=set(fastmath))(getattr(module, name))
+    if hasattr(dispatcher, "_cache"):
         dispatcher._cache = DiskCache(stem, text)
         dispatcher.compile = _Timed(name, dispatcher)
+        dispatcher.text_file = filename
     return dispatcher

@@ -21,7 +21,7 @@ from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, com
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 from jitgrad.kernels.words.syntax import parameters
 
-__all__ = ["Kernel", "launch", "library", "loop", "observers"]
+__all__ = ["Kernel", "Loop", "launch", "library", "loop", "observers", "text_file"]
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
 observers: list[Observer] = []
@@ -149,9 +149,15 @@ class Loop(Kernel):
         threads.run_together(jobs)
 
 
+def text_file(function: Any) -> str:
+    """The name under which ``linecache`` has the text of a compiled function; "" for a routine of a library."""
+    code = getattr(getattr(function, "py_func", None), "__code__", None)
+    # A user's loop has the name of the user's file in its code.
+    return getattr(function, "text_file", "") or (code.co_filename if code is not None else "")
+
+
 def _origin(function: Any) -> str:
-    code = getattr(getattr(function, "py_func", function), "__code__", None)
-    name = code.co_filename if code is not None else ""
+    name = text_file(function) or getattr(getattr(function, "__code__", None), "co_filename", "")
     return str(cache_directory() / name[len("<jitgrad ") : -1]) if name.startswith("<jitgrad ") else name
 
 

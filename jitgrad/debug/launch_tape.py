@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.debug.picture import Arrow, Box, Picture
-from jitgrad.kernels.launch import Kernel, Loop, observers
+from jitgrad.kernels.launch import Kernel, Loop, observers, text_file
 
 __all__ = ["Entry", "Tape", "dial", "tape"]
 
@@ -43,7 +43,7 @@ class Entry:
         run = kernel.variant(self.args[kernel.dtype_from].dtype) if isinstance(kernel, Loop) else kernel.call
         # A kernel that threads share is a closure over the compiled function.
         parts = [run, *(cell.cell_contents for cell in getattr(run, "__closure__", None) or ())]
-        names = [part.py_func.__code__.co_filename for part in parts if hasattr(part, "py_func")]
+        names = [name for name in map(text_file, parts) if name]
         return "".join(linecache.getlines(names[0])) if names else ""
 
     def describe(self, written: bool) -> str:

@@ -10,18 +10,29 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numba
 
 from jitgrad.kernels.codegen.emit_cpu import INLINE, retype
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import SourceError, definition, lines_around, parameters, ships_with_jitgrad
 
-__all__ = ["LoopSource", "SourceError"]
+__all__ = ["Definition", "LoopSource", "SourceError"]
 
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
 _CONSTANTS = (bool, int, float, complex, str)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function's syntax tree, with the line numbers of the file that it stands in."""
+
+    file: str
+    tree: ast.FunctionDef
 
 
 class LoopSource:
@@ -35,23 +46,27 @@ class LoopSource:
         self.known, self.inline = _KNOWN | also, inline
         self.function = getattr(function, "py_func", function)  # an @njit function's Python original
         self.name = self.function.__name__
+        self.file = self.function.__code__.co_filename
         self.parameters = list(parameters(self.function))
         # A user's file may be edited, or its notebook cell run again, before the loop is parsed.
         self._lines = None if ships_with_jitgrad(self.function.__module__) else lines_around(self.function)
-        self._helpers: dict[str, str] = {}
+        self._named: dict[str, str | Definition] = {}
         self._words: set[str] = set()
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
         """The loop's definition, everything that it names resolved."""
-        tree = _tree(self.function, self._lines)
-        self._resolve(self.function, tree)
-        return tree
+        return self._resolve(self.function, _tree(self.function, self._lines))
 
     @property
     def words(self) -> set[str]:
         """The words that the loop and its helpers call."""
         return self._words if self.tree else set()
+
+    @property
+    def named(self) -> dict[str, str | Definition]:
+        """What the loop names, in order of need: a constant's text or a helper's definition, by name."""
+        return self._named if self.tree else {}
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
@@ -63,31 +78,35 @@ class LoopSource:
     def text(self) -> str:
         """Constants, helper functions and the loop; words are the emitter's to add."""
         loop = retype(ast.unparse(self.tree))
-        return "\n".join([*self._helpers.values(), loop]) + "\n"
+        named = [n if isinstance(n, str) else f"{self.inline}\n{retype(ast.unparse(n.tree))}"
+                 for n in self.named.values()]  # fmt: skip
+        return "\n".join([*named, loop]) + "\n"
 
-    def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> None:
+    def _resolve(self, function: Callable[..., Any], tree: ast.FunctionDef) -> ast.FunctionDef:
         closure = inspect.getclosurevars(function)
         scope = {**closure.globals, **closure.nonlocals}
+        tree = _NamePrange(scope).visit(tree)
         for name in _free_names(tree):
-            if name in self._helpers or name == self.name:
+            if name in self._named or name in (self.name, tree.name):
                 continue
             value: Any = scope.get(name)
             # A word's name, unless the file has a function of its own under it.
             if name in WORDS and not inspect.isfunction(value):
                 self._words.add(name)
             elif _is_constant(value):
-                self._helpers[name] = f"{name} = {value!r}"
+                self._named[name] = f"{name} = {value!r}"
             elif inspect.isfunction(getattr(value, "py_func", value)):
                 self._inline(name, getattr(value, "py_func", value))
             elif name not in self.known:
                 self._unknown(function, tree, name, value)
+        return tree
 
     def _inline(self, name: str, helper: Callable[..., Any]) -> None:
         tree = _tree(helper)
         tree.name = name
         # First what the helper names, for it must stand before the helper.
-        self._resolve(helper, tree)
-        self._helpers[name] = f"{self.inline}\n{retype(ast.unparse(tree))}"
+        tree = self._resolve(helper, tree)
+        self._named[name] = Definition(helper.__code__.co_filename, tree)
 
     def _unknown(self, function: Callable[..., Any], tree: ast.FunctionDef, name: str, value: Any) -> None:
         line = next(n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
@@ -96,6 +115,23 @@ class LoopSource:
             f"{self.name}: the name {name!r} at {function.__code__.co_filename}:{line} is {what}; a loop kernel may "
             "name its parameters, np, math, the dtype T, numbers, words such as exp, and Python functions"
         )
+
+
+class _NamePrange(ast.NodeTransformer):
+    """Writes Numba's ``prange`` as the name ``prange``, however a file imports it."""
+
+    def __init__(self, scope: dict[str, Any]):
+        self.scope = scope
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if self.scope.get(node.id) is numba.prange:
+            node.id = "prange"
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if node.attr == "prange" and isinstance(node.value, ast.Name) and self.scope.get(node.value.id) is numba:
+            return ast.copy_location(ast.Name("prange", ast.Load()), node)
+        return self.generic_visit(node)
 
 
 def _is_constant(value: Any) -> bool:

@@ -137,3 +137,17 @@ def test_a_kernel_on_disk_depends_on_no_other(tmp_path):
 
     assert run("exp tanh sigmoid expm1")[0] >= 4
     assert [run(name) for name in ("expm1", "sigmoid", "tanh", "sigmoid expm1")] == [[0, 2], [0, 2], [0, 2], [0, 3]]
+
+
+STRIDED = """
+import jitgrad
+x = jitgrad.arange(12.0).reshape(3, 4).requires_grad_()
+(x.t() + 2).exp().sum().backward()
+assert x.grad.allclose((x + 2).exp())
+"""
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])
+def test_settings_for_a_users_own_loops_leave_kernels_as_they_are(variable):
+    """Strided kernels take one-element arrays, beyond which they index."""
+    subprocess.run([sys.executable, "-c", STRIDED], env={**os.environ, variable: "1"}, check=True)
