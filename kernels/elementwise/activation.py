@@ -41,7 +41,7 @@ class Relu(Elementwise):
         return where(x <= 0, 0, x)
 
     def grad_x(g, out):
-        return where(out <= 0, 0, g)
+        return constant_in(where(out <= 0, 0, g), out)
 
 
 class LeakyRelu(Elementwise, public=False):
@@ -57,7 +57,7 @@ class LeakyRelu(Elementwise, public=False):
         return where(x > 0, x, x * negative_slope)
 
     def grad_x(g, x, negative_slope):
-        return where(x > 0, g, g * negative_slope)
+        return constant_in(where(x > 0, g, g * negative_slope), x)
 
 
 class Elu(Elementwise, public=False):
@@ -221,7 +221,7 @@ class Hardtanh(Elementwise, public=False):
         return minimum(maximum(x, min_val), max_val)
 
     def grad_x(g, x, min_val, max_val):
-        return where((x <= min_val) | (x >= max_val), 0, g)
+        return constant_in(where((x <= min_val) | (x >= max_val), 0, g), x)
 
 
 class Hardsigmoid(Elementwise, public=False):
@@ -237,7 +237,7 @@ class Hardsigmoid(Elementwise, public=False):
         return minimum(maximum(x + 3, 0), 6) / 6
 
     def grad_x(g, x):
-        return where((x > -3) & (x < 3), g / 6, 0)
+        return constant_in(where((x > -3) & (x < 3), g / 6, 0), x)
 
 
 class Hardswish(Elementwise, public=False):
@@ -270,7 +270,7 @@ class Threshold(Elementwise, public=False):
         return where(x <= threshold, value, x)
 
     def grad_x(g, x, threshold):
-        return where(x <= threshold, 0, g)
+        return constant_in(where(x <= threshold, 0, g), x)
 
 
 class Softshrink(Elementwise, public=False):
@@ -288,7 +288,7 @@ class Softshrink(Elementwise, public=False):
         return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))
 
     def grad_x(g, x, lambd):
-        return where((x >= -lambd) & (x <= lambd), 0, g)
+        return constant_in(where((x >= -lambd) & (x <= lambd), 0, g), x)
 
 
 class Hardshrink(Elementwise):
@@ -304,4 +304,4 @@ class Hardshrink(Elementwise):
         return where((x >= -lambd) & (x <= lambd), 0, x)
 
     def grad_x(g, x, lambd):
-        return where((x >= -lambd) & (x <= lambd), 0, g)
+        return constant_in(where((x >= -lambd) & (x <= lambd), 0, g), x)

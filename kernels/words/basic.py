@@ -9,7 +9,7 @@ import numpy as np
 from jitgrad.kernels.words.vocabulary import T, word
 
 __all__ = [
-    "abs", "angle", "ceil", "conj", "copysign", "floor", "floor_divide", "fmod", "heaviside",
+    "abs", "angle", "ceil", "conj", "constant_in", "copysign", "floor", "floor_divide", "fmod", "heaviside",
     "imag", "maximum", "minimum", "nextafter", "real", "reciprocal", "remainder", "round",
     "rsqrt", "sign", "sqrt", "square", "trunc", "where",
 ]  # fmt: skip
@@ -174,6 +174,17 @@ class where:
 
     def any(condition, a, b):
         return a if condition else b
+
+
+@word(lambda value, x: value)
+class constant_in:
+    """``value``, as a function of x whose derivative is zero: on tensors the result depends on x.
+
+    For gradients that x chooses and does not scale, such as that of relu: PyTorch records that they depend on x.
+    """
+
+    def any(value, x):
+        return value
 
 
 @word(np.copysign, cuda="math.copysign")

@@ -33,6 +33,7 @@ from jitgrad.ops.nn.norm import (
     standardized,
     values_of,
 )  # fmt: skip
+from jitgrad.ops.pointwise.where_clamp import constant_in
 from jitgrad.ops.reduction.variance import var_mean
 
 __all__ = ["batch_norm", "instance_norm"]
@@ -129,7 +130,7 @@ class NativeBatchNorm(Structured):
         normal, rstd = _normal(x, mean, var, eps)
         g = g if weight is None else g * a_channel(weight, x)
         if mean is not None:
-            return g * rstd
+            return constant_in(g * rstd, x)
         return slope(g, normal, rstd, beside_channels(x))
 
     def grad_weight(g, x, mean, var, eps):

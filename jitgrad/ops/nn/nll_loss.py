@@ -20,6 +20,7 @@ from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.creation.constants import filled_like, new
 from jitgrad.ops.nn.loss import flat_array, reduced, reduced_array, reduction_name
+from jitgrad.ops.pointwise.where_clamp import constant_in
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.softmax import LogSoftmax
 from jitgrad.ops.shape.copy import cast
@@ -102,21 +103,22 @@ class ClassLikelihood(Structured, abstract=True):
         _check(x._layout, target._layout, weight)
         return _values(x, target, weight, reduction, ignore_index)
 
-    def grad_x(g, x_layout, target, weight, reduction, ignore_index):
-        dim = min(x_layout.ndim, 2) - 1
+    def grad_x(g, x, target, weight, reduction, ignore_index):
+        layout = x._layout
+        dim = min(layout.ndim, 2) - 1
         target = unrecorded(target)
         target = table.where(target != ignore_index, cast(target, int64), -1)  # -1 is no class: all zeros
-        share = cast(_one_hot(target, x_layout.shape[dim], dim), x_layout.dtype)
+        share = cast(_one_hot(target, layout.shape[dim], dim), layout.dtype)
         if weight is not None:
-            share = share * weight.reshape(-1, *[1] * (x_layout.ndim - dim - 1))
+            share = share * weight.reshape(-1, *[1] * (layout.ndim - dim - 1))
         if reduction == "mean":
             total = share.sum()
             share = share / table.where(total == 0, 1, total)  # where no target counts, the gradient is 0
-        return -share * (g.unsqueeze(dim) if reduction == "none" else g)
+        return constant_in(-share * (g.unsqueeze(dim) if reduction == "none" else g), x)
 
-    def kernel_x(g, x_layout, target, weight, reduction, ignore_index):
-        n, classes, places = _blocks(x_layout)
-        result = intern(x_layout.numpy_dtype, x_layout.shape)
+    def kernel_x(g, x, target, weight, reduction, ignore_index):
+        n, classes, places = _blocks(x._layout)
+        result = intern(x._layout.numpy_dtype, x._layout.shape)
         data = np.empty(result.shape, result.numpy_dtype)
         arrays = flat_array(g), flat_array(target).reshape(n, places), _weights(weight, result.numpy_dtype)
         launch(kernels.nll_gradient, *arrays, data.reshape(n, classes, places), ignore_index, reduction == "mean")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for, scalar_type
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import intern
+from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import into_out
@@ -14,7 +17,7 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import ones_like
 from jitgrad.ops.pointwise.arithmetic import apply, published
 
-__all__ = ["clamp", "clamp_max", "clamp_min", "where"]
+__all__ = ["clamp", "clamp_max", "clamp_min", "constant_in", "where"]
 
 
 # -- where ----------------------------------------------------------------------------------------
@@ -62,6 +65,15 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 Tensor.where = _where  # type: ignore[method-assign]
+
+_ALWAYS = wrap(np.array(True), intern(np.dtype(np.bool_), ()))
+
+
+def constant_in(value: Any, x: Any) -> Any:
+    """``value`` as a function of ``x`` whose derivative is zero; see the word of that name."""
+    if not (isinstance(x, Tensor) and recording(x)):
+        return value
+    return table.where(_ALWAYS, value, x)
 
 
 # -- clamp ----------------------------------------------------------------------------------------

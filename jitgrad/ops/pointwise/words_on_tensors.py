@@ -24,7 +24,7 @@ from jitgrad.ops.pointwise.arithmetic import (
     square,
 )  # fmt: skip
 from jitgrad.ops.pointwise.complex import angle, conj
-from jitgrad.ops.pointwise.where_clamp import clamp_max, clamp_min, where
+from jitgrad.ops.pointwise.where_clamp import clamp_max, clamp_min, constant_in, where
 from jitgrad.ops.shape.complex_view import imag, real
 
 __all__: list[str] = []
@@ -56,7 +56,7 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
     "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign, "floor_divide": _floor_divide,
     "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj,
-    "angle": angle, "real": real, "imag": imag,
+    "angle": angle, "real": real, "imag": imag, "constant_in": constant_in,
 }  # fmt: skip
 
 
