@@ -6,8 +6,10 @@ The numbers are those of PyTorch's CPU generator for the same seed; see ``jitgra
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,12 +47,15 @@ class Generator:
             raise RuntimeError(f"Device type {device} is not supported for torch.Generator() api.")
         self._state: np.ndarray[Any, Any] | None = None
         self.lock = threading.RLock()
+        _generators.add(self)
 
     @property
     def state(self) -> np.ndarray[Any, Any]:
         """The words that kernels draw from, seeded when first asked for: an import starts no kernel."""
         if self._state is None:
             with self.lock:
+                if self._state is not None:  # seeded, and maybe drawn from, while this thread waited
+                    return self._state
                 first = np.zeros(kernels.STATE_WORDS, np.uint32)
                 kernels.seed.call(first, _FIRST_SEED)  # not by launch: tapes hold what the user asked for
                 self._state = first
@@ -111,6 +116,34 @@ def _restored(state: Tensor) -> Generator:
     return Generator().set_state(state)
 
 
+_generators: weakref.WeakSet[Generator] = weakref.WeakSet()
+_forking = threading.Lock()  # one thread at a time holds all generators
+_held: list[Generator] = []
+
+
+def _hold_generators() -> None:
+    """Before a fork: wait until nothing draws.
+
+    Of a kernel that runs in another thread the child would have half a state, an index out of range among it, and a
+    lock that nothing releases.
+    """
+    _forking.acquire()
+    _held.extend(_generators)
+    for generator in _held:
+        generator.lock.acquire()
+
+
+def _release_generators() -> None:
+    for generator in _held:
+        generator.lock.release()
+    _held.clear()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_hold_generators, after_in_parent=_release_generators, after_in_child=_release_generators
+    )
 default_generator = Generator()
 
 

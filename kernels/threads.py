@@ -12,11 +12,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["get_num_threads", "run_together", "set_num_threads", "spans"]
+__all__ = ["fork_safe", "get_num_threads", "run_together", "set_num_threads", "spans"]
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
+_Lock = TypeVar("_Lock")
+
+
+def fork_safe(lock: _Lock) -> _Lock:
+    """Return the lock, a Lock or RLock that lives as long as the process: a forked child finds it open.
+
+    Whatever thread of the parent held it at the fork does not exist in the child, where nothing would release it.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)  # type: ignore[attr-defined]
+    return lock
 
 
 class _Worker(threading.Thread):

@@ -20,6 +20,7 @@ from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.node import Node
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine import engine
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -28,7 +29,7 @@ _ENABLED = (
 )
 _HERE = str(Path(__file__).parents[1])
 _TRACE, _PARENT = "traceback_", "parent_"
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 class _Mode:

@@ -16,6 +16,7 @@ from jitgrad.core.saved_tensors import pop_hooks, push_hooks, thread
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine import engine
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
@@ -127,6 +128,9 @@ class _MultiHandle:
         self.remove()
 
 
+_lock = fork_safe(threading.RLock())  # held while the hooks on several tensors count which gradients have come
+
+
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _MultiHandle:
     """Call ``fn`` once per backward when the gradients of ``tensors`` have been computed.
 
@@ -138,13 +142,13 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     edges = [edge_of(t) for t in tensors]
     if any(e is None for e in edges):
         raise AssertionError("Expected gradient function to be set")
-    nodes, lock = [node_of(e) for e in edges if e is not None], threading.Lock()
+    nodes = [node_of(e) for e in edges if e is not None]
     # By run of the engine, weakly: a run that fails never collects the rest.
     runs: WeakKeyDictionary[Any, tuple[list[Any], int]] = WeakKeyDictionary()  # gradients, and how many miss
 
     def collect(index: int, grad: Tensor | None) -> None:
         task: Any = engine.current_task()
-        with lock:  # several threads may run backward through the same tensors
+        with _lock:  # several threads may run backward through the same tensors
             if task not in runs:
                 # Only nodes that this run computes gradients for can call their hooks.
                 runs[task] = [None] * len(tensors), sum(map(task.will_run, nodes))
@@ -157,7 +161,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     def tell(grad: Tensor | None) -> None:
         task = engine.current_task()
-        with lock:
+        with _lock:
             first = task not in runs
             runs[task] = [], 0
         if first:

@@ -16,6 +16,7 @@ from typing import Any
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.node import FREED, Node, edge_of, modified_message, node_observers
 from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Hooks", "SavedTensor", "define_saved_attributes", "pop_hooks", "push_hooks", "set_hooks"]
 
@@ -48,7 +49,7 @@ class _Thread(threading.local):
 
 
 thread = _Thread()
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 _users = 0  # how many hooks are set in all threads: while there are any, ``_pack_all`` observes new nodes
 
 

@@ -14,12 +14,13 @@ code is read when a call begins, so calls that are running meanwhile, in other t
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
+
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Observer", "OpFunction", "add_observer", "is_own", "operation_behind", "register", "remove_observer"]
 
@@ -58,20 +59,10 @@ def _proceed(op: OpFunction, observers: tuple[Observer, ...], args: Any, kwargs:
     return observers[-1](op, lambda *args, **kwargs: _proceed(op, rest, args, kwargs), args, kwargs)
 
 
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 _added: list[Observer] = []
 _observers: tuple[Observer, ...] = ()  # those of _added, each once; a tuple, so that a call sees one state of it
 _registered: list[weakref.ref[FunctionType]] = []  # weakly: a user's op may be dropped
-
-
-def _renew_lock() -> None:
-    """In a child process: another thread of the parent may have held the lock, and is not there to release it."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def register(function: Any, operation: Any = None, in_place: bool = False, own: bool = False) -> None:

@@ -20,13 +20,14 @@ from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, no
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import add_into, add_new, add_to_grad, can_add_into, first_grad, own_copy
 from jitgrad.engine.hooks import Gradients, call_after_hooks, call_node_hooks, call_post_hooks, call_tensor_hooks
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Task", "observers"]
 
 # Called with (node, "before", the gradients that arrived) and (node, "after", those that it returns) around every
 # node, leaves that get a gradient included; with (node, "error", the gradients that arrived) where one raises.
 observers: list[Callable[[Node, str, Gradients], None]] = []
-_leaf_lock = threading.Lock()  # two threads may run backward to the same leaf
+_leaf_lock = fork_safe(threading.Lock())  # two threads may run backward to the same leaf
 _by_number = attrgetter("sequence_number")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.device_array import DeviceArray
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
     "BACKWARD", "FUNCTION", "KERNEL", "USER", "Options", "Record", "Window", "add_instrument", "begin", "charge",
@@ -105,7 +106,7 @@ class Window:
                 _new_session()  # frees the records: no window is left that reads them
 
 
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 _thread = _Thread()
 _windows: list[Window] = []
 _records: list[Record] = []

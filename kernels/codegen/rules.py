@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import definition, parameters
+from jitgrad.kernels.words.syntax import definition, parameters, read_once
 
 __all__ = ["Rule", "RuleError"]
 
@@ -51,7 +50,7 @@ class Rule:
         self.parameters = list(parameters(function))
         self.defaults = dict(zip(self.parameters[len(self.parameters) - len(defaults) :], defaults, strict=True))
 
-    @cached_property
+    @read_once
     def tree(self) -> ast.FunctionDef:
         """The rule's definition. Parsed and checked when first asked for: a process uses few of all rules."""
         tree = definition(self.function, "rule")

@@ -11,14 +11,20 @@ import builtins
 import inspect
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numba
 
 from jitgrad.kernels.codegen.emit_cpu import INLINE, retype
 from jitgrad.kernels.words import WORDS
-from jitgrad.kernels.words.syntax import SourceError, definition, lines_around, parameters, ships_with_jitgrad
+from jitgrad.kernels.words.syntax import (
+    SourceError,
+    definition,
+    lines_around,
+    parameters,
+    read_once,
+    ships_with_jitgrad,
+)  # fmt: skip
 
 __all__ = ["Definition", "LoopSource", "SourceError"]
 
@@ -53,7 +59,7 @@ class LoopSource:
         self._named: dict[str, str | Definition] = {}
         self._words: set[str] = set()
 
-    @cached_property
+    @read_once
     def tree(self) -> ast.FunctionDef:
         """The loop's definition, everything that it names resolved."""
         return self._resolve(self.function, _tree(self.function, self._lines))
@@ -68,7 +74,7 @@ class LoopSource:
         """What the loop names, in order of need: a constant's text or a helper's definition, by name."""
         return self._named if self.tree else {}
 
-    @cached_property
+    @read_once
     def writes(self) -> tuple[int, ...]:
         """Positions of the parameters that the loop stores into."""
         # Only the loop's own stores count; what a helper stores into must be stored by the loop as well.

@@ -11,19 +11,55 @@ import inspect
 import linecache
 import os
 import textwrap
-import threading
 import tokenize
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
-__all__ = ["SourceError", "definition", "expression", "lines_around", "parameters", "parse", "ships_with_jitgrad"]
+from numba.core.compiler_lock import global_compiler_lock
+
+__all__ = [
+    "SourceError",
+    "definition",
+    "expression",
+    "lines_around",
+    "parameters",
+    "parse",
+    "read_once",
+    "ships_with_jitgrad",
+]
 
 # Some versions of Python count the depth of the tree that they build in one number for all threads, and fail with
-# "SystemError: AST constructor recursion depth mismatch" where two parse at once (CPython issue 106905). The lock is
-# reentrant, for the garbage collector may run a finalizer within the call. A child that is forked finds it unlocked.
-_PARSING = threading.RLock()
+# "SystemError: AST constructor recursion depth mismatch" where two parse at once (CPython issue 106905). Numba parses,
+# too, while it compiles, so the lock is Numba's own. It is reentrant: the garbage collector may run a finalizer within
+# the call. A fork waits until it is free, for in a child of a process that was compiling neither the lock would ever
+# be released nor LLVM's state be whole.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_PARSING.acquire, after_in_parent=_PARSING.release, after_in_child=_PARSING.release)
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
+
+Value = TypeVar("Value")
+
+
+class read_once(Generic[Value]):
+    """A property that is worked out when first asked for, as ``functools.cached_property`` but under the lock above.
+
+    That of Python 3.11 has a lock of its own, which a forked child may find held; later ones have none, and let two
+    threads fill the same object.
+    """
+
+    def __init__(self, function: Callable[[Any], Value]):
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Value:
+        with global_compiler_lock:
+            name = self.function.__name__
+            if name not in instance.__dict__:  # another thread may have been faster
+                instance.__dict__[name] = self.function(instance)
+            return instance.__dict__[name]
 
 
 class SourceError(TypeError):
@@ -31,8 +67,8 @@ class SourceError(TypeError):
 
 
 def parse(text: str) -> ast.Module:
-    """``ast.parse(text)``, in one thread at a time."""
-    with _PARSING:
+    """``ast.parse(text)``, in one thread at a time, and in none while another compiles."""
+    with global_compiler_lock:
         return ast.parse(text)
 
 
