@@ -11,7 +11,6 @@ from jitgrad.core.collector import paused_collector as _paused_collector
 with _paused_collector():
     from jitgrad import autograd, cuda, ops, random
 from jitgrad.core import dtypes, return_types
-from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
 from jitgrad.core.dtypes import (
@@ -44,6 +43,7 @@ _LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
     "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
     "serialization": "jitgrad.serialization", "testing": "jitgrad.testing", "utils": "jitgrad.utils",
+    "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func",
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip

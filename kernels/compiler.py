@@ -22,7 +22,6 @@ import types
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,6 @@ class KernelError(TypeError):
     """A kernel's text cannot be compiled for the argument types that it was given."""
 
 
-@dataclass
 class Statistics:
     """What this process compiled and what it found on disk."""
 

@@ -18,22 +18,24 @@ behind an error. Nothing that a lower floor needs lives here: no node of an op, 
   ``_input_metadata``. A saved tensor may be detached in place: the graph has what it needs, where PyTorch's refuses.
 """
 
-from jitgrad.autograd import forward_ad
+from typing import TYPE_CHECKING
+
 from jitgrad.engine import hooks, view_history  # they give Tensor hooks and the history of writes in place
 from jitgrad.transforms import printing  # gives Tensor its text
-from jitgrad.autograd import function, functional, grad_mode, graph
-from jitgrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from jitgrad.autograd.backward import backward, grad
-from jitgrad.autograd.gradcheck import gradcheck, gradgradcheck
-from jitgrad.autograd.function import Function
+from jitgrad.autograd.gradcheck import gradcheck, gradgradcheck  # not lazily: the file has the function's name
 from jitgrad.core.grad_mode import (
     enable_grad, is_multithreading_enabled, no_grad, set_grad_enabled, set_multithreading_enabled,
 )  # fmt: skip
+from jitgrad.core.inference import inference_mode
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.core.saved_tensors import SavedTensor
-from jitgrad.autograd.variable import Variable
-from jitgrad.core.inference import inference_mode
-from jitgrad.profiler.recording import is_on as _profiler_enabled
+
+if TYPE_CHECKING:
+    from jitgrad.autograd import forward_ad, function, functional, grad_mode, graph, profiler, profiler_util
+    from jitgrad.autograd.anomaly import detect_anomaly, set_detect_anomaly
+    from jitgrad.autograd.function import Function
+    from jitgrad.autograd.variable import Variable
 
 __all__ = [
     "Function", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
@@ -42,6 +44,13 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
 
-# The older names of the profiler, imported on first access.
-_LAZY = {name: f"jitgrad.autograd.{name}" for name in ("profiler", "profiler_util")}
-__getattr__, __dir__ = lazy_attributes(__name__, _LAZY)
+_SUBMODULES = (
+    "anomaly", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util", "variable",
+)  # fmt: skip
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {name: f"jitgrad.autograd.{name}" for name in _SUBMODULES}
+    | dict.fromkeys(("detect_anomaly", "set_detect_anomaly"), "jitgrad.autograd.anomaly")
+    | {"_profiler_enabled": "jitgrad.autograd.profiler"}
+    | {"Function": "jitgrad.autograd.function", "Variable": "jitgrad.autograd.variable"},
+)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jitgrad.autograd.graph import GradientEdge
+from jitgrad.autograd.gradient_edge import GradientEdge
 from jitgrad.core.grad_mode import state
 from jitgrad.core.node import Edge, Node, edge_of, edge_to
 from jitgrad.core.tensor import Tensor, method
@@ -17,7 +17,6 @@ from jitgrad.core.transform_guards import transforming
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.engine import engine
 from jitgrad.ops.creation.constants import empty, ones_like, zeros_like
-from jitgrad.transforms.batched import Batch, batch_first, batched
 from jitgrad.transforms.gradients import gradients as gradients_of
 
 __all__ = ["backward", "first_gradient", "grad"]
@@ -223,6 +222,8 @@ def _run_batched(
     outs: list[Any], ins: list[Any], grads: list[Any], keep: bool, create_graph: bool, unused: bool
 ) -> tuple[Any, ...]:
     """``is_grads_batched``: one run with batched tensors as gradients; dim 0 of each gradient is the batch."""
+    from jitgrad.transforms.batched import Batch, batch_first, batched  # part of no other path of every program
+
     with Batch(_batch_size(outs, grads), "gradients") as level:
         found = _run_once(outs, ins, [batched(level, g) for g in grads], keep, create_graph, unused)
         return tuple(f if f is None else batch_first(f, level) for f in found)

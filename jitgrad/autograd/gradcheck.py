@@ -1,63 +1,20 @@
 """gradcheck and gradgradcheck: gradients compared with finite differences.
 
 A function with complex outputs is checked as two functions, of their imaginary and of their real parts; in forward
-mode the same is done to complex inputs. gradcheck_jacobians.py computes the two sides that are compared,
-gradcheck_properties.py checks what else a correct gradient must satisfy.
+mode the same is done to complex inputs. gradcheck_comparison.py has the comparisons. It is imported when gradcheck is
+first called: this file is part of ``import jitgrad``, and few programs check gradients.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from typing import Any
 
-from jitgrad.autograd import gradcheck_jacobians as jacobians
-from jitgrad.autograd import gradcheck_properties as properties
-from jitgrad.autograd.backward import grad
-from jitgrad.autograd.gradcheck_jacobians import Function, GradcheckError, as_tuple, outputs_requiring_grad
-from jitgrad.core.dtypes import promote_types
-from jitgrad.core.tensor import Tensor
-from jitgrad.ops.creation.constants import empty, empty_like
-from jitgrad.ops.pointwise.complex import Complex
-from jitgrad.ops.reduction.any_all import allclose
-from jitgrad.ops.shape.complex_view import imag, real
+from jitgrad.autograd.gradcheck_error import GradcheckError
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
-
-@dataclass(frozen=True)
-class _Check:
-    """How one comparison is done.
-
-    complex_places: the numbers of complex outputs (in forward mode inputs) of which one part is checked at a time.
-    part: which, "real" or "imaginary".
-    """
-
-    eps: float
-    atol: float
-    rtol: float
-    nondet_tol: float
-    dtypes: bool
-    forward: bool = False
-    complex_places: Sequence[int] = field(default=())
-    part: str = "real"
-
-    def mismatch(self, analytical: Tensor, numerical: Tensor, output: int, k: int) -> str:
-        """The error message for Jacobians that differ."""
-        what, mode = ("inputs", "computed with forward mode ") if self.forward else ("outputs", "")
-        split = (k if self.forward else output) in self.complex_places
-        prefix = f"While considering the {self.part} part of complex {what} only, " if split else ""
-        return (
-            f"{prefix}Jacobian {mode}mismatch for output {output} with respect to input {k},\n"
-            f"numerical:{numerical}\nanalytical:{analytical}\n"
-        )
-
-    def close(self, analytical: Tensor, numerical: Tensor, atol: float | None = None) -> bool:
-        """Whether both sides agree by ``allclose``, in the dtype that they promote to."""
-        dtype = promote_types(analytical.dtype, numerical.dtype)
-        a, n = analytical.to(dtype), numerical.to(dtype)
-        return bool(allclose(a, n, self.rtol, self.atol if atol is None else atol))
+Function = Callable[..., Any]
 
 
 def gradcheck(
@@ -78,197 +35,32 @@ def gradcheck(
     Jacobian. masked: no effect, there are no sparse tensors. For complex numbers PyTorch's convention of
     gradients is expected. ValueError if no input requires grad.
     """
+    from jitgrad.autograd import gradcheck_comparison as comparison
+
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    check = _Check(eps, atol, rtol, nondet_tol, check_grad_dtypes)
-    arguments = as_tuple(inputs)
+    check = comparison.Check(eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    arguments = comparison.as_tuple(inputs)
     try:
-        _check_inputs(arguments)
-        compare = _compare_fast if fast_mode else _compare
+        comparison.check_inputs(arguments)
+        compare = comparison.compare_projections if fast_mode else comparison.compare_entries
         if check_backward_ad:
-            _check_backward(func, arguments, compare, check)
+            comparison.check_backward(func, arguments, compare, check)
         if check_forward_ad:
-            _check_forward(func, arguments, compare, replace(check, forward=True), check_undefined_grad)
+            comparison.check_forward(func, arguments, compare, check.in_forward_mode(), check_undefined_grad)
         if check_batched_forward_grad:
-            properties.check_batched_tangents(func, arguments)
+            comparison.properties.check_batched_tangents(func, arguments)
         if check_backward_ad:
-            _check_properties(func, arguments, check_batched_grad, check_undefined_grad)
+            comparison.check_properties(func, arguments, check_batched_grad, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
-
-
-def _check_properties(func: Function, inputs: tuple[Any, ...], batched: bool, undefined: bool) -> None:
-    """Check what gradcheck_properties.py has for backward; ``batched`` and ``undefined`` are options of gradcheck."""
-    outputs = outputs_requiring_grad(func(*inputs))
-    if batched:
-        for number, output in enumerate(outputs):
-            properties.check_batched_grad(inputs, output, number)
-    properties.check_multiplied_by_grad_output(outputs, inputs)
-    if undefined:
-        properties.check_undefined_grad(func, inputs)
-
-
-def _check_inputs(inputs: tuple[Any, ...]) -> None:
-    """ValueError without an input that requires grad, RuntimeError for one whose elements overlap."""
-    for k, x in jacobians.inputs_requiring_grad(inputs):
-        if x.dtype.name not in ("float64", "complex128"):
-            warnings.warn(
-                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check "
-                "will likely fail if all the inputs are not of double precision floating point or complex. ",
-                UserWarning, stacklevel=3,
-            )  # fmt: skip
-        if not all(s > 0 or n <= 1 for s, n in zip(x.stride(), x.shape, strict=True)):
-            raise RuntimeError(
-                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous "
-                "on the input before passing it to gradcheck."
-            )
-    if not jacobians.inputs_requiring_grad(inputs):
-        raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have "
-            "requires_grad=True."
-        )
-
-
-# -- complex numbers ----------------------------------------------------------------------------------
-
-
-def _check_backward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check) -> None:
-    """Compare Jacobians by backward; of complex outputs first the imaginary parts, then the real ones."""
-    outputs = as_tuple(func(*inputs))
-    if not any(o.dtype.is_complex for o in outputs):
-        compare(func, inputs, check)
-        return
-    places = [k for k, o in enumerate(outputs_requiring_grad(outputs)) if o.dtype.is_complex]
-    for part in ("imaginary", "real"):
-        compare(_real_or_imaginary_outputs(func, part), inputs, replace(check, complex_places=places, part=part))
-
-
-def _real_or_imaginary_outputs(func: Function, part: str) -> Function:
-    take = imag if part == "imaginary" else real
-    return lambda *inputs: tuple([take(o) if o.dtype.is_complex else o for o in as_tuple(func(*inputs))])
-
-
-def _check_forward(func: Function, inputs: tuple[Any, ...], compare: Any, check: _Check, undefined: bool) -> None:
-    """Compare Jacobians by forward mode; by complex inputs first their imaginary parts, then the real ones."""
-    places = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_complex]
-    runs = [(func, inputs, check)]
-    if places:
-        runs = [
-            (*_real_or_imaginary_inputs(func, inputs, places, part), replace(check, complex_places=places, part=part))
-            for part in ("imaginary", "real")
-        ]
-    for function, arguments, options in runs:
-        compare(function, arguments, options)
-    if undefined:
-        for function, arguments, _ in runs:
-            properties.check_undefined_tangents(function, arguments)
-
-
-def _real_or_imaginary_inputs(func: Function, inputs: tuple[Any, ...], places: list[int], part: str) -> tuple[Any, Any]:
-    """(``func`` as a function of one part of its complex inputs, the other part fixed; the values of that part)."""
-
-    def function(*given: Any) -> Any:
-        full = list(given)
-        for k in places:
-            other = inputs[k]
-            full[k] = other.real + given[k] * 1j if part == "imaginary" else given[k] + other.imag * 1j
-        return func(*full)
-
-    take = imag if part == "imaginary" else real
-    return function, tuple([take(x) if k in places else x for k, x in enumerate(inputs)])
-
-
-# -- comparing ----------------------------------------------------------------------------------------
-
-
-def _compare(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
-    """Compare whole Jacobians, entry by entry."""
-    every = as_tuple(func(*inputs))
-    outputs = outputs_requiring_grad(every)
-    wanted = [k for k, _ in jacobians.inputs_requiring_grad(inputs)]
-    numerical = [jacobians.numerical(func, inputs, k, check.eps, check.forward) for k in wanted]
-    if not outputs:
-        _expect_zero(numerical)
-        return
-    # ``numerical`` has the outputs of floating point numbers, ``outputs`` those of them that require grad.
-    numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
-    forward = jacobians.forward(func, inputs, check.dtypes) if check.forward else None
-    for i, number in enumerate(numbers):
-        analytical = (
-            [f[number] for f in forward] if forward is not None
-            else jacobians.backward(inputs, outputs[i], check.nondet_tol, check.dtypes)
-        )  # fmt: skip
-        for k, a in enumerate(analytical):
-            if not check.close(a, numerical[k][number]):
-                raise GradcheckError(check.mismatch(a, numerical[k][number], i, k))
-
-
-def _expect_zero(numerical: Sequence[Sequence[Tensor]], tolerance: float = 0.0) -> None:
-    if any(j.numel() and (j.abs() > tolerance).any() for each in numerical for j in each):
-        raise GradcheckError("Numerical gradient for function expected to be zero")
-
-
-def _compare_fast(func: Function, inputs: tuple[Any, ...], check: _Check) -> None:
-    """Compare one number of each Jacobian, v J u for random vectors; in forward mode the vector J u."""
-    every = as_tuple(func(*inputs))
-    outputs = outputs_requiring_grad(every)
-    us, vs = jacobians.projections(inputs, () if check.forward else outputs)
-    wanted = [k for k, _ in jacobians.inputs_requiring_grad(inputs)]
-    numerical = [jacobians.numerical_along(func, inputs, k, u, check) for k, u in zip(wanted, us, strict=True)]
-    if not outputs and not check.forward:
-        _expect_zero(numerical, check.nondet_tol)
-        return
-    # ``numerical`` has the outputs of floating point numbers, ``outputs`` those of them that require grad.
-    numbers = [n for n, o in enumerate(o for o in every if o.dtype.category >= 2) if o.requires_grad]
-    for i, number in enumerate(numbers):
-        if check.forward:
-            analytical = [jacobians.forward_along(func, inputs, k, u, check.dtypes)[number]
-                          for k, u in zip(wanted, us, strict=True)]  # fmt: skip
-            found = [n[number] for n in numerical]
-        else:
-            analytical = jacobians.backward_along(inputs, outputs[i], vs[i], us, check.nondet_tol, check.dtypes)
-            found = [(n[number] * vs[i]).sum() for n in numerical]
-        for k, (a, n) in enumerate(zip(analytical, found, strict=True)):
-            weight = jacobians.sum_of_entries(us[k]) * (1.0 if check.forward else vs[i].sum().item())
-            if not check.close(a, n, check.atol * weight):
-                raise GradcheckError(check.mismatch(a, n, i, k) + _slow_mode_text(func, inputs, k, i, number, check))
-
-
-_FAST = (
-    "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode. See: "
-    "https://github.com/pytorch/pytorch/issues/53876 for more background \nabout fast mode. Below, we recompute "
-    "numerical and analytical jacobians in slow mode:\n\n"
-)
-_WOULD_PASS = (
-    "Fast gradcheck failed but element-wise differences are small. This means that the\ntest might've passed in "
-    "slow_mode!\nPass fast_mode=False to compare entry by entry."
-)
-
-
-def _slow_mode_text(func: Function, inputs: tuple[Any, ...], k: int, output: int, number: int, check: _Check) -> str:
-    """The result of comparing entry by entry, which is added to the error message of fast mode."""
-    place = jacobians.inputs_requiring_grad(inputs)[k][0]
-    numerical = jacobians.numerical(func, inputs, place, check.eps, check.forward)[number]
-    if check.forward:
-        analytical = jacobians.forward(func, inputs, False)[k][number]
-    else:
-        analytical = jacobians.backward(inputs, outputs_requiring_grad(func(*inputs))[output], float("inf"), False)[k]
-    return (
-        f"{_FAST}Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
-        f"The max per-element difference (slow mode) is: {(numerical - analytical).abs().max()}.\n"
-        + (_WOULD_PASS if check.close(analytical, numerical) else "")
-    )
-
-
-# -- second order -------------------------------------------------------------------------------------
 
 
 def gradgradcheck(
@@ -284,48 +76,21 @@ def gradgradcheck(
     contiguous). check_fwd_over_rev, check_rev_over_rev: in which mode the gradient is differentiated. The
     other arguments, and what is returned and raised, are gradcheck's.
     """
+    from jitgrad.autograd import gradcheck_comparison as comparison
+
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
     if check_batched_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
-    arguments = as_tuple(inputs)
-    given = as_tuple(grad_outputs) if grad_outputs is not None else _random_gradients(
-        outputs_requiring_grad(func(*arguments)), gen_non_contig_grad_outputs
+    arguments = comparison.as_tuple(inputs)
+    given = comparison.as_tuple(grad_outputs) if grad_outputs is not None else comparison.random_gradients(
+        comparison.outputs_requiring_grad(func(*arguments)), gen_non_contig_grad_outputs
     )  # fmt: skip
     return gradcheck(
-        _gradient_of(func, arguments, given), (*arguments, *given), eps=eps, atol=atol, rtol=rtol,
+        comparison.gradient_of(func, arguments, given), (*arguments, *given), eps=eps, atol=atol, rtol=rtol,
         raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, fast_mode=fast_mode,
         check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked,
     )  # fmt: skip
-
-
-def _gradient_of(func: Function, inputs: tuple[Any, ...], given: tuple[Any, ...]) -> Callable[..., Any]:
-    """The gradient of ``func`` as a function of its inputs and of the gradients of its outputs."""
-    count = len(inputs)
-    wanted = [k for k, x in enumerate((*inputs, *given)) if isinstance(x, Tensor) and x.requires_grad]
-
-    def gradient(*values: Any) -> tuple[Tensor, ...]:
-        # In forward mode gradcheck passes dual tensors of detached values.
-        full = [v.requires_grad_() if k in wanted else v for k, v in enumerate(values)]
-        outputs = outputs_requiring_grad(func(*full[:count]))
-        found = grad(
-            outputs, [full[k] for k in wanted if k < count], full[count:], create_graph=True, allow_unused=True
-        )
-        return tuple([g for g in found if g is not None])
-
-    return gradient
-
-
-def _random_gradients(outputs: Sequence[Tensor], gaps: bool) -> tuple[Tensor, ...]:
-    """A random tensor in (-1, 1) per output; ``gaps``: not contiguous, every second element of a larger one."""
-    made = []
-    for o in outputs:
-        shape = (*o.shape[:-1], 2 * o.shape[-1]) if gaps and o.shape else o.shape
-        values = empty(shape, dtype=o.dtype.to_real(), device=o.device).uniform_(-1, 1)
-        if o.dtype.is_complex:
-            values = Complex.apply(values, empty_like(values).uniform_(-1, 1))
-        made.append((values[..., ::2] if gaps and o.shape else values).requires_grad_())
-    return tuple(made)

@@ -12,6 +12,7 @@ from typing import Any
 
 from jitgrad.autograd.backward import grad
 from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from jitgrad.autograd.gradcheck_error import GradcheckError
 from jitgrad.core.tensor import Tensor
 from jitgrad.ops.creation.constants import zeros, zeros_like
 from jitgrad.ops.random.sampling import rand
@@ -20,7 +21,6 @@ from jitgrad.random import Generator
 
 __all__ = [
     "Function",
-    "GradcheckError",
     "as_tuple",
     "backward",
     "backward_along",
@@ -36,10 +36,6 @@ __all__ = [
 
 Function = Callable[..., Any]
 Vector = Any  # a tensor; of a complex input (real, imaginary)
-
-
-class GradcheckError(RuntimeError):
-    """gradcheck has found wrong gradients, or a backward without a property that all must have."""
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ from typing import Any
 
 from jitgrad.autograd.backward import grad
 from jitgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from jitgrad.autograd.gradcheck_error import GradcheckError
 from jitgrad.autograd.gradcheck_jacobians import (
     Function,
-    GradcheckError,
     as_tuple,
     inputs_requiring_grad,
     outputs_requiring_grad,

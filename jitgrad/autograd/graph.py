@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from jitgrad.autograd.gradient_edge import GradientEdge, get_gradient_edge
 from jitgrad.autograd.saved_mutation import allow_mutation_on_saved_tensors
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout
-from jitgrad.core.node import Node, edge_of, node_of, number_of
+from jitgrad.core.node import Node, edge_of, node_of
 from jitgrad.core.saved_tensors import pop_hooks, push_hooks, thread
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
@@ -72,29 +72,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         thread.disabled = before
 
 
-# -- edges --------------------------------------------------------------------------------------------
-
-
-class _Edge(NamedTuple):
-    node: Any
-    output_nr: int
-    ownership_token: Any = None
-
-
-class GradientEdge(_Edge):
-    """Where gradients of a tensor go: (node, output_nr). ``grad`` and ``backward`` take it in the tensor's place."""
-
-    layout: Layout | None = None
-
-
-def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Return the edge of a tensor; RuntimeError if it does not require grad. The tensor itself may be dropped."""
-    edge = edge_of(tensor)
-    if edge is None:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    found = GradientEdge(node_of(edge), number_of(edge))
-    found.layout = tensor._layout
-    return found
+# -- versions -----------------------------------------------------------------------------------------
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.profiler.events import EventList, FunctionEventAvg
 from jitgrad.profiler.recording import Options, Window
+from jitgrad.profiler.recording import is_on as _profiler_enabled  # noqa: F401  (PyTorch's name for it)
 from jitgrad.profiler.session import record_function
 from jitgrad.profiler.trace import write_trace
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 __all__ = ["format_array", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
 
-@dataclass(frozen=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """The values of `set_printoptions`; the defaults are the profile ``default``."""
 
     precision: int = 4
@@ -69,12 +67,12 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     changes: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
-    _current = replace(base, sci_mode=sci_mode, **changes)
+    _current = base._replace(sci_mode=sci_mode, **changes)
 
 
 def get_printoptions() -> dict[str, Any]:
     """Return the options of printing as a dict with the argument names of `set_printoptions`."""
-    return asdict(_current)
+    return _current._asdict()
 
 
 @contextmanager

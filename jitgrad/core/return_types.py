@@ -8,8 +8,12 @@ from typing import Any
 __all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 
-def _result(name: str, *fields: str) -> Any:
-    base = namedtuple(name, fields)  # type: ignore[misc]
+_values = namedtuple("_values", ("values", "indices"))
+_bounds = namedtuple("_bounds", ("min", "max"))
+
+
+def _result(name: str, base: Any = _values) -> Any:
+    fields = base._fields
 
     def show(self: Any) -> str:
         values = ",\n".join(f"{field}={getattr(self, field)!r}" for field in fields)
@@ -20,12 +24,12 @@ def _result(name: str, *fields: str) -> Any:
     return type(name, (base,), {"__slots__": (), "__repr__": show, "__doc__": doc, "__module__": __name__})
 
 
-max = _result("max", "values", "indices")
-min = _result("min", "values", "indices")
-median = _result("median", "values", "indices")
-nanmedian = _result("nanmedian", "values", "indices")
-mode = _result("mode", "values", "indices")
-kthvalue = _result("kthvalue", "values", "indices")
-sort = _result("sort", "values", "indices")
-topk = _result("topk", "values", "indices")
-aminmax = _result("aminmax", "min", "max")
+max = _result("max")
+min = _result("min")
+median = _result("median")
+nanmedian = _result("nanmedian")
+mode = _result("mode")
+kthvalue = _result("kthvalue")
+sort = _result("sort")
+topk = _result("topk")
+aminmax = _result("aminmax", _bounds)

@@ -6,6 +6,7 @@ wrapped tensors, writes that are recorded.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,11 @@ class ElementwiseOp:
         self.writes: dict[Any, ForwardPlan] = cache()  # those of ``write``
         self.function: Any = self.general  # the fast paths, set by elementwise_publish.py
         self.inplace: Any = None
-        self.node_type = type(op.grad_name, (ElementwiseNode,), {"__doc__": op.__doc__})
+
+    @cached_property
+    def node_type(self) -> type[ElementwiseNode]:
+        """The class of the op's nodes, which is what ``grad_fn`` shows; made when the op is first planned."""
+        return type(self.op.grad_name, (ElementwiseNode,), {"__doc__": self.op.__doc__})
 
     def general(self, *operands: Any, out: Tensor | None = None, **named: Any) -> Tensor:
         """Apply the op; with ``out`` the result is written there, and ``out`` returned."""

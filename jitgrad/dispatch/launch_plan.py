@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,7 +138,7 @@ def plan_elementwise(
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):
         if form == "strided":  # where strides are needed anyway, one of 0 does the same
-            arguments, walked = [replace(a, once=False) for a in arguments], inputs
+            arguments, walked = [a._replace(once=False) for a in arguments], inputs
             form, tail = _form([*inputs, *outs], shape, outs[0])
         elif form == "1d":
             form = "flat"  # the single elements may have no dimension
@@ -169,7 +168,7 @@ def _read_once(
     if not any(single) or all(single):
         return arguments, inputs
     marks = iter(single)
-    marked = [replace(a, once=next(marks)) if a.kind == "array" else a for a in arguments]
+    marked = [a._replace(once=next(marks)) if a.kind == "array" else a for a in arguments]
     return marked, [x for x, s in zip(inputs, single, strict=True) if not s]
 
 

@@ -54,6 +54,18 @@ __all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of
 _WANTED = (WANTED, WANTED_LIST)
 
 
+class _NodeTypeOnFirstUse:
+    """In the place of an op's ``node_type`` until it is first read: most programs record few of all ops."""
+
+    def __get__(self, instance: Any, op: type[Structured]) -> type[StructuredNode]:
+        body = {"op": op, "owned": op.owned, "__doc__": op.__doc__}
+        op.node_type = type(op.grad_name, (StructuredNode,), body)
+        return op.node_type
+
+
+_LATER: Any = _NodeTypeOnFirstUse()
+
+
 class Structured:
     """Base of structured ops; a subclass with a docstring, forward and gradient rules is a complete declaration.
 
@@ -102,7 +114,7 @@ class Structured:
         check_rules(cls)
         cls.name = own.get("name") or snake_case(cls.__name__)
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
-        cls.node_type = type(cls.grad_name, (StructuredNode,), {"op": cls, "owned": cls.owned, "__doc__": cls.__doc__})
+        cls.node_type = _LATER  # set anew, since a base may have made its own
         cls.recorders = {}
         apply = _function(cls)
         cls.apply = staticmethod(apply)

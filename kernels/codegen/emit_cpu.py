@@ -16,7 +16,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
@@ -27,8 +27,7 @@ __all__ = ["INLINE", "Argument", "elementwise_text", "retype", "words_text"]
 Literal = int | float
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One input of a kernel: an array, a run-time scalar, or a number written into the text (a "literal")."""
 
     name: str

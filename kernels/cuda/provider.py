@@ -26,7 +26,6 @@ from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import cache_directory
-from jitgrad.kernels.cuda import emit as emit_cuda
 from jitgrad.kernels.device_array import DeviceArray, Pool, contiguous_strides
 from jitgrad.kernels.launch import Kernel, launch, library
 
@@ -209,13 +208,20 @@ class CudaElementwise(Kernel):
         return dict.fromkeys(range(self.arrays), (args[-1],))
 
 
+def _emitter() -> Any:
+    """The emitter of CUDA texts, imported when a kernel for a device is first wanted: most programs want none."""
+    from jitgrad.kernels.cuda import emit
+
+    return emit
+
+
 def elementwise(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str], dtype: str,
     strided: bool, conjugate: bool, wide: bool,
 ) -> CudaElementwise:  # fmt: skip
     """Return the CUDA kernel that evaluates ``rules``; ``wide``: places need 64 bits."""
     index = "uint64" if wide else "uint32"
-    text = emit_cuda.elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate, index)
+    text = _emitter().elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate, index)
     arrays = sum(a.kind == "array" for a in arguments)
     return CudaElementwise(name, compile_cuda(name, text), arrays, len(rules), np.dtype(dtype).type, strided)
 
@@ -233,12 +239,12 @@ class CudaLoop:
     """A loop written by hand for the device; its text is specialised to a dtype."""
 
     def __init__(self, function: Callable[..., None]):
-        self.source = LoopSource(function, also={"cuda"}, inline=emit_cuda.DEVICE)
+        self.source = LoopSource(function, also={"cuda"}, inline=_emitter().DEVICE)
         self.grids: dict[np.dtype[Any], Grid] = {}
 
     def text(self, dtype: str, accumulator: str) -> str:
         """The self-contained source for compute dtype ``dtype``."""
-        body = emit_cuda.self_contained(self.source.text(), self.source.words, dtype)
+        body = _emitter().self_contained(self.source.text(), self.source.words, dtype)
         return f"A = np.{accumulator}\n{body}"
 
     def grid(self, dtype: np.dtype[Any]) -> Grid:
