@@ -172,7 +172,10 @@ class _Timed:
             with _numba_setting("BOUNDSCHECK", None):
                 entry = self.compile(signature)
         except errors.NumbaError as error:
-            args = ", ".join(str(a) for a in getattr(signature, "args", signature))
+            types_ = getattr(signature, "args", signature)
+            if any(a is numba.types.pyobject for a in types_):  # the type that Numba gives ints beyond 64 bits
+                raise OverflowError("int too big to convert") from None
+            args = ", ".join(str(a) for a in types_)
             raise KernelError(f"{self.name}: cannot compile for ({args}): {_first_cause(error)}") from None
         if statistics.loaded == loaded:
             statistics.compiled += 1

@@ -1,49 +1,9 @@
-"""What the stubs say of parameters that the source leaves open: types by name, and calls that have several forms."""
+"""What the stubs say of calls that have several forms; the types of parameters are in dispatch/parameter_types.py."""
 
 from __future__ import annotations
 
-__all__ = ["FORMS", "INTERNAL", "RETURNS", "TYPES"]
+__all__ = ["FORMS", "INTERNAL", "RETURNS"]
 
-
-def _by_name(types: dict[str, str]) -> dict[str, str]:
-    """From names, several in one string, to types."""
-    return {name: type_ for names, type_ in types.items() for name in names.split()}
-
-
-# The type of a parameter that has no annotation, or ``Any``; "FUNCTION.PARAMETER" goes before "PARAMETER".
-# None is added where it is the default. Names that are not here stay ``Any``.
-TYPES = _by_name({
-    "batch1 batch2 imag index indices input mat mat1 mat2 self source src tensor vec weight x embedding.weight":
-        "Tensor",
-    "other exponent min max value fill_value element elements test_elements start end mean std tensor1 tensor2":
-        "Tensor | _Number",
-    "condition where.input lerp.weight lerp_.weight scatter.src scatter_.src": "Tensor | _Number",
-    "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
-    "bernoulli.p bernoulli_.p": "Tensor | float",
-    "angle": "Tensor",
-    "repeat_interleave.repeats": "Tensor | int",
-    "accumulate keepdim largest scale_grad_by_freq sorted sparse sparse_grad": "bool",
-    "dim dims shifts destination": "int | Sequence[int]",
-    "movedim.source moveaxis.source": "int | Sequence[int]",
-    "select.dim unsqueeze.dim index_select.dim index_add.dim index_copy.dim gather.dim scatter_add.dim topk.dim":
-        "int",
-    "select_scatter.dim slice_scatter.dim kthvalue.dim aminmax.dim max.dim min.dim median.dim cross.dim": "int",
-    "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
-    "slice_scatter.start slice_scatter.end": "int",
-    "narrow.start": "Tensor | int",
-    "index_put.indices": "Sequence[Tensor | None]",
-    "size shape sizes": "Sequence[int]",
-    "stride": "Sequence[int]",
-    "rot90.dims": "Sequence[int]",
-    "split_size_or_sections indices_or_sections": "int | Sequence[int]",
-    "tensors": "Sequence[Tensor]",
-    "dtype": "_DType",
-    "view_as_dtype.dtype can_cast.from_ can_cast.to": "dtypes.dtype",
-    "device": "_Device",
-    "generator": "Generator",
-    "out": "Tensor",
-    "inputs": "Tensor | Sequence[Tensor]",
-})  # fmt: skip
 
 # Parameters by which jitgrad's own code calls these functions; PyTorch has no such keywords.
 INTERNAL = {"inplace", "target", "_function"}

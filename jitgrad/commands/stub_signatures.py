@@ -10,10 +10,11 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
 
-from jitgrad.commands.stub_parameters import FORMS, INTERNAL, RETURNS, TYPES
+from jitgrad.commands.stub_parameters import FORMS, INTERNAL, RETURNS
 from jitgrad.core import return_types
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
+from jitgrad.dispatch.parameter_types import parameter_type
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 from jitgrad.dispatch.structured import Structured
 
@@ -21,7 +22,6 @@ __all__ = ["signatures"]
 
 _PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
 _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
-_OPEN = ("Any", Parameter.empty)
 
 
 def signatures(name: str, function: Callable[..., Any], owner: str = "") -> list[Signature]:
@@ -142,26 +142,10 @@ def _wrappers(function: Any) -> list[Any]:
 
 
 def _typed(function: str, parameter: Parameter) -> Parameter:
-    """The parameter with a type: its annotation, else by its name, else by its default."""
-    default = parameter.default
-    if default is ...:  # how functions mark an argument that is required, though it has another name too
-        parameter, default = parameter.replace(default=Parameter.empty), Parameter.empty
-    if parameter.annotation not in _OPEN:
-        text = parameter.annotation if isinstance(parameter.annotation, str) else parameter.annotation.__name__
-        text = "Sequence[Tensor]" if text == "list" else text  # as declarations mark an input of many tensors
-        return parameter.replace(annotation=text)
-    text = _by_name(function, parameter.name) or _by_default(default)
-    if repr(default) == "None" and text != "Any":  # None, or a mark that stands for it
-        text = f"{text} | None"
-    return parameter.replace(annotation=text)
-
-
-def _by_name(function: str, name: str) -> str:
-    return TYPES.get(f"{function}.{name}") or TYPES.get(f"{function.rstrip('_')}.{name}") or TYPES.get(name, "")
-
-
-def _by_default(default: Any) -> str:
-    return type(default).__name__ if isinstance(default, bool | int | str) else "Any"
+    """The parameter with a type, as text."""
+    typed = parameter.replace(annotation=parameter_type(function, parameter))
+    # ``...`` is how functions mark an argument that is required, though it has another name too.
+    return typed.replace(default=Parameter.empty) if parameter.default is ... else typed
 
 
 # -- several forms ----------------------------------------------------------------------------------------

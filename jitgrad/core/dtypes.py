@@ -75,6 +75,11 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
         ) from None
 
 
+def has_dtype(array: Any) -> bool:
+    """Whether PyTorch has the dtype of a NumPy array."""
+    return array.dtype in _BY_NUMPY
+
+
 def get_default_dtype() -> dtype:
     """The dtype of new floating-point tensors: float32 unless ``set_default_dtype`` changed it."""
     return _default

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from jitgrad.core.dtypes import dtype
 
 __all__ = [
-    "cpp_name", "cpp_type", "expected_scalar_type", "must_be_tensor", "not_implemented_for", "overflow",
-    "same_device", "scalar_type",
+    "cpp_name", "cpp_type", "expected_scalar_type", "must_be", "must_be_tensor", "not_implemented_for", "overflow",
+    "same_device", "scalar_type", "type_name",
 ]  # fmt: skip
 
 
@@ -59,11 +59,27 @@ def not_implemented_for(kernel: str, dtype: dtype) -> NotImplementedError:
     return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type(dtype)}'")
 
 
+_HEAP_TYPE = 1 << 9  # the bit of a class's __flags__ that says that it was made by a class statement
+
+
+def type_name(value: Any) -> str:
+    """The type of ``value`` as errors show it: that of a class written in C with its module, ``numpy.ndarray``."""
+    kind = type(value)
+    if kind is dtype:
+        return "torch.dtype"
+    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def must_be(op: str, argument: str, position: int, kind: str, value: Any) -> TypeError:
+    """An argument that is not of ``kind``, PyTorch's name of a type; ``position`` counts from 1."""
+    return TypeError(f"{op}(): argument '{argument}' (position {position}) must be {kind}, not {type_name(value)}")
+
+
 def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeError:
     """An argument that should have been a tensor; ``position`` counts from 1."""
-    return TypeError(
-        f"{op}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
-    )
+    return must_be(op, argument, position, "Tensor", value)
 
 
 def expected_scalar_type(wanted: dtype, found: dtype) -> RuntimeError:

@@ -8,12 +8,15 @@ any number of dimensions, and no shape is compared in steady state.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import type_name
 
 __all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "is_dense", "layout_of"]
 
@@ -53,7 +56,7 @@ class Layout:
         self.numpy_dtype, self.shape, self.strides, self.device = numpy_dtype, shape, strides, device
         self.dtype = dtypes.from_numpy_dtype(numpy_dtype)
         self.size, self.ndim = Size(shape), len(shape)
-        self.numel = self.size.numel()
+        self.numel = math.prod(shape)
         # What ops ask often is worked out once. The stride of a dim of size 1, or of an empty array, is never used.
         self.contiguous = self.numel == 0 or all(
             s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
@@ -94,6 +97,7 @@ def forget_plans() -> None:
 
 
 _interned: dict[Any, Layout] = {}
+_MOST = 1 << 63  # sizes, and the bytes of a tensor, are counted in 64 bits, as NumPy and PyTorch count them
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -118,6 +122,7 @@ def intern(
     if found is None:
         if len(_interned) >= CAPACITY:
             _interned.clear()
+        _check_countable(numpy_dtype, shape, strides is None)
         full = strides if strides is not None else contiguous_strides(shape)
         # Row-major strides that were given in full are another key of the same object.
         if strides is not None and full == contiguous_strides(shape):
@@ -126,6 +131,24 @@ def intern(
             found = Layout(numpy_dtype, shape, full, device)
         _interned[key] = found
     return found
+
+
+def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bool) -> None:
+    """RuntimeError if an array of this shape would have 2**63 bytes or more, TypeError if one size is that large.
+
+    A size of 0 among the others changes nothing: NumPy refuses such an array too. owned: whether the tensor has memory
+    for each of its elements; a view may show elements of less memory more than once.
+    """
+    if math.prod([n for n in shape if n]) * numpy_dtype.itemsize < _MOST:
+        return
+    for position, n in enumerate(shape, 1):
+        if n >= _MOST:
+            raise TypeError(
+                f"argument 'size' failed to unpack the object at pos {position} with error \"Overflow when unpacking "
+                'long long"'
+            )
+    what = f"Storage size calculation overflowed with sizes={list(shape)}" if owned else ""
+    raise RuntimeError(what or "numel: integer multiplication overflow")
 
 
 def layout_of(array: Any, device: Any = "cpu") -> Layout:
@@ -195,8 +218,27 @@ def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[li
     return sizes or [1], [st or [0] for st in steps]
 
 
+def as_int(value: Any) -> int:
+    """A dim, size or count as an int, of Python, NumPy or an integer tensor of one element.
+
+    TypeError for anything else, also bools and floats; ValueError for an int beyond 64 bits.
+    """
+    if type(value) is not int:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"must be int, not {type_name(value)}")
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise TypeError(f"must be int, not {type_name(value)}") from None
+    if not -_MOST <= value < _MOST:
+        raise ValueError("Overflow when unpacking long long")
+    return value
+
+
 def normalize_dim(dim: int, ndim: int) -> int:
     """``dim`` counted from the front; IndexError, in PyTorch's words, if it is out of range."""
+    if type(dim) is not int:
+        dim = as_int(dim)
     bound = max(ndim, 1)  # a tensor without dims takes 0 and -1, as if it had one
     if not -bound <= dim < bound:
         raise IndexError(
@@ -207,9 +249,10 @@ def normalize_dim(dim: int, ndim: int) -> int:
 
 def normalize_dims(dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Dims counted from the front, sorted; None and () mean all of them. RuntimeError for one that is named twice."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    several = isinstance(dim, (tuple, list))
+    if dim is None or (several and not dim):
         return tuple(range(ndim))
-    dims = [normalize_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]
+    dims = [normalize_dim(d, ndim) for d in (dim if several else [dim])]  # type: ignore
     for d in dims:
         if dims.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")

@@ -47,7 +47,14 @@ def count_write(tensor: Any) -> None:
 def empty_for(layout: Layout) -> Any:
     """Allocate an uninitialised array of this layout."""
     if layout.contiguous and layout.device == "cpu":
-        return np.empty(layout.shape, layout.numpy_dtype)
+        try:
+            return np.empty(layout.shape, layout.numpy_dtype)
+        except MemoryError:
+            size = layout.numel * layout.numpy_dtype.itemsize
+            raise RuntimeError(
+                f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {size} bytes. Error code 12 "
+                "(Cannot allocate memory)"
+            ) from None
     if layout.device != "cpu":
         return _allocators[layout.device.type](layout)
     # Memory without gaps, its dims in the order of the layout's strides, seen in the order of its shape.

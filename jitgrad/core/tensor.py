@@ -61,8 +61,7 @@ class Tensor:
     _leaf_hooks: Any = None  # LeafHooks, if it has any
     _scope: Any = None  # that of the differentiated function in which it was made; see transforms/scope.py
     _level: Any = None  # that of the transform which has wrapped it; see core/wrapped.py
-    __array_priority__ = 1000
-    __array_ufunc__ = None  # ``ndarray * tensor`` calls tensor.__rmul__, not NumPy's loop over elements
+    __array_priority__ = 1000  # ``ndarray * tensor`` asks tensor.__rmul__ before NumPy loops over the elements
 
     # -- what it is ---------------------------------------------------------------------------
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
-from jitgrad.core.layout import cache
+from jitgrad.core.layout import cache, layout_of
 from jitgrad.core.storage import UNWRITTEN
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
@@ -106,6 +109,9 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
     def first(key: Any, x: Tensor, y: Any) -> Tensor:
         """The first call with these layouts: it is planned, and the plan kept for the fast path."""
         if operator and not isinstance(y, (Tensor, *NUMBERS)):
+            # ``==`` is the one operator that takes an array itself; of others NumPy computes the result.
+            if op.name == "eq" and isinstance(y, np.ndarray) and dtypes.has_dtype(y):
+                return operation(x, wrap(y, layout_of(y)))
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.

@@ -21,7 +21,7 @@ __all__ = [
     "check_memory", "check_result_cast", "number_category", "overlaps",
 ]  # fmt: skip
 
-NUMBERS = (bool, int, float, complex, np.generic)  # what may stand for a number
+NUMBERS = (bool, int, float, complex, np.number, np.bool_)  # what may stand for a number
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")  # by category, as declarations write them
 _PUBLIC_NAMES = {"x": "input", "y": "other"}
 

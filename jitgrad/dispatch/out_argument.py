@@ -14,6 +14,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.operand_checks import check_result_cast
+from jitgrad.dispatch.parameter_types import explain, mark_explaining
 
 __all__ = ["into_out", "takes_out"]
 
@@ -73,7 +74,12 @@ def takes_out(function: F) -> F:
 
     @functools.wraps(function)
     def writing(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            explain(error, function, function.__name__, args, kwargs)
+            raise
         return result if out is None else into_out(function.__name__, result, out)
 
+    mark_explaining(writing)
     return writing  # type: ignore[return-value]

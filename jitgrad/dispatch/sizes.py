@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import must_be, type_name
+from jitgrad.core.layout import as_int
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["as_ints", "check_dims", "check_no_negative", "infer_size", "is_int", "size_argument"]
+__all__ = [
+    "as_ints", "check_dims", "check_no_negative", "dims_argument", "infer_size", "int_argument", "is_int",
+    "size_argument",
+]  # fmt: skip
 
 
 def is_int(value: Any) -> bool:
     """Whether ``value`` may stand for a size or an index: an int, no bool, or an integer tensor of one element."""
     if isinstance(value, (int, np.integer)):
         return not isinstance(value, bool)
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iu"
     return isinstance(value, Tensor) and value._layout.numel == 1 and value._layout.dtype.category == 1
 
 
@@ -30,24 +37,41 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]
         if not isinstance(values, (tuple, list)):
-            raise TypeError(
-                f"{op}(): argument '{name}' (position 1) must be tuple of ints, not {type(values).__name__}"
-            )
+            raise must_be(op, name, 1, "tuple of ints", values)
         return as_ints(op, values, name)
+    if len(args) > 1 and not is_int(args[0]):  # PyTorch then reads a sequence and further arguments
+        raise TypeError(f"{op}() takes 1 positional argument but {len(args)} were given")
     return as_ints(op, args, name)
 
 
-def as_ints(op: str, values: Sequence[Any], name: str = "size") -> tuple[int, ...]:
-    """The values as ints; TypeError, with its place, for one that is none."""
+def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 1) -> tuple[int, ...]:
+    """The values as ints; TypeError, with its place, for one that is none. position: that of the argument, from 1."""
     if _INTS.issuperset(map(type, values)):
         return tuple(values)
-    for position, value in enumerate(values, 1):
+    for place, value in enumerate(values):
         if not is_int(value):
             raise TypeError(
-                f"{op}(): argument '{name}' failed to unpack the object at pos {position} with error "
-                f'"type must be tuple of ints,but got {type(value).__name__}"'
-            )
+                f"{op}(): argument '{name}' failed to unpack the object at pos {place + 1} with error "
+                f'"type must be tuple of ints,but got {type_name(value)}"'
+                if place else f"{op}(): argument '{name}' (position {position}) must be tuple of ints, but found "
+                f"element of type {type_name(value)} at pos 0"
+            )  # fmt: skip
     return tuple([int(v) for v in values])
+
+
+def int_argument(op: str, name: str, position: int, value: Any) -> int:
+    """An argument that is one int, of Python, NumPy or a tensor; TypeError for anything else, also bools and floats."""
+    try:
+        return as_int(value)
+    except TypeError:
+        raise must_be(op, name, position, "int", value) from None
+
+
+def dims_argument(dim: Any) -> int | tuple[int, ...] | None:
+    """The dims of a reduction, an int, several, or None, as Python's ints; TypeError for anything else."""
+    if dim is None:
+        return None
+    return tuple([as_int(d) for d in dim]) if isinstance(dim, (tuple, list)) else as_int(dim)
 
 
 def check_no_negative(op: str, shape: Sequence[int]) -> None:

@@ -45,6 +45,7 @@ from jitgrad.dispatch.declaration_checks import (
 )  # fmt: skip
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.parameter_types import explain
 from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
 from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, argument_kind
 from jitgrad.kernels.device_array import name_op
@@ -116,7 +117,7 @@ class Structured:
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = _LATER  # set anew, since a base may have made its own
         cls.recorders = {}
-        apply = _function(cls)
+        apply = _function(cls, bool(public))
         cls.apply = staticmethod(apply)
         register(apply, cls, own=True)
         if listed:
@@ -135,10 +136,11 @@ def publish(cls: Any, function: Callable[..., Any], name: str, function_too: boo
     public(function, name, function_too=function_too, method_too=method_too)
 
 
-def _function(op: type[Structured]) -> Callable[..., Any]:
+def _function(op: type[Structured], public: bool) -> Callable[..., Any]:
     """The public function of an op: it binds arguments, calls ``forward`` and records.
 
     What depends on the declaration alone is a closure variable, since every structured op is called through it.
+    public: whether errors may name the op; others are known to users by the functions that go on to them.
     """
     parameters, defaults = op.parameters, op.defaults
     inputs = tuple(parameters.index(n) for n in op.grads)
@@ -164,6 +166,10 @@ def _function(op: type[Structured]) -> Callable[..., Any]:
             out = forward(*args)
         except NotImplementedError as error:  # of a kernel that a device lacks, which does not know the op's name
             name_op(error, op.name)
+            raise
+        except Exception as error:
+            if public:
+                explain(error, op.forward, op.name, args, {})  # type: ignore[attr-defined]
             raise
         # A list has no _requires_grad: it is left to argument_kind, which looks at the tensors in it.
         if differentiable and grad_state.enabled and (only is None or getattr(args[only], "_requires_grad", True)):

@@ -10,6 +10,8 @@ import warnings
 from typing import Any
 
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.op_calls import is_own
+from jitgrad.dispatch.parameter_types import explained, explains
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
@@ -225,3 +227,11 @@ def embedding(
         raise NotImplementedError("embedding: max_norm is not there; normalise the rows of weight yourself")
     number = -1 if padding_idx is None else padding_idx % weight.shape[0]
     return Embedding.apply(weight, input, number, scale_grad_by_freq, sparse)
+
+
+# Modules and users call these alike, so errors of both name the argument that is wrong. Those that are not here warn,
+# which counts callers, or go on at once to an op that explains its errors.
+_WARNING = {"dropout1d", "dropout2d", "dropout3d", "softmax", "softmin", "log_softmax", "tanh", "sigmoid"}
+for _name in set(__all__) - _WARNING:
+    if not (is_own(globals()[_name]) or explains(globals()[_name])):
+        globals()[_name] = explained(globals()[_name])

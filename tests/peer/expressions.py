@@ -61,10 +61,10 @@ def same(ours, theirs):
         assert ours == theirs
 
 
-def check(expression):
+def check(expression, setup=SETUP):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ours, theirs = plain(evaluate(jitgrad, expression)), plain(evaluate(torch, expression))
+        ours, theirs = plain(evaluate(jitgrad, expression, setup)), plain(evaluate(torch, expression, setup))
     try:
         same(ours, theirs)
     except AssertionError:

@@ -14,14 +14,16 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import must_be_tensor, overflow
+from jitgrad.core.errors import must_be, must_be_tensor, overflow, type_name
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, int_argument, is_int, size_argument
 from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
@@ -37,7 +39,7 @@ def as_dtype(op: str, dtype: Any) -> dtypes.dtype | None:
         return dtype
     if isinstance(dtype, type) and dtype in _PYTHON_TYPES:
         return dtypes.by_name(_PYTHON_TYPES[dtype])
-    raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    raise TypeError(f"{op}(): argument 'dtype' must be torch.dtype, not {type_name(dtype)}")
 
 
 def fits(value: Any, dtype: dtypes.dtype) -> bool:
@@ -64,6 +66,8 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
     """The Python number that ``value`` is in ``dtype``: what fill kernels take."""
     if isinstance(value, (np.generic, Tensor)):
         value = value.item()
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError("int too big to convert")
     if not fits(value, dtype):
         raise overflow(dtype)
     if dtype.category == 3:
@@ -145,6 +149,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
                                    (new_one, f"new_{name}", f"{doc} dtype and device are this tensor's.")):  # fmt: skip
         function.__name__ = function.__qualname__ = label
         function.__doc__ = about
+        mark_explaining(function)
         public(function, function_too=function is not new_one, method_too=function is new_one)
     return create, like
 
@@ -185,21 +190,21 @@ empty, empty_like = _sized("empty", None, "A tensor of the given size whose valu
 
 
 def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and not value._layout.ndim:
         return value.dtype
-    if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise TypeError(f"{op}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+    if not isinstance(value, NUMBERS):
+        raise must_be(op, "fill_value", 2, "Number", value)
     return dtypes.default_for(dtypes.category_of(value))
 
 
-def _full(size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | None = None) -> Tensor:
-    """``full`` without what ``finished`` does; its errors name ``full``, also in the functions that go on to it."""
+def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | None = None) -> Tensor:
+    """``full`` without what ``finished`` does; errors name ``op``."""
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
-    inferred = _fill_dtype("full", fill_value)
-    chosen = as_dtype("full", dtype) or (out.dtype if out is not None else inferred)
-    shape = as_ints("full", size)
-    check_no_negative("full", shape)
+        raise must_be(op, "size", 1, "tuple of ints", size)
+    inferred = _fill_dtype(op, fill_value)
+    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else inferred)
+    shape = as_ints(op, size)
+    check_no_negative(op, shape)
     result = new(chosen, shape, device)
     fill_array(result._data, result._layout, convert_number(fill_value, chosen))
     return result
@@ -208,7 +213,7 @@ def _full(size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | Non
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
          device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of the given size, every element ``fill_value``; dtype by default that of the value."""
-    return finished("full", _full(size, fill_value, dtype, device, out), requires_grad, out)
+    return finished("full", _full("full", size, fill_value, dtype, device, out), requires_grad, out)
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -223,7 +228,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of the given size, every element ``fill_value``; dtype and device are this tensor's."""
-    made = _full(size, fill_value, dtype or self.dtype, device or self._layout.device)
+    made = _full("new_full", size, fill_value, dtype or self.dtype, device or self._layout.device)
     return finished("new_full", made, requires_grad, like=self)
 
 
@@ -263,7 +268,8 @@ method(new_empty_strided)
 
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor without dimensions; of the default dtype unless told otherwise."""
-    return finished("full", _full((), value, dtype or dtypes.get_default_dtype(), device), requires_grad)
+    made = _full("scalar_tensor", (), value, dtype or dtypes.get_default_dtype(), device)
+    return finished("full", made, requires_grad)
 
 
 public(scalar_tensor, method_too=False)
@@ -279,7 +285,7 @@ def _number(op: str, value: Any) -> Any:
     if isinstance(value, complex) and op == "arange":
         raise overflow(dtypes.float64)
     if not isinstance(value, (int, float, complex)):
-        raise TypeError(f"{op}(): arguments must be Numbers, not {type(value).__name__}")
+        raise TypeError(f"{op}(): arguments must be Numbers, not {type_name(value)}")
     return value
 
 
@@ -324,7 +330,7 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
     """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
     if not is_int(steps):
-        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type_name(steps)}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = _number(op, start), _number(op, end)
@@ -364,11 +370,13 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tenso
 def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
         device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The identity matrix of shape (n, m); m = n by default."""
-    for name, value in (("n", n), ("m", n if m is None else m)):
+    n = int_argument("eye", "n", 1, n)
+    m = n if m is None else int_argument("eye", "m", 2, m)
+    for name, value in (("n", n), ("m", m)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-    result = new(chosen, (int(n), int(n if m is None else m)), device)
+    result = new(chosen, (n, m), device)
     launch(kernels.eye, result._data)
     return finished("eye", result, requires_grad, out)
 

@@ -20,7 +20,7 @@ from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import as_dtype
-from jitgrad.ops.creation.from_data import LegacyType
+from jitgrad.ops.creation.from_data import LegacyType, from_numpy
 from jitgrad.ops.shape.copy import ToCopy, cast
 
 __all__ = ["host_array", "on_host", "to"]
@@ -76,6 +76,14 @@ def _to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.n
     if copy is None:
         return array if dtype is None else array.astype(dtype, copy=False)
     return np.array(array, dtype=dtype, copy=copy)
+
+
+def _from_array(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """The result of a NumPy function of tensors as a tensor; bools become uint8, as in PyTorch.
+
+    context, return_scalar: part of NumPy's protocol.
+    """
+    return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
 _LOSES_GRADIENT = (
@@ -158,9 +166,9 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 for _name, _function in {
-    "__array__": _to_array, "__float__": _to_float, "__int__": _to_int, "__complex__": _to_complex,
-    "__bool__": _to_bool, "__index__": _to_index, "__len__": _length, "__iter__": _iterate,
-    "__contains__": _contains, "__reversed__": _reverse, "__format__": _format,
+    "__array__": _to_array, "__array_wrap__": _from_array, "__float__": _to_float, "__int__": _to_int,
+    "__complex__": _to_complex, "__bool__": _to_bool, "__index__": _to_index, "__len__": _length,
+    "__iter__": _iterate, "__contains__": _contains, "__reversed__": _reverse, "__format__": _format,
 }.items():  # fmt: skip
     method(_function, _name)  # type: ignore[type-var]
 
@@ -180,7 +188,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     return self._layout.strides if dim is None else self._layout.strides[_dimension(self, dim)]
 
 
-def _dimension(x: Tensor, dim: int) -> int:
+def _dimension(x: Tensor, dim: Any) -> int:
     if x._layout.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return normalize_dim(dim, x._layout.ndim)

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import must_be_tensor
-from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
+from jitgrad.core.errors import must_be_tensor, type_name
+from jitgrad.core.layout import as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
@@ -134,12 +135,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Set all elements to ``value``: a number, or a tensor without dimensions."""
     if isinstance(value, Tensor):
         return FillWith.inplace(self, value)
-    if not isinstance(value, (bool, int, float, complex, np.generic)):
+    if not isinstance(value, NUMBERS):
+        name = type_name(value)
         raise TypeError(
-            f"fill_() received an invalid combination of arguments - got ({type(value).__name__}), but expected one "
-            "of:\n * (Tensor value)\n      didn't match because some of the arguments have invalid types: "
-            f"(!{type(value).__name__}!)\n * (Number value)\n      didn't match because some of the arguments have "
-            f"invalid types: (!{type(value).__name__}!)\n"
+            f"fill_() received an invalid combination of arguments - got ({name}), but expected one of:\n * (Tensor "
+            f"value)\n      didn't match because some of the arguments have invalid types: (!{name}!)\n * (Number "
+            f"value)\n      didn't match because some of the arguments have invalid types: (!{name}!)\n"
         )
     return Fill.inplace(self, value)
 
@@ -153,14 +154,14 @@ public(Zero.inplace, "zero_", method_too=False)
 
 def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
     """A row-major copy of matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
-    layout = x._layout
+    layout, diagonal = x._layout, as_int(diagonal)
     if layout.ndim < 2:
         raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
     data = empty_for(out)
     if layout.numel:
         source = contiguous(wrap(x._data, layout))._data.reshape(-1, *layout.shape[-2:])
-        launch(kernels.triangle, source, data.reshape(source.shape), int(diagonal), lower)
+        launch(kernels.triangle, source, data.reshape(source.shape), diagonal, lower)
     return wrap(data, out)
 
 

@@ -14,6 +14,7 @@ from jitgrad.core.device import resolve
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
@@ -243,6 +244,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None
 
 
 for _function in (tensor, from_numpy, as_tensor, asarray):
+    mark_explaining(_function)  # every value has its own error
     public(_function, method_too=False)
 method(new_tensor)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.dtypes import bool_
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of
@@ -181,11 +181,12 @@ def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
         )
 
 
-def _index_list(op: str, x: Tensor, indices: Any) -> list[Tensor | None]:
+def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | None]:
+    """The index tensors of a call of ``op``, whose arguments are checked."""
+    if not isinstance(values, Tensor):
+        raise must_be_tensor(op, "values", 2, values)
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(
-            f"{op}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}"
-        )
+        raise must_be(op, "indices", 1, "tuple of Tensors", indices)
     if all(i is None for i in indices):
         raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
     if len(indices) > x._layout.ndim:
@@ -195,13 +196,13 @@ def _index_list(op: str, x: Tensor, indices: Any) -> list[Tensor | None]:
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
-    return put(self, _index_list("index_put_", self, indices), values, accumulate)
+    return put(self, _index_list("index_put_", self, indices, values), values, accumulate)
 
 
 @public
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
-    named = _index_list("index_put", input, indices)
+    named = _index_list("index_put", input, indices, values)
     if grad_state.levels and (wrapped := outermost_wrapped(named)) is not None:
         own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
         return put(own.clone(), named, values, accumulate)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import Layout, Size, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
 from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv
@@ -19,7 +20,7 @@ from jitgrad.ops.shape.view import UnsafeView
 __all__ = ["linear", "matmul"]
 
 
-@public
+@fast_method
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of tensors of any rank.
 
@@ -31,9 +32,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return into_out("matmul", matmul(input, other), out)
     for position, tensor in enumerate((input, other), 1):
         if not isinstance(tensor, Tensor):
-            name = ("input", "other")[position - 1]
-            kind = type(tensor).__name__
-            raise TypeError(f"matmul(): argument '{name}' (position {position}) must be Tensor, not {kind}")
+            raise must_be_tensor("matmul", ("input", "other")[position - 1], position, tensor)
     a, b = input._layout.ndim, other._layout.ndim
     if a == 2 and b == 2:
         return Mm.apply(input, other)

@@ -17,6 +17,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import into_out, takes_out
+from jitgrad.dispatch.parameter_types import explain, mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
@@ -36,11 +37,17 @@ def published(name: str, inplace_function: bool = False) -> Callable[[Function],
 
     def publish(function: Function) -> Function:
         def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
-            return function(*args, **named) if out is None else into_out(name, function(*args, **named), out)
+            try:
+                result = function(*args, **named)
+            except Exception as error:
+                explain(error, function, name, args, named)
+                raise
+            return result if out is None else into_out(name, result, out)
 
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
             return function(self, *args, **named, inplace=True)
 
+        mark_explaining(public_function)
         for made, made_name in ((public_function, name), (in_place, f"{name}_")):
             made.__name__ = made.__qualname__ = made_name
             made.__doc__ = function.__doc__
@@ -103,6 +110,7 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function
 
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    mark_explaining(function)  # the table's ops do
     public(function)
     return method(in_place, f"{name}_")
 
@@ -161,6 +169,7 @@ def _div(name: str) -> tuple[Function, Function]:
 
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
+    mark_explaining(function)
     return public(function), method(in_place, f"{name}_")
 
 
@@ -325,13 +334,15 @@ def _invert(self: Tensor) -> Tensor:
     return table.bitwise_not(self)
 
 
-def _divided_by(self: Tensor, other: Any) -> Tensor:
-    return self.reciprocal() * other
+def _divided_by(self: Tensor, other: Any) -> Any:
+    # An array too: NumPy multiplies it with the reciprocal and gets a tensor, as ``array / tensor`` does in PyTorch.
+    numerator = isinstance(other, (Tensor, np.ndarray, *NUMBERS))
+    return self.reciprocal() * other if numerator else NotImplemented
 
 
 for _title, _function in {
     "__pow__": power, "__floordiv__": floor_divide, "__mod__": remainder, "__rsub__": rsub,
-    "__rtruediv__": _divided_by, "__rpow__": _reversed(power), "__rfloordiv__": _reversed(floor_divide),
+    "__rpow__": _reversed(power), "__rfloordiv__": _reversed(floor_divide),
     "__rmod__": _reversed(remainder), "__rlshift__": _reversed(table.bitwise_left_shift),
     "__rrshift__": _reversed(table.bitwise_right_shift), "__iadd__": add_, "__isub__": sub_,
     "__imul__": table.mul.operation.inplace, "__itruediv__": div_,
@@ -343,4 +354,5 @@ for _title, _function in {
     "__irshift__": table.bitwise_right_shift.operation.inplace,
 }.items():  # fmt: skip
     method(_operator(_function), _title)
+method(_divided_by, "__rtruediv__")
 Tensor.__invert__, Tensor.__pos__ = _invert, positive  # type: ignore[method-assign]

@@ -34,7 +34,7 @@ def _condition(condition: Any) -> Tensor:
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
             "version of PyTorch. Use a boolean condition instead.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return condition != 0
     raise RuntimeError(

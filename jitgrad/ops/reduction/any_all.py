@@ -14,7 +14,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
-from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
+from jitgrad.ops.reduction.reduction_plan import ReductionPlan, plan_reduction, unrecorded
 
 __all__: list[str] = []
 
@@ -26,7 +26,9 @@ class Truth(Reduction):
     reference = lambda x, dim, keepdim, every: (np.all if every else np.any)(x, dim, keepdims=keepdim)
 
     def forward(x, dim, keepdim, every):
-        plan = plan_reduction(x._layout, dim, keepdim)
+        # Over no dims each element is its own result; other reductions take () for all dims.
+        none = isinstance(dim, (tuple, list)) and not dim
+        plan = ReductionPlan(x._layout, (), keepdim) if none else plan_reduction(x._layout, dim, keepdim)
         # PyTorch's bytes once were its bools: for them the result is a byte still.
         kept = x._layout.numpy_dtype == np.uint8
         dtype = np.dtype(np.uint8 if kept else np.bool_)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.errors import not_implemented_for, type_name
+from jitgrad.core.layout import Layout, as_int, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -251,11 +251,13 @@ def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
 
 
 def _one_dim(op: str, dim: Any) -> int:
-    if isinstance(dim, int):
-        return dim
-    got = f"!{type(dim).__name__}!"
+    try:
+        return as_int(dim)
+    except TypeError:
+        name = type_name(dim)
+    got = f"!{name}!"
     raise TypeError(
-        f"{op}() received an invalid combination of arguments - got ({type(dim).__name__}), but expected one of:\n"
+        f"{op}() received an invalid combination of arguments - got ({name}), but expected one of:\n"
         f" * ()\n      didn't match because some of the arguments have invalid types: ({got})\n"
         f" * (Tensor other)\n      didn't match because some of the arguments have invalid types: ({got})\n"
         " * (int dim, bool keepdim = False)\n"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import must_be_tensor
-from jitgrad.core.layout import intern, layout_of, normalize_dim
+from jitgrad.core.layout import as_int, intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
@@ -85,6 +85,13 @@ def one_in_place_of_each(x: Tensor, d: int) -> Tensor:
     return table.where(wrap(same, layout_of(same)), 1, x.unsqueeze(d))
 
 
+def _dim(dim: Any) -> int:
+    try:
+        return as_int(dim)
+    except TypeError:
+        raise invalid_dim("prod", dim, "int") from None
+
+
 @public
 @numpy_names
 def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -97,6 +104,6 @@ def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
         raise must_be_tensor("prod", "input", 1, input)
     if dim is FULL and not keepdim:
         return Prod.apply(input, dtype)
-    if not isinstance(dim, int):
-        raise invalid_dim("prod", dim, "int")
+    if type(dim) is not int:
+        dim = _dim(dim)
     return ProdDim.apply(input, dim, keepdim, dtype)

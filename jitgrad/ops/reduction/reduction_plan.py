@@ -14,6 +14,7 @@ from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, n
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops.reduction import STREAMED
@@ -154,8 +155,10 @@ _plans: dict[Any, ReductionPlan] = {}
 
 def plan_reduction(layout: Layout, dim: Any, keepdim: bool = False) -> ReductionPlan:
     """The ReductionPlan of a layout over ``dim``: an int, several, or None for all."""
+    if type(dim) is not int:  # equal keys, as True and 1 are, would be found without a look at the dims
+        dim = dims_argument(dim)
     # Layouts are interned and hash by identity, so this look-up is all that a plan costs from the second call on.
-    key = (layout, tuple(dim) if isinstance(dim, list) else dim, keepdim)
+    key = (layout, dim, keepdim)
     found = _plans.get(key)
     if found is None:
         if len(_plans) >= CAPACITY:

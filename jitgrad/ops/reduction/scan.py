@@ -14,6 +14,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, numpy_names, public
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
@@ -120,27 +121,27 @@ def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tenso
     return where(first, running_sum(g * without, dim, None, True), elsewhere)
 
 
-def _checked(op: str, x: Tensor, dim: Any) -> None:
+def _checked(op: str, x: Tensor, dim: Any) -> int:
+    """``dim`` as an int; TypeError where ``x`` is no tensor, or ``dim`` no int or not given."""
     if not isinstance(x, Tensor):
         raise must_be_tensor(op, "input", 1, x)
     if dim is ...:
         raise TypeError(f'{op}() missing 1 required positional arguments: "dim"')
+    return int_argument(op, "dim", 1, dim)
 
 
 @public
 @numpy_names
 def cumsum(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    _checked("cumsum", input, dim)
-    return Cumsum.apply(input, dim, dtype)
+    return Cumsum.apply(input, _checked("cumsum", input, dim), dtype)
 
 
 @public
 @numpy_names
 def cumprod(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    _checked("cumprod", input, dim)
-    return Cumprod.apply(input, dim, dtype)
+    return Cumprod.apply(input, _checked("cumprod", input, dim), dtype)
 
 
 def _check_same_dtype(x: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> None:

@@ -12,6 +12,7 @@ from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import softmax as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
@@ -79,9 +80,7 @@ class LogSoftmax(AlongDim):
 
 
 def _dim(op: str, dim: Any) -> int:
-    if not isinstance(dim, int):
-        raise TypeError(f"{op}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
-    return dim
+    return int_argument(op, "dim", 1, dim)
 
 
 def _required(op: str, dim: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
@@ -118,10 +118,10 @@ class Topk(ChosenAlongDim, public=True):
             # The blank in front is PyTorch's.
             kind = "complex" if x._layout.dtype.is_complex else "bool"
             raise RuntimeError(f"{' ' * (kind == 'complex')}topk does not support {kind} dtypes on CPU")
-        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
-        return return_types.topk(*_chosen(x, dim, int(k), bool(largest)))
+        return return_types.topk(*_chosen(x, dim, k, bool(largest)))
 
 
 def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -154,7 +154,7 @@ class Kthvalue(OneChosenAlongDim, public=True):
     reference = lambda x, k, dim=-1, keepdim=False: _ranked(lambda *_: k - 1)(x, dim, keepdim)
 
     def forward(x, k, dim=-1, keepdim=False):
-        n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
+        n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 1 <= k <= n:
             raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
         return return_types.kthvalue(*_at_rank(x, k - 1, dim, keepdim))

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor, scalar_type
+from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
@@ -101,17 +102,18 @@ class Mean(ReductionOfAll, along=MeanDim):
     name = "mean_all"
 
 
-def check_dims(op: str, dim: Any) -> None:
+def _dims(op: str, dim: Any) -> int | tuple[int, ...] | None:
     """``dim`` of sum and mean: an int, several, or None; TypeError in PyTorch's words."""
-    several = isinstance(dim, (tuple, list)) and all(isinstance(d, int) for d in dim)
-    if not (dim is None or isinstance(dim, int) or several):
-        raise invalid_dim(op, dim, "tuple of ints")
+    try:
+        return dims_argument(dim)
+    except TypeError:
+        raise invalid_dim(op, dim, "tuple of ints") from None
 
 
 def invalid_dim(op: str, dim: Any, kind: str) -> TypeError:
     """The error of a reduction that takes ``kind`` as its dim."""
     # sum(keepdim=True) without a dim is no overload of PyTorch's.
-    got = "keepdim=bool, " if dim is FULL else type(dim).__name__
+    got = "keepdim=bool, " if dim is FULL else type_name(dim)
     return TypeError(
         f"{op}() received an invalid combination of arguments - got ({got}), but expected one of:\n"
         " * (*, torch.dtype dtype = None)\n"
@@ -132,7 +134,7 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
     if dim is FULL and not keepdim:
         return Sum.apply(input, dtype)
     if type(dim) is not int:
-        check_dims("sum", dim)
+        dim = _dims("sum", dim)
     return SumDim.apply(input, dim, keepdim, dtype)
 
 
@@ -148,7 +150,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     if dim is FULL and not keepdim:
         return Mean.apply(input, dtype)
     if type(dim) is not int:
-        check_dims("mean", dim)
+        dim = _dims("mean", dim)
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 

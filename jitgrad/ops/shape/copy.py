@@ -10,7 +10,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import fast_method
 from jitgrad.dispatch.structured import Structured
 
 __all__ = ["Clone", "Contiguous", "Copying", "ToCopy", "cast", "cast_gradient", "contiguous"]
@@ -76,7 +76,7 @@ def cast_gradient(g: Tensor, dtype: dtypes.dtype) -> Tensor:
     return cast(g.real if g._layout.dtype.is_complex and not dtype.is_complex else g, dtype)
 
 
-@public
+@fast_method
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory: itself if it is, else a copy."""
     if memory_format is not None:

@@ -9,7 +9,7 @@ from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, n
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import fast_method, method, public
 from jitgrad.dispatch.sizes import is_int, size_argument
 from jitgrad.dispatch.structured import View, view_of
 from jitgrad.ops.shape.view import Reshaping, relaid, reshaped
@@ -176,14 +176,14 @@ class SqueezeDims(Reshaping):
         return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())  # no dims here do not mean all
 
 
-@public
+@fast_method
 def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
     if dim is None:
         return Squeeze.apply(input)
-    if more:
-        return SqueezeDims.apply(input, (dim, *more))
-    return SqueezeDim.apply(input, dim) if is_int(dim) else SqueezeDims.apply(input, tuple(dim))
+    if is_int(dim) and not more:
+        return SqueezeDim.apply(input, dim)
+    return SqueezeDims.apply(input, size_argument("squeeze", (dim, *more), "dim"))
 
 
 # -- sums to smaller shapes -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import must_be, type_name
 from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -17,6 +18,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_devices
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.ops.shape.copy import cast_gradient
 from jitgrad.ops.shape.slicing import Slice
@@ -26,12 +28,10 @@ __all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "stack"]
 
 def _listed(op: str, tensors: Any) -> list[Tensor]:
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(
-            f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
-        )
+        raise must_be(op, "tensors", 1, "tuple of Tensors", tensors)
     for k, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(tensor).__name__}")
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(tensor)}")
     check_devices(op, tensors)
     return list(tensors)
 
@@ -230,7 +230,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     given = _listed("cat", tensors)
     if not given:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    result = Cat.apply(given, dim)
+    result = Cat.apply(given, dim if type(dim) is int else int_argument("cat", "dim", 2, dim))
     return result if out is None else into_out("cat", result, out)
 
 
@@ -239,7 +239,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     given = _listed("stack", tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
-    result = Stack.apply(given, dim)
+    result = Stack.apply(given, dim if type(dim) is int else int_argument("stack", "dim", 2, dim))
     return result if out is None else into_out("stack", result, out)
 
 

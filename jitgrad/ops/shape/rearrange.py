@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.layout import Layout, contiguous_strides, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import check_dims, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -170,7 +170,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
     Without ``dims`` the tensor is rolled as if it had one dimension.
     """
-    moves = [int(shifts)] if is_int(shifts) else [int(s) for s in shifts]
+    moves = as_ints("roll", [as_int(shifts)] if is_int(shifts) else shifts, "shifts")
     if dims is None or (not is_int(dims) and len(dims) == 0):
         if len(moves) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.layout import Layout, collapse, intern, layout_of, normalize_dim
+from jitgrad.core.layout import Layout, as_int, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import innermost_tensor
@@ -19,7 +19,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.strides import dense_layout, extent, offset_in, restrided
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.kernels.launch import launch
@@ -143,7 +143,7 @@ class Select(SliceView, public=True):
         layout = x._layout
         if not layout.ndim:
             raise IndexError("select() cannot be applied to a 0-dim tensor.")
-        d, index = normalize_dim(dim, layout.ndim), int(index)
+        d, index = normalize_dim(dim, layout.ndim), as_int(index)
         n = layout.shape[d]
         if not -n <= index < n:
             raise IndexError(
@@ -163,11 +163,11 @@ class Slice(SliceView):
         return view_of(x, part, key=("slice", dim, part.shape[dim], step))
 
 
-@public
+@fast_method
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements of dim ``dim`` from ``start`` on."""
     d = normalize_dim(dim, input._layout.ndim)
-    n, start, length = input._layout.shape[d], int(start), int(length)
+    n, start, length = input._layout.shape[d], as_int(start), as_int(length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:
@@ -192,6 +192,7 @@ class Diagonal(SliceView, public=True):
         if a == b:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
         shape, strides = layout.shape, layout.strides
+        offset = as_int(offset)
         down, along = max(-offset, 0), max(offset, 0)
         length = max(min(shape[a] - down, shape[b] - along), 0)
         rest = [d for d in range(layout.ndim) if d not in (a, b)]
@@ -209,6 +210,7 @@ class Unfold(SliceView, public="method"):
     def forward(x, dimension, size, step):
         layout = x._layout
         d = normalize_dim(dimension, layout.ndim)
+        size, step = as_int(size), as_int(step)
         n, stride = (layout.shape[d], layout.strides[d]) if layout.ndim else (1, 1)
         if size < 0:
             raise RuntimeError(f"size is {size} but must be >= 0")

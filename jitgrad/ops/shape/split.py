@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.errors import must_be
+from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import is_int
+from jitgrad.dispatch.registry import fast_method, public
+from jitgrad.dispatch.sizes import as_ints, int_argument, is_int
 from jitgrad.dispatch.structured import view_of
 from jitgrad.ops.shape.join import Cat, SplitView, Unbind
 from jitgrad.ops.shape.slicing import Slice
@@ -105,7 +106,7 @@ def _split_evenly(op: Any, tensor: Tensor, size: int, dim: int) -> tuple[Tensor,
 
 def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
     d = _dim("split", tensor, dim)
-    n, sizes = tensor._layout.shape[d], tuple(int(s) for s in split_sizes)
+    n, sizes = tensor._layout.shape[d], as_ints("split_with_sizes", split_sizes, "split_sizes", 2)
     if any(s < 0 for s in sizes):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
@@ -118,11 +119,13 @@ def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Sequence[int], dim: in
     return op.apply(tensor, sizes, d)
 
 
-@public
+@fast_method
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
     if is_int(split_size_or_sections):
-        return _split_evenly(Split, tensor, int(split_size_or_sections), dim)
+        return _split_evenly(Split, tensor, as_int(split_size_or_sections), dim)
+    if not isinstance(split_size_or_sections, (tuple, list)):
+        raise must_be("split_with_sizes", "split_sizes", 2, "tuple of ints", split_size_or_sections)
     return _split_by_sizes(SplitWithSizes, tensor, split_size_or_sections, dim)
 
 
@@ -138,7 +141,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 
     Gradients are wrong where ``input`` or another part of it is used after a write that reaches it.
     """
-    return _split_evenly(UnsafeSplit, input, int(split_size), dim)
+    return _split_evenly(UnsafeSplit, input, as_int(split_size), dim)
 
 
 @public
@@ -148,7 +151,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 
 def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
-    d = _dim("chunk", input, dim)
+    d, chunks = _dim("chunk", input, dim), int_argument("chunk", "chunks", 1, chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input._layout.shape[d]
@@ -156,7 +159,7 @@ def _chunks(even: Any, by_sizes: Any, input: Tensor, chunks: int, dim: int) -> t
     return by_sizes.apply(input, (0,) * chunks, d) if n == 0 else even.apply(input, -(-n // chunks), d)
 
 
-@public
+@fast_method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
     return _chunks(Split, SplitWithSizes, input, chunks, dim)
@@ -168,7 +171,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return _chunks(UnsafeSplit, UnsafeSplitWithSizes, input, chunks, dim)
 
 
-@public
+@fast_method
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along ``dim``, without that dim; views."""
     if not input._layout.ndim:
@@ -182,13 +185,13 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     d = _dim("tensor_split", input, dim)
     n = input._layout.shape[d]
     if is_int(indices_or_sections):
-        count = int(indices_or_sections)
+        count = as_int(indices_or_sections)
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, more = divmod(n, count)  # the first ``more`` parts have one element more than the others
         edges = [k * small + min(k, more) for k in range(count + 1)]
     else:
-        edges = [0, *(int(i) for i in indices_or_sections), n]
+        edges = [0, *as_ints("tensor_split", indices_or_sections, "indices", 2), n]
     return tuple([Slice.apply(input, d, a, b, 1) for a, b in pairwise(edges)])
 
 

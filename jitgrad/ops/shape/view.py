@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import fast_method, method, public
 from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
 from jitgrad.dispatch.strides import restrided, view_strides
 from jitgrad.dispatch.structured import Structured, View, view_of
@@ -113,7 +114,7 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return UnsafeView.apply(contiguous(x), full)
 
 
-@public
+@fast_method
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy.
 
@@ -132,7 +133,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
             "view() received an invalid combination of arguments - got (), but expected one of:\n"
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
-    if not is_int(shape[0]) and not isinstance(shape[0], (tuple, list)):
+    if isinstance(shape[0], (dtypes.dtype, type)):
         return ViewAsDtype.apply(self, shape[0])
     return Reshaped.apply(self, size_argument("view", shape))
 
@@ -151,7 +152,7 @@ for _function in (view, view_as, reshape_as):
     method(_function)
 
 
-@public
+@fast_method
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Join the dims from ``start_dim`` to ``end_dim`` into one."""
     shape = input._layout.shape
@@ -270,7 +271,7 @@ class Alias(View):
         return g
 
 
-@public
+@fast_method
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
     wanted = size_argument("permute", dims, "dims")

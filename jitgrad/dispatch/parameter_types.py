@@ -1,0 +1,180 @@
+"""The types of ops' parameters: what the stubs show, and what a call that has failed is compared with.
+
+Ops do not look at the types of their arguments before they run, which would cost every call. A wrong argument mostly
+makes some step fail, with an error that speaks of this step. Where an error leaves a public function, ``explain``
+compares the arguments with their types and, if one does not fit, raises PyTorch's TypeError in its place.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any, TypeVar
+
+from jitgrad.core.dtypes import dtype
+from jitgrad.core.errors import must_be
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import NUMBERS
+from jitgrad.dispatch.sizes import is_int
+
+__all__ = ["explain", "explained", "explains", "mark_explaining", "parameter_type"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _by_name(types: dict[str, str]) -> dict[str, str]:
+    """From names, several in one string, to types."""
+    return {name: type_ for names, type_ in types.items() for name in names.split()}
+
+
+# The type of a parameter that has no annotation, or ``Any``; "FUNCTION.PARAMETER" goes before "PARAMETER".
+# None is added where it is the default. Names that are not here stay ``Any``.
+TYPES = _by_name({
+    "batch1 batch2 imag index indices input mat mat1 mat2 self source src tensor vec weight x embedding.weight":
+        "Tensor",
+    "other exponent min max value fill_value element elements test_elements start end mean std tensor1 tensor2":
+        "Tensor | _Number",
+    "condition where.input lerp.weight lerp_.weight scatter.src scatter_.src": "Tensor | _Number",
+    "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
+    "bernoulli.p bernoulli_.p": "Tensor | float",
+    "angle": "Tensor",
+    "repeat_interleave.repeats": "Tensor | int",
+    "accumulate keepdim largest scale_grad_by_freq sorted sparse sparse_grad": "bool",
+    "dim dims shifts destination": "int | Sequence[int]",
+    "movedim.source moveaxis.source": "int | Sequence[int]",
+    "select.dim unsqueeze.dim index_select.dim index_add.dim index_copy.dim gather.dim scatter_add.dim topk.dim":
+        "int",
+    "select_scatter.dim slice_scatter.dim kthvalue.dim aminmax.dim max.dim min.dim median.dim cross.dim": "int",
+    "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
+    "slice_scatter.start slice_scatter.end": "int",
+    "narrow.start": "Tensor | int",
+    "index_put.indices": "Sequence[Tensor | None]",
+    "size shape sizes": "Sequence[int]",
+    "stride": "Sequence[int]",
+    "rot90.dims": "Sequence[int]",
+    "split_size_or_sections indices_or_sections": "int | Sequence[int]",
+    "tensors": "Sequence[Tensor]",
+    "dtype": "_DType",
+    "view_as_dtype.dtype can_cast.from_ can_cast.to": "dtypes.dtype",
+    "device": "_Device",
+    "generator": "Generator",
+    "out": "Tensor",
+    "inputs": "Tensor | Sequence[Tensor]",
+})  # fmt: skip
+
+
+# -- types of parameters ----------------------------------------------------------------------------------
+
+
+def parameter_type(function: str, parameter: Parameter) -> str:
+    """The type of a parameter as text: its annotation, else by its name, else by its default; "Any" if unknown."""
+    default = parameter.default
+    if default is ...:  # how functions mark an argument that is required, though it has another name too
+        default = Parameter.empty
+    if parameter.annotation not in _OPEN:
+        text = parameter.annotation if isinstance(parameter.annotation, str) else parameter.annotation.__name__
+        return "Sequence[Tensor]" if text == "list" else text  # as declarations mark an input of many tensors
+    text = _by_function_and_name(function, parameter.name) or _by_default(default)
+    if repr(default) == "None" and text != "Any":  # None, or a mark that stands for it
+        text = f"{text} | None"
+    return text
+
+
+_OPEN = ("Any", Parameter.empty)
+
+
+def _by_function_and_name(function: str, name: str) -> str:
+    return TYPES.get(f"{function}.{name}") or TYPES.get(f"{function.rstrip('_')}.{name}") or TYPES.get(name, "")
+
+
+def _by_default(default: Any) -> str:
+    return type(default).__name__ if isinstance(default, bool | int | str) else "Any"
+
+
+# -- arguments --------------------------------------------------------------------------------------------
+
+
+def _all(values: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(values, (tuple, list)) and all(map(fits, values))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, NUMBERS) or (isinstance(value, Tensor) and not value._layout.ndim)
+
+
+def _is_bool(value: Any) -> bool:
+    return type(value).__name__ in ("bool", "bool_")
+
+
+# By a type as annotations write it: what fits it, and PyTorch's name of it. A type that is not here fits anything.
+_FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Tensor": (_is_tensor, "Tensor"),
+    "_Number": (_is_number, "Number"),
+    "float": (_is_number, "float"),
+    "int": (is_int, "int"),
+    "bool": (_is_bool, "bool"),
+    "str": (lambda value: isinstance(value, str), "str"),
+    "None": (lambda value: value is None, "None"),
+    "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
+    "Sequence[Tensor]": (lambda values: _all(values, _is_tensor), "tuple of Tensors"),
+    "_DType": (lambda value: isinstance(value, dtype) or value in (bool, int, float, complex), "torch.dtype"),
+}
+
+
+def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
+    """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
+
+    A TypeError that names an op stays as it is: it is an op's own, and may say more.
+    """
+    if type(error) is TypeError and _OWN_ERROR.match(str(error)):
+        return
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:  # too many or too few arguments, which Python's own error says
+        return
+    for position, parameter in enumerate(bound.signature.parameters.values(), 1):
+        if parameter.name not in bound.arguments or parameter.kind in (
+            Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
+        ):  # fmt: skip
+            continue
+        value, types = bound.arguments[parameter.name], parameter_type(name, parameter).split(" | ")
+        if value is parameter.default or not all(t in _FITS for t in types):
+            continue
+        if not any(_FITS[t][0](value) for t in types):
+            raise must_be(name, _PUBLIC_NAMES.get(parameter.name, parameter.name), position, _FITS[types[0]][1], value)
+
+
+_OWN_ERROR = re.compile(r"\w+\(\)|expected ")
+_PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
+
+
+def explained(function: F) -> F:
+    """``function``, whose errors name the argument that is of a wrong type. Costs 0.1 us a call."""
+
+    @functools.wraps(function)
+    def explaining(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            explain(error, function, function.__name__, args, kwargs)
+            raise
+
+    mark_explaining(explaining)
+    return explaining  # type: ignore[return-value]
+
+
+def mark_explaining(function: Any) -> None:
+    """Note on a function that its errors name wrong arguments already."""
+    vars(function)["_explains"] = id(function)
+
+
+def explains(function: Any) -> bool:
+    """Whether ``mark_explaining`` was called for this very function, and not for one whose attributes it has copied."""
+    return vars(function).get("_explains") == id(function)
