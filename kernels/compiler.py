@@ -3,6 +3,7 @@
 A kernel's text is self-contained, so its hash names everything that decides its machine code.
 Compiled overloads are kept on disk, one file each, under a name made of that hash, the argument
 types, the CPU and the versions of Python and Numba; a file that exists is therefore never stale.
+Processes that need the same kernel at once compile it once between them: ``cache_lock.py``.
 Numba's own ``cache=True`` is not used: its key misses options, constants and callees, and its
 index file has no lock.
 """
@@ -10,11 +11,14 @@ index file has no lock.
 from __future__ import annotations
 
 import ast
+import atexit
+import functools
 import hashlib
 import linecache
 import os
 import pickle
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -31,6 +35,7 @@ from numba.core import config, errors
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 
+from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
 
 __all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
@@ -89,7 +94,29 @@ def cache_directory() -> Path:
     try:
         return _user_cache() / _stamp()
     except RuntimeError:  # no home directory
-        return Path(tempfile.gettempdir()) / "jitgrad" / _stamp()
+        return _temporary_cache() / _stamp()
+
+
+@functools.cache
+def _temporary_cache() -> Path:
+    """A folder for this process alone, where the user has no home.
+
+    Not one that other processes would find: what lies in the cache is unpickled, and anybody may write to the folder
+    of temporary files.
+    """
+    folder, process = tempfile.mkdtemp(prefix="jitgrad-"), os.getpid()  # readable and writable by this user only
+
+    @atexit.register
+    def remove() -> None:
+        if os.getpid() == process:  # a forked child uses its parent's folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+    warnings.warn(
+        f"jitgrad found no home directory and keeps compiled kernels in {folder} until this process ends; every "
+        "process will compile them again. Set JITGRAD_CACHE_DIR to a writable folder.",
+        stacklevel=3,
+    )
+    return Path(folder)
 
 
 class DiskCache:
@@ -100,6 +127,7 @@ class DiskCache:
 
     def __init__(self, stem: str, text: str):
         self.stem, self.text = stem, text
+        self.lock: CacheLock | None = None
 
     def _path(self, signature: Any) -> Path:
         # repr, since the hash of Numba's types differs from process to process.
@@ -107,27 +135,27 @@ class DiskCache:
         return cache_directory() / f"{self.stem}-{types_hash}.kernel"
 
     def load_overload(self, signature: Any, target_context: Any) -> CompileResult | None:
-        start = time.perf_counter()
-        try:
-            blob = self._path(signature).read_bytes()
-            # 32 bytes of SHA-256 come first; a truncated or overwritten file is no kernel.
-            if hashlib.sha256(blob[32:]).digest() != blob[:32]:
-                return None
-            # As Numba's own cache does before it rebuilds a result.
-            target_context.refresh()
-            result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
-        except Exception:  # whatever lies in the file, compiling afresh is right
-            return None
-        statistics.loaded += 1
-        statistics.load_seconds += time.perf_counter() - start
+        path = self._path(signature)
+        result = _load(path, target_context)
+        if result is None:
+            # Held until this process has compiled and saved the kernel: `unlock`.
+            self.lock = CacheLock(path)
+            # Another process may have saved it since this one looked.
+            result = _load(path, target_context)
         return result
+
+    def unlock(self) -> None:
+        """Let other processes go on, whether the kernel was saved or could not be compiled."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
 
     def save_overload(self, signature: Any, result: CompileResult) -> None:
         payload = pickle.dumps(result._reduce())
         try:
             path = self._path(signature)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, hashlib.sha256(payload).digest() + payload)
+            _write(path, _checksum(path, payload) + payload)
             # For who wants to read a kernel: `Kernel.origin` names this file.
             source = path.parent / f"{self.stem}.py"
             if not source.exists():
@@ -148,6 +176,28 @@ class DiskCache:
         """Part of Numba's protocol; files are only removed by ``python -m jitgrad cache``."""
 
 
+def _checksum(path: Path, payload: bytes) -> bytes:
+    """32 bytes of SHA-256 that come first in a file. They cover its name: a kernel copied to another's is not taken."""
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + payload).digest()
+
+
+def _load(path: Path, target_context: Any) -> CompileResult | None:
+    """The kernel that a file holds; None if it isn't there, is damaged, or was written under another name."""
+    start = time.perf_counter()
+    try:
+        blob = path.read_bytes()
+        if _checksum(path, blob[32:]) != blob[:32]:
+            return None
+        # As Numba's own cache does before it rebuilds a result.
+        target_context.refresh()
+        result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
+    except Exception:  # whatever lies in the file, compiling afresh is right
+        return None
+    statistics.loaded += 1
+    statistics.load_seconds += time.perf_counter() - start
+    return result
+
+
 def _write(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
@@ -163,8 +213,8 @@ def _write(path: Path, content: bytes) -> None:
 class _Timed:
     """A dispatcher's compile method that counts time and explains failures."""
 
-    def __init__(self, name: str, dispatcher: Any):
-        self.name, self.compile = name, dispatcher.compile
+    def __init__(self, name: str, dispatcher: Any, cache: DiskCache):
+        self.name, self.compile, self.cache = name, dispatcher.compile, cache
 
     def __call__(self, signature: Any) -> Any:
         start, loaded = time.perf_counter(), statistics.loaded
@@ -177,6 +227,8 @@ class _Timed:
                 raise OverflowError("int too big to convert") from None
             args = ", ".join(str(a) for a in types_)
             raise KernelError(f"{self.name}: cannot compile for ({args}): {_first_cause(error)}") from None
+        finally:
+            self.cache.unlock()
         if statistics.loaded == loaded:
             statistics.compiled += 1
             statistics.compile_seconds += time.perf_counter() - start
@@ -248,7 +300,7 @@ def compile_text(
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
         dispatcher = numba.njit(**OPTIONS, boundscheck=checked, fastmath=set(fastmath))(getattr(module, name))
     if hasattr(dispatcher, "_cache"):
-        dispatcher._cache = DiskCache(stem, text)
-        dispatcher.compile = _Timed(name, dispatcher)
+        dispatcher._cache = cache = DiskCache(stem, text)
+        dispatcher.compile = _Timed(name, dispatcher, cache)
         dispatcher.text_file = filename
     return dispatcher

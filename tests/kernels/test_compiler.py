@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from jitgrad.kernels import compiler
+from jitgrad.kernels import cache_lock, compiler
 
 TEXT = "T = np.float64\ndef scale(x, out):\n    for i in range(x.size):\n        out[i] = x[i] * {factor}\n"
 
@@ -74,6 +74,40 @@ def test_damaged_files_are_compiled_again(cache, damage):
     assert counts()[0] == compiled + 1
 
 
+def test_a_file_under_another_kernels_name_is_not_taken(cache):
+    run(2.0)
+    (two,) = files(cache)
+    content = two.read_bytes()
+    run(3.0)
+    (three,) = set(files(cache)) - {two}
+    three.write_bytes(content)
+    compiled, _ = counts()
+    run(3.0)
+    assert counts()[0] == compiled + 1
+
+
+def test_without_a_home_the_folder_is_private_and_short_lived(tmp_path):
+    """What lies in the cache is unpickled: it must be nowhere that others can prepare."""
+    program = (
+        "import os, pathlib, stat, warnings\n"
+        "def homeless(cls): raise RuntimeError('Could not determine home directory.')\n"
+        "pathlib.Path.home = classmethod(homeless)\n"
+        "from jitgrad.kernels import compiler\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    folder = compiler.cache_directory().parent\n"
+        "    assert compiler.cache_directory().parent == folder\n"
+        "assert ['no home directory' in str(w.message) for w in caught] == [True]\n"
+        "assert stat.S_IMODE(folder.stat().st_mode) == 0o700 or os.name == 'nt'\n"
+        "print(folder)\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k not in ("JITGRAD_CACHE_DIR", "XDG_CACHE_HOME")}
+    environment["TMPDIR"] = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert not list(tmp_path.iterdir())
+    assert done.stdout.strip() not in ("", str(tmp_path / "jitgrad"))
+
+
 @pytest.mark.parametrize("obstacle", ["file in the way", "no such device"])
 def test_an_unusable_folder_means_one_warning(tmp_path, monkeypatch, obstacle):
     monkeypatch.setattr(compiler.DiskCache, "warned", False)
@@ -102,12 +136,46 @@ def test_processes_fill_one_cache_at_once(cache):
         "    text = 'def scale(x, out):\\n    for i in range(x.size):\\n        out[i] = x[i] * %d.0' % k\n"
         "    compiler.compile_text('scale', text)(x, out)\n"
         "    assert out.tolist() == (x * k).tolist()\n"
+        "print(compiler.statistics.compiled)\n"
     )
     command = [sys.executable, "-c", program]
-    running = [subprocess.Popen(command, env=dict(os.environ)) for _ in range(3)]
-    assert [p.wait() for p in running] == [0, 0, 0]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    compiled = [int(p.communicate()[0]) for p in running]
+    assert [p.returncode for p in running] == [0, 0, 0]
     assert len(files(cache)) == 4
+    assert sum(compiled) == 4  # each kernel once, by whoever came first
     assert not list(cache.rglob(".new-*"))
+
+
+COMPILING = """
+import sys
+import numpy as np
+from jitgrad.kernels import compiler
+
+def stop(self, signature, result):
+    print("compiled", flush=True)
+    sys.stdin.read()
+
+compiler.DiskCache.save_overload = stop
+compiler.compile_text("scale", sys.argv[1])(np.arange(3.0), np.zeros(3))
+"""
+
+
+def test_a_process_that_dies_while_it_compiles_gives_its_lock_up(cache, monkeypatch):
+    command = [sys.executable, "-c", COMPILING, TEXT.format(factor=8.0)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "compiled\n"  # and holds the lock
+        pauses = []
+
+        def pause(seconds):
+            pauses.append(seconds)
+            other.kill()
+            other.wait()
+
+        monkeypatch.setattr(cache_lock.time, "sleep", pause)
+        run(8.0)
+    assert len(pauses) == 1
+    assert len(files(cache)) == 1
 
 
 def test_a_type_error_names_kernel_types_and_line():
