@@ -42,6 +42,7 @@ def _publish(op: type[Elementwise]) -> None:
     """Make the functions of a declaration; called by the table for each."""
     operation = OPERATIONS[op.name] = OPS[op.name] = ElementwiseOp(op)
     function = _function(operation)
+    op.apply = staticmethod(function)
     operation.inplace = _inplace(operation, f"{op.name}_")
     register(function, operation, own=True)
     register(operation.inplace, operation, in_place=True, own=True)

@@ -12,7 +12,7 @@ def _logistic(x):
     return 1 / (1 + np.exp(-x))
 
 
-class Sigmoid(Elementwise):
+class Sigmoid(Elementwise, public=True):
     """Logistic function: ``1 / (1 + exp(-x))``."""
 
     reference, aliases = _logistic, ("expit",)
@@ -24,7 +24,7 @@ class Sigmoid(Elementwise):
         return g * (1 - out) * out
 
 
-class Relu(Elementwise):
+class Relu(Elementwise, public=True):
     """``x`` where it is positive, else 0."""
 
     kind, accepts = "same", "int float"
@@ -44,7 +44,7 @@ class Relu(Elementwise):
         return constant_in(where(out <= 0, 0, g), out)
 
 
-class LeakyRelu(Elementwise, public=False):
+class LeakyRelu(Elementwise):
     """``x`` where it is positive, else ``negative_slope * x``."""
 
     kind, accepts = "same", "float"
@@ -60,7 +60,7 @@ class LeakyRelu(Elementwise, public=False):
         return constant_in(where(x > 0, g, g * negative_slope), x)
 
 
-class Elu(Elementwise, public=False):
+class Elu(Elementwise):
     """``scale * x`` where x is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
 
     kind, accepts = "same", "float"
@@ -78,7 +78,7 @@ class Elu(Elementwise, public=False):
         return where(x <= 0, g * slope, g * scale)
 
 
-class Celu(Elementwise, public=False):
+class Celu(Elementwise):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
 
     kind, accepts, error_name = "same", "float", "elu_cpu"
@@ -95,7 +95,7 @@ class Celu(Elementwise, public=False):
         return where(x <= 0, g * exp(minimum(x / alpha, 0)), g)
 
 
-class Gelu(Elementwise, public=False):
+class Gelu(Elementwise):
     """``x`` times the normal distribution function of ``x``."""
 
     kind, accepts, error_name = "same", "float", "GeluKernelImpl"
@@ -116,7 +116,7 @@ class Gelu(Elementwise, public=False):
         return g * (below + x * density)
 
 
-class GeluTanh(Elementwise, public=False):
+class GeluTanh(Elementwise):
     """``gelu`` by the approximation with tanh."""
 
     kind, accepts, error_name, grad_name = "same", "float", "GeluKernelImpl", "GeluBackward0"
@@ -135,7 +135,7 @@ class GeluTanh(Elementwise, public=False):
         return g * (0.5 * (1 + t) + 0.5 * x * ((1 - t) * (1 + t)) * inner)
 
 
-class Silu(Elementwise, public=False):
+class Silu(Elementwise):
     """``x * sigmoid(x)``."""
 
     kind, accepts = "same", "float complex"
@@ -153,7 +153,7 @@ class Silu(Elementwise, public=False):
         return g * (s * (1 + x * (1 - s)))
 
 
-class Mish(Elementwise, public=False):
+class Mish(Elementwise):
     """``x * tanh(log(1 + exp(x)))``."""
 
     kind, accepts = "same", "float"
@@ -170,7 +170,7 @@ class Mish(Elementwise, public=False):
         return g * (t + x * sigmoid(x) * ((1 - t) * (1 + t)))
 
 
-class Softplus(Elementwise, public=False):
+class Softplus(Elementwise):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``."""
 
     kind, accepts = "same", "float"
@@ -187,7 +187,7 @@ class Softplus(Elementwise, public=False):
         return where(x * beta > threshold, g, g * sigmoid(x * beta))
 
 
-class LogSigmoid(Elementwise, public=False):
+class LogSigmoid(Elementwise):
     """``log(sigmoid(x))``."""
 
     kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
@@ -204,7 +204,7 @@ class LogSigmoid(Elementwise, public=False):
         return g * sigmoid(-x)
 
 
-class Hardtanh(Elementwise, public=False):
+class Hardtanh(Elementwise):
     """``x`` kept between ``min_val`` and ``max_val``; no gradient flows at the bounds."""
 
     kind, accepts = "same", "int float"
@@ -224,7 +224,7 @@ class Hardtanh(Elementwise, public=False):
         return constant_in(where((x <= min_val) | (x >= max_val), 0, g), x)
 
 
-class Hardsigmoid(Elementwise, public=False):
+class Hardsigmoid(Elementwise):
     """``x / 6 + 1 / 2`` kept between 0 and 1."""
 
     kind, accepts = "same", "float"
@@ -240,7 +240,7 @@ class Hardsigmoid(Elementwise, public=False):
         return constant_in(where((x > -3) & (x < 3), g / 6, 0), x)
 
 
-class Hardswish(Elementwise, public=False):
+class Hardswish(Elementwise):
     """``x`` times its hard sigmoid."""
 
     kind, accepts = "same", "float"
@@ -257,7 +257,7 @@ class Hardswish(Elementwise, public=False):
         return where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))
 
 
-class Threshold(Elementwise, public=False):
+class Threshold(Elementwise):
     """``x`` where it is above ``threshold``, else ``value``."""
 
     kind, accepts = "same", "int float"
@@ -273,7 +273,7 @@ class Threshold(Elementwise, public=False):
         return constant_in(where(x <= threshold, 0, g), x)
 
 
-class Softshrink(Elementwise, public=False):
+class Softshrink(Elementwise):
     """``x`` moved towards 0 by ``lambd``, 0 within that distance."""
 
     kind, accepts = "same", "float"
@@ -291,7 +291,7 @@ class Softshrink(Elementwise, public=False):
         return constant_in(where((x >= -lambd) & (x <= lambd), 0, g), x)
 
 
-class Hardshrink(Elementwise):
+class Hardshrink(Elementwise, public=True):
     """``x``, but 0 within ``lambd`` of 0."""
 
     kind, accepts = "same", "float"

@@ -24,7 +24,7 @@ _NEGATED_BOOL = (
 )
 
 
-class Add(Elementwise):
+class Add(Elementwise, public=True):
     """Sum: ``x + y``."""
 
     kind, reference = "same", np.add
@@ -40,7 +40,7 @@ class Add(Elementwise):
         return g
 
 
-class AddScaled(Add, public=False):
+class AddScaled(Add):
     """Sum with a factor: ``x + alpha * y``."""
 
     grad_name = "AddBackward0"
@@ -56,7 +56,7 @@ class AddScaled(Add, public=False):
         return g * alpha
 
 
-class Sub(Elementwise):
+class Sub(Elementwise, public=True):
     """Difference: ``x - y``."""
 
     kind, reference = "same", np.subtract
@@ -73,7 +73,7 @@ class Sub(Elementwise):
         return -g
 
 
-class SubScaled(Sub, public=False):
+class SubScaled(Sub):
     """Difference with a factor: ``x - alpha * y``."""
 
     grad_name = "SubBackward0"
@@ -89,7 +89,7 @@ class SubScaled(Sub, public=False):
         return -g * alpha
 
 
-class Rsub(Elementwise, public=False):
+class Rsub(Elementwise):
     """Difference, reversed: ``y - alpha * x``."""
 
     kind = "same"
@@ -110,7 +110,7 @@ class Rsub(Elementwise, public=False):
         return g
 
 
-class Mul(Elementwise):
+class Mul(Elementwise, public=True):
     """Product: ``x * y``."""
 
     kind, reference = "same", np.multiply
@@ -127,7 +127,7 @@ class Mul(Elementwise):
         return g * x
 
 
-class Neg(Elementwise):
+class Neg(Elementwise, public=True):
     """Negation: ``-x``."""
 
     kind, reference = "same", np.negative
@@ -141,7 +141,7 @@ class Neg(Elementwise):
         return -g
 
 
-class Abs(Elementwise):
+class Abs(Elementwise, public=True):
     """Absolute value; of complex numbers the modulus, which is real."""
 
     kind, reference, holomorphic = "real", np.abs, False
@@ -156,7 +156,7 @@ class Abs(Elementwise):
         return g * sign(x)
 
 
-class Sign(Elementwise):
+class Sign(Elementwise, public=True):
     """-1, 0 or 1 by the sign of ``x``."""
 
     kind, accepts = "same", "bool int float"
@@ -186,7 +186,7 @@ class Sign(Elementwise):
         return 0
 
 
-class SgnComplex(Elementwise, public=False):
+class SgnComplex(Elementwise):
     """``x / abs(x)``, 0 at 0."""
 
     kind, accepts, holomorphic = "same", "complex", False
@@ -202,7 +202,7 @@ class SgnComplex(Elementwise, public=False):
         return where(x == 0, 0, g / size - real(g / x) * (x / size))
 
 
-class Conj(Elementwise, public=False):
+class Conj(Elementwise):
     """Complex conjugate."""
 
     kind, reference, holomorphic, accepts = "same", np.conj, False, "complex"
@@ -214,7 +214,7 @@ class Conj(Elementwise, public=False):
         return conj(g)
 
 
-class Positive(Elementwise, public=False):
+class Positive(Elementwise):
     """``x`` itself: a copy."""
 
     kind, accepts = "same", "int float complex"
@@ -230,7 +230,7 @@ class Positive(Elementwise, public=False):
         return g
 
 
-class Addcmul(Elementwise, public=False):
+class Addcmul(Elementwise):
     """``x + value * y * z``."""
 
     kind, accepts, numbers, error_name = "same", "int float complex", (), "addcmul_cpu_out"
@@ -252,7 +252,7 @@ class Addcmul(Elementwise, public=False):
         return g * (y * value)
 
 
-class Lerp(Elementwise, public=False):
+class Lerp(Elementwise):
     """``x + weight * (y - x)``, computed from the nearer end."""
 
     # abs(0.5) is real whatever the dtype: complex numbers have no order.

@@ -21,7 +21,7 @@ _NO_COMPLEX_CLAMP: dict[str, tuple[type[Exception], str]] = {
 # -- rounding: the gradient is zero everywhere ----------------------------------------------------
 
 
-class Floor(Elementwise):
+class Floor(Elementwise, public=True):
     """The largest integer that is not above ``x``."""
 
     kind, reference, accepts, error_name = "same", np.floor, "int float", "floor_vml_cpu"
@@ -34,7 +34,7 @@ class Floor(Elementwise):
         return 0
 
 
-class Ceil(Elementwise):
+class Ceil(Elementwise, public=True):
     """The smallest integer that is not below ``x``."""
 
     kind, reference, accepts, error_name = "same", np.ceil, "int float", "ceil_vml_cpu"
@@ -47,7 +47,7 @@ class Ceil(Elementwise):
         return 0
 
 
-class Trunc(Elementwise):
+class Trunc(Elementwise, public=True):
     """``x`` without its fraction."""
 
     kind, reference, accepts, error_name = "same", np.trunc, "int float", "trunc_vml_cpu"
@@ -61,7 +61,7 @@ class Trunc(Elementwise):
         return 0
 
 
-class Round(Elementwise, public=False):
+class Round(Elementwise):
     """The nearest integer, of two equally near ones the even one."""
 
     kind, reference, accepts, error_name = "same", np.rint, "int float", "round_vml_cpu"
@@ -73,7 +73,7 @@ class Round(Elementwise, public=False):
         return 0
 
 
-class RoundDecimals(Elementwise, public=False):
+class RoundDecimals(Elementwise):
     """``x`` rounded at ``scale`` = 10 ** decimals."""
 
     kind, accepts, error_name, grad_name = "same", "float", "round_cpu", "RoundBackward1"
@@ -89,7 +89,7 @@ class RoundDecimals(Elementwise, public=False):
         return 0
 
 
-class Frac(Elementwise):
+class Frac(Elementwise, public=True):
     """The fraction of ``x``, with its sign."""
 
     kind, accepts = "same", "float"
@@ -108,7 +108,7 @@ class Frac(Elementwise):
 # -- choices --------------------------------------------------------------------------------------
 
 
-class Where(Elementwise, public=False):
+class Where(Elementwise):
     """``x`` where the condition holds, else ``y``."""
 
     kind, reference, conditions = "same", np.where, ("condition",)
@@ -123,7 +123,7 @@ class Where(Elementwise, public=False):
         return where(condition, 0, g)
 
 
-class Maximum(Elementwise):
+class Maximum(Elementwise, public=True):
     """The larger of two; NaN if either is. At a tie each gets half the gradient."""
 
     kind, reference, accepts, numbers = "same", np.maximum, "bool int float", ()
@@ -139,7 +139,7 @@ class Maximum(Elementwise):
         return where(x == y, g / 2, where(x > y, 0, g))
 
 
-class Minimum(Elementwise):
+class Minimum(Elementwise, public=True):
     """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
 
     kind, reference, accepts, numbers = "same", np.minimum, "bool int float", ()
@@ -155,7 +155,7 @@ class Minimum(Elementwise):
         return where(x == y, g / 2, where(x < y, 0, g))
 
 
-class Fmax(Elementwise):
+class Fmax(Elementwise, public=True):
     """The larger of two; a NaN counts as missing."""
 
     kind, reference, accepts, numbers = "same", np.fmax, "bool int float", ()
@@ -171,7 +171,7 @@ class Fmax(Elementwise):
         return where((x >= y) | isnan(y), 0, g)
 
 
-class Fmin(Elementwise):
+class Fmin(Elementwise, public=True):
     """The smaller of two; a NaN counts as missing."""
 
     kind, reference, accepts, numbers = "same", np.fmin, "bool int float", ()
@@ -187,7 +187,7 @@ class Fmin(Elementwise):
         return where((x <= y) | isnan(y), 0, g)
 
 
-class Clamp(Elementwise, public=False):
+class Clamp(Elementwise):
     """``x`` kept between two bounds; where they cross, the upper one."""
 
     kind, accepts, error_name = "same", "int float", "clamp_cpu"
@@ -212,7 +212,7 @@ class Clamp(Elementwise, public=False):
         return where((x > high) | (high < low), g, 0)
 
 
-class ClampMin(Elementwise, public=False):
+class ClampMin(Elementwise):
     """``x``, but at least ``low``; ``clamp_low`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMinBackward1"
@@ -233,7 +233,7 @@ class ClampMin(Elementwise, public=False):
         return where(x < low, g, 0)
 
 
-class ClampMax(Elementwise, public=False):
+class ClampMax(Elementwise):
     """``x``, but at most ``high``; ``clamp_high`` is ``clamp`` with that bound alone."""
 
     kind, accepts, grad_name = "same", "bool int float", "ClampMaxBackward1"

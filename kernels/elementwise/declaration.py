@@ -45,7 +45,8 @@ class Elementwise:
 
     A subclass of an op is another op that has its rules and attributes where it does not state its own;
     ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
-    ``class Name(Elementwise, public=False)`` is for other ops to be composed of: neither function nor method.
+    ``class Name(Elementwise, public=True)`` is published: as ``jitgrad.NAME``, ``Tensor.NAME`` and ``Tensor.NAME_``.
+    Without it, an op is for others to be composed of. Either is called as ``Name.apply(...)``.
     """
 
     name: ClassVar[str] = ""  # public name; the class name in snake case by default
@@ -59,7 +60,7 @@ class Elementwise:
     holomorphic: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
-    public: ClassVar[bool] = True  # whether jitgrad.NAME, Tensor.NAME and Tensor.NAME_ exist
+    public: ClassVar[bool] = False  # whether jitgrad.NAME, Tensor.NAME and Tensor.NAME_ exist; not inherited
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
@@ -70,11 +71,11 @@ class Elementwise:
     scalars: ClassVar[dict[str, Any]]
     rule: ClassVar[Rule]
     grads: ClassVar[dict[str, Rule]]
+    apply: ClassVar[Callable[..., Any]]  # the op's function, which dispatch/elementwise_publish.py makes
 
-    def __init_subclass__(cls, public: bool | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, public: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if public is not None:
-            cls.public = public
+        cls.public = public
         own = cls.__dict__
         cls.name = own.get("name") or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
@@ -97,7 +98,7 @@ class Elementwise:
         for name, attributes in own.get("variants", {}).items():
             known = {"name": name, "__doc__": cls.__doc__, "__module__": cls.__module__}
             body = known | attributes
-            type(name.title().replace("_", ""), (cls,), body, public=body.pop("public", None))
+            type(name.title().replace("_", ""), (cls,), body, public=body.pop("public", False))
 
     @classmethod
     def _gradient_rules(cls) -> list[tuple[str, Callable[..., Any]]]:

@@ -9,7 +9,7 @@ from jitgrad.kernels.words import *
 from jitgrad.kernels.words.by_kind import trunc_divide
 
 
-class Div(Elementwise, public=False):
+class Div(Elementwise):
     """Quotient: ``x / y``, in floating point also for integers."""
 
     reference = np.true_divide
@@ -27,7 +27,7 @@ class Div(Elementwise, public=False):
         return -g * (x / y / y)
 
 
-class DivFloor(Elementwise, public=False):
+class DivFloor(Elementwise):
     """Quotient rounded down; its gradient is zero."""
 
     kind, reference = "same", np.floor_divide
@@ -44,7 +44,7 @@ class DivFloor(Elementwise, public=False):
         return 0
 
 
-class DivTrunc(Elementwise, public=False):
+class DivTrunc(Elementwise):
     """Quotient rounded towards zero; its gradient is zero."""
 
     kind, reference = "same", trunc_divide
@@ -61,7 +61,7 @@ class DivTrunc(Elementwise, public=False):
         return 0
 
 
-class Remainder(Elementwise, public=False):
+class Remainder(Elementwise):
     """Remainder with the sign of ``y``, as Python's ``%``."""
 
     kind, reference = "same", np.remainder
@@ -80,7 +80,7 @@ class Remainder(Elementwise, public=False):
         return -g * floor_divide(x, y)
 
 
-class Fmod(Elementwise, public=False):
+class Fmod(Elementwise):
     """Remainder with the sign of ``x``, as C's ``fmod``."""
 
     kind, reference = "same", np.fmod
@@ -98,7 +98,7 @@ class Fmod(Elementwise, public=False):
         return -g * trunc_divide(x, y)
 
 
-class Reciprocal(Elementwise):
+class Reciprocal(Elementwise, public=True):
     """One over ``x``."""
 
     domain = (0.5, 3)
@@ -114,7 +114,7 @@ class Reciprocal(Elementwise):
         return -g * (out * out)
 
 
-class Addcdiv(Elementwise, public=False):
+class Addcdiv(Elementwise):
     """``x + value * y / z``."""
 
     kind, accepts, numbers, domain = "same", "float complex", (), (0.5, 3)

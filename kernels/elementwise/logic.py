@@ -10,7 +10,7 @@ from jitgrad.kernels.words import *
 # -- comparisons ----------------------------------------------------------------------------------
 
 
-class Eq(Elementwise):
+class Eq(Elementwise, public=True):
     """Whether ``x == y``."""
 
     kind, reference, numbers = "bool", np.equal, ("y",)
@@ -20,7 +20,7 @@ class Eq(Elementwise):
         return x == y
 
 
-class Ne(Elementwise):
+class Ne(Elementwise, public=True):
     """Whether ``x != y``."""
 
     kind, reference, numbers = "bool", np.not_equal, ("y",)
@@ -30,7 +30,7 @@ class Ne(Elementwise):
         return x != y
 
 
-class Lt(Elementwise):
+class Lt(Elementwise, public=True):
     """Whether ``x < y``."""
 
     kind, reference, numbers, accepts = "bool", np.less, ("y",), "bool int float"
@@ -40,7 +40,7 @@ class Lt(Elementwise):
         return x < y
 
 
-class Le(Elementwise):
+class Le(Elementwise, public=True):
     """Whether ``x <= y``."""
 
     kind, reference, numbers, accepts = "bool", np.less_equal, ("y",), "bool int float"
@@ -50,7 +50,7 @@ class Le(Elementwise):
         return x <= y
 
 
-class Gt(Elementwise):
+class Gt(Elementwise, public=True):
     """Whether ``x > y``."""
 
     kind, reference, numbers, accepts = "bool", np.greater, ("y",), "bool int float"
@@ -60,7 +60,7 @@ class Gt(Elementwise):
         return x > y
 
 
-class Ge(Elementwise):
+class Ge(Elementwise, public=True):
     """Whether ``x >= y``."""
 
     kind, reference, numbers, accepts = "bool", np.greater_equal, ("y",), "bool int float"
@@ -73,7 +73,7 @@ class Ge(Elementwise):
 # -- logic and bits -------------------------------------------------------------------------------
 
 
-class LogicalAnd(Elementwise):
+class LogicalAnd(Elementwise, public=True):
     """Whether both are not zero."""
 
     kind, reference, numbers = "bool", np.logical_and, ()
@@ -82,7 +82,7 @@ class LogicalAnd(Elementwise):
         return logical_and(x, y)
 
 
-class LogicalOr(Elementwise):
+class LogicalOr(Elementwise, public=True):
     """Whether either is not zero."""
 
     kind, reference, numbers = "bool", np.logical_or, ()
@@ -91,7 +91,7 @@ class LogicalOr(Elementwise):
         return logical_or(x, y)
 
 
-class LogicalXor(Elementwise):
+class LogicalXor(Elementwise, public=True):
     """Whether exactly one is not zero."""
 
     kind, reference, numbers = "bool", np.logical_xor, ()
@@ -100,7 +100,7 @@ class LogicalXor(Elementwise):
         return logical_xor(x, y)
 
 
-class LogicalNot(Elementwise):
+class LogicalNot(Elementwise, public=True):
     """Whether ``x`` is zero."""
 
     kind, reference = "bool", np.logical_not
@@ -109,7 +109,7 @@ class LogicalNot(Elementwise):
         return logical_not(x)
 
 
-class BitwiseAnd(Elementwise):
+class BitwiseAnd(Elementwise, public=True):
     """The bits that both have."""
 
     kind, reference, accepts = "same", np.bitwise_and, "bool int"
@@ -119,7 +119,7 @@ class BitwiseAnd(Elementwise):
         return bitwise_and(x, y)
 
 
-class BitwiseOr(Elementwise):
+class BitwiseOr(Elementwise, public=True):
     """The bits that either has."""
 
     kind, reference, accepts = "same", np.bitwise_or, "bool int"
@@ -129,7 +129,7 @@ class BitwiseOr(Elementwise):
         return bitwise_or(x, y)
 
 
-class BitwiseXor(Elementwise):
+class BitwiseXor(Elementwise, public=True):
     """The bits that exactly one has."""
 
     kind, reference, accepts = "same", np.bitwise_xor, "bool int"
@@ -139,7 +139,7 @@ class BitwiseXor(Elementwise):
         return bitwise_xor(x, y)
 
 
-class BitwiseNot(Elementwise):
+class BitwiseNot(Elementwise, public=True):
     """All bits turned; of booleans the negation."""
 
     kind, reference, accepts = "same", np.invert, "bool int"
@@ -148,7 +148,7 @@ class BitwiseNot(Elementwise):
         return bitwise_not(x)
 
 
-class BitwiseLeftShift(Elementwise):
+class BitwiseLeftShift(Elementwise, public=True):
     """``x`` times 2 to the power ``y``."""
 
     kind, reference, accepts, error_name = "same", np.left_shift, "int", "lshift_cpu"
@@ -158,7 +158,7 @@ class BitwiseLeftShift(Elementwise):
         return bitwise_left_shift(x, y)
 
 
-class BitwiseRightShift(Elementwise):
+class BitwiseRightShift(Elementwise, public=True):
     """``x`` divided by 2 to the power ``y``, rounded down."""
 
     kind, reference, accepts, error_name = "same", np.right_shift, "int", "rshift_cpu"
@@ -168,7 +168,7 @@ class BitwiseRightShift(Elementwise):
         return bitwise_right_shift(x, y)
 
 
-class Isnan(Elementwise):
+class Isnan(Elementwise, public=True):
     """Whether ``x`` is not a number."""
 
     kind, reference = "bool", np.isnan
@@ -177,7 +177,7 @@ class Isnan(Elementwise):
         return isnan(x)
 
 
-class Isinf(Elementwise):
+class Isinf(Elementwise, public=True):
     """Whether ``x`` is an infinity."""
 
     kind, reference = "bool", np.isinf
@@ -186,7 +186,7 @@ class Isinf(Elementwise):
         return isinf(x)
 
 
-class Isfinite(Elementwise):
+class Isfinite(Elementwise, public=True):
     """Whether ``x`` is neither an infinity nor NaN."""
 
     kind, reference = "bool", np.isfinite
@@ -195,7 +195,7 @@ class Isfinite(Elementwise):
         return isfinite(x)
 
 
-class Isposinf(Elementwise):
+class Isposinf(Elementwise, public=True):
     """Whether ``x`` is plus infinity."""
 
     kind, reference, accepts = "bool", np.isposinf, "bool int float"
@@ -205,7 +205,7 @@ class Isposinf(Elementwise):
         return isposinf(x)
 
 
-class Isneginf(Elementwise):
+class Isneginf(Elementwise, public=True):
     """Whether ``x`` is minus infinity."""
 
     kind, reference, accepts = "bool", np.isneginf, "bool int float"
@@ -215,7 +215,7 @@ class Isneginf(Elementwise):
         return isneginf(x)
 
 
-class Signbit(Elementwise):
+class Signbit(Elementwise, public=True):
     """Whether ``x`` is less than 0, or is -0 or a NaN that bears the sign."""
 
     kind, reference, accepts = "bool", np.signbit, "bool int float"

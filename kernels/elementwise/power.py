@@ -9,7 +9,7 @@ from jitgrad.kernels.words import *
 from jitgrad.kernels.words.by_kind import power_of
 
 
-class Sqrt(Elementwise):
+class Sqrt(Elementwise, public=True):
     """Square root; NaN below zero for real numbers."""
 
     reference, domain = np.sqrt, (0.1, 3)
@@ -21,7 +21,7 @@ class Sqrt(Elementwise):
         return g / (2 * out)
 
 
-class Rsqrt(Elementwise):
+class Rsqrt(Elementwise, public=True):
     """One over the square root."""
 
     domain = (0.1, 3)
@@ -37,7 +37,7 @@ class Rsqrt(Elementwise):
         return -0.5 * g * (out * out * out)
 
 
-class Pow(Elementwise, public=False):
+class Pow(Elementwise):
     """``x`` to the power ``y``; small whole exponents that are numbers multiply."""
 
     kind, reference = "same", power_of

@@ -20,7 +20,7 @@ def _scipy(name):
     return reference
 
 
-class Erf(Elementwise):
+class Erf(Elementwise, public=True):
     """Error function."""
 
     reference, accepts, error_name = _scipy("erf"), "bool int float", "erf_vml_cpu"
@@ -33,7 +33,7 @@ class Erf(Elementwise):
         return g * (1.1283791670955126 * exp(-(x * x)))
 
 
-class Erfc(Elementwise):
+class Erfc(Elementwise, public=True):
     """``1 - erf(x)``, without cancellation for large ``x``."""
 
     reference, accepts, error_name = _scipy("erfc"), "bool int float", "erfc_vml_cpu"
@@ -45,7 +45,7 @@ class Erfc(Elementwise):
         return g * (-1.1283791670955126 * exp(-(x * x)))
 
 
-class Lgamma(Elementwise):
+class Lgamma(Elementwise, public=True):
     """Logarithm of the absolute value of the gamma function."""
 
     reference, accepts, error_name = _scipy("gammaln"), "bool int float", "lgamma_vml_cpu"
@@ -58,7 +58,7 @@ class Lgamma(Elementwise):
         return g * digamma(x)
 
 
-class Digamma(Elementwise):
+class Digamma(Elementwise, public=True):
     """Derivative of ``lgamma``."""
 
     reference, accepts, error_name, domain = _scipy("digamma"), "bool int float", "digamma", (0.3, 6)
@@ -70,7 +70,7 @@ class Digamma(Elementwise):
         return g * polygamma(1, x)
 
 
-class Polygamma(Elementwise, public=False):
+class Polygamma(Elementwise):
     """The ``n``-th derivative of ``digamma``."""
 
     accepts, domain = "bool int float", (0.3, 6)
@@ -87,7 +87,7 @@ class Polygamma(Elementwise, public=False):
         return g * polygamma(n + 1, x)
 
 
-class Erfinv(Elementwise):
+class Erfinv(Elementwise, public=True):
     """Inverse of ``erf``; infinite at -1 and 1, NaN beyond."""
 
     reference, accepts, error_name, domain = _scipy("erfinv"), "bool int float", "erfinv_vml_cpu", (-0.9, 0.9)
@@ -100,7 +100,7 @@ class Erfinv(Elementwise):
         return g * (0.886226925452758 * exp(out * out))
 
 
-class Deg2rad(Elementwise):
+class Deg2rad(Elementwise, public=True):
     """Degrees to radians."""
 
     reference, accepts, grad_name = np.deg2rad, "bool int float", "Deg2RadBackward0"
@@ -113,7 +113,7 @@ class Deg2rad(Elementwise):
         return g * 0.017453292519943295
 
 
-class Rad2deg(Elementwise):
+class Rad2deg(Elementwise, public=True):
     """Radians to degrees."""
 
     reference, accepts, grad_name = np.rad2deg, "bool int float", "Rad2DegBackward0"
@@ -126,7 +126,7 @@ class Rad2deg(Elementwise):
         return g * 57.29577951308232
 
 
-class AngleReal(Elementwise, public=False):
+class AngleReal(Elementwise):
     """The argument of a real number: pi below zero, else 0."""
 
     reference, accepts, grad_name = np.angle, "bool int float", "AngleBackward0"
@@ -138,7 +138,7 @@ class AngleReal(Elementwise, public=False):
         return 0
 
 
-class Angle(Elementwise, public=False):
+class Angle(Elementwise):
     """The argument of a complex number."""
 
     kind, reference, accepts, holomorphic = "real", np.angle, "complex", False
@@ -152,7 +152,7 @@ class Angle(Elementwise, public=False):
         return where(x == 0, 0, g * (x / size) / size * 1j)
 
 
-class Logit(Elementwise, public=False):
+class Logit(Elementwise):
     """``log(x / (1 - x))``."""
 
     domain, accepts = (0.1, 0.9), "bool int float"
@@ -170,7 +170,7 @@ class Logit(Elementwise, public=False):
         return where((x < 0) | (x > 1), nan, g / (x * (1 - x)))
 
 
-class LogitEps(Elementwise, public=False):
+class LogitEps(Elementwise):
     """``logit`` of ``x`` kept between ``eps`` and ``1 - eps``."""
 
     domain, accepts = (0.1, 0.9), "bool int float"
@@ -189,7 +189,7 @@ class LogitEps(Elementwise, public=False):
         return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
 
 
-class NanToNum(Elementwise, public=False):
+class NanToNum(Elementwise):
     """``x`` with NaN and the infinities replaced."""
 
     kind, accepts = "same", "float"

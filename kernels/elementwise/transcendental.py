@@ -8,7 +8,7 @@ from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
 
 
-class Exp(Elementwise):
+class Exp(Elementwise, public=True):
     """e to the power ``x``."""
 
     reference = np.exp
@@ -20,7 +20,7 @@ class Exp(Elementwise):
         return g * out
 
 
-class Exp2(Elementwise):
+class Exp2(Elementwise, public=True):
     """2 to the power ``x``."""
 
     reference = np.exp2
@@ -33,7 +33,7 @@ class Exp2(Elementwise):
         return g * out * 0.6931471805599453
 
 
-class Expm1(Elementwise):
+class Expm1(Elementwise, public=True):
     """exp(x) - 1, without cancellation near 0."""
 
     reference = np.expm1
@@ -45,7 +45,7 @@ class Expm1(Elementwise):
         return g * (out + 1)
 
 
-class Log(Elementwise):
+class Log(Elementwise, public=True):
     """Natural logarithm."""
 
     reference, domain = np.log, (0.1, 5)
@@ -57,7 +57,7 @@ class Log(Elementwise):
         return g / x
 
 
-class Log2(Elementwise):
+class Log2(Elementwise, public=True):
     """Logarithm to base 2."""
 
     reference, domain = np.log2, (0.1, 5)
@@ -69,7 +69,7 @@ class Log2(Elementwise):
         return g / (x * 0.6931471805599453)
 
 
-class Log10(Elementwise):
+class Log10(Elementwise, public=True):
     """Logarithm to base 10."""
 
     reference, domain = np.log10, (0.1, 5)
@@ -81,7 +81,7 @@ class Log10(Elementwise):
         return g / (x * 2.302585092994046)
 
 
-class Log1p(Elementwise):
+class Log1p(Elementwise, public=True):
     """log(1 + x), without cancellation near 0."""
 
     reference, domain, grad_name = np.log1p, (-0.9, 3), "Log1PBackward0"
@@ -93,7 +93,7 @@ class Log1p(Elementwise):
         return g / (x + 1)
 
 
-class Logaddexp(Elementwise):
+class Logaddexp(Elementwise, public=True):
     """log(exp(x) + exp(y)), without overflow."""
 
     kind, accepts, numbers = "same", "float complex", ()
@@ -116,7 +116,7 @@ class Logaddexp(Elementwise):
         return g / (1 + exp(x - y))
 
 
-class Logaddexp2(Elementwise):
+class Logaddexp2(Elementwise, public=True):
     """log2(2**x + 2**y), without overflow."""
 
     kind, reference, accepts, numbers = "same", np.logaddexp2, "float", ()
@@ -132,7 +132,7 @@ class Logaddexp2(Elementwise):
         return g / (1 + exp2(x - y))
 
 
-class Xlogy(Elementwise, public=False):
+class Xlogy(Elementwise):
     """x * log(y), 0 where x is 0 and y is not NaN."""
 
     domain, accepts = ((0.2, 3), (0.2, 3)), "bool int float"
@@ -157,7 +157,7 @@ class Xlogy(Elementwise, public=False):
         return g * (x / y)
 
 
-class Sin(Elementwise):
+class Sin(Elementwise, public=True):
     """Sine."""
 
     reference = np.sin
@@ -169,7 +169,7 @@ class Sin(Elementwise):
         return g * cos(x)
 
 
-class Cos(Elementwise):
+class Cos(Elementwise, public=True):
     """Cosine."""
 
     reference = np.cos
@@ -181,7 +181,7 @@ class Cos(Elementwise):
         return g * -sin(x)
 
 
-class Tan(Elementwise):
+class Tan(Elementwise, public=True):
     """Tangent."""
 
     reference, domain = np.tan, (-1.2, 1.2)
@@ -194,7 +194,7 @@ class Tan(Elementwise):
         return g * (1 + out * out)
 
 
-class Asin(Elementwise):
+class Asin(Elementwise, public=True):
     """Inverse sine."""
 
     reference, domain, aliases = np.arcsin, (-0.9, 0.9), ("arcsin",)
@@ -206,7 +206,7 @@ class Asin(Elementwise):
         return g * rsqrt(1 - x * x)
 
 
-class Acos(Elementwise):
+class Acos(Elementwise, public=True):
     """Inverse cosine."""
 
     reference, domain, aliases = np.arccos, (-0.9, 0.9), ("arccos",)
@@ -218,7 +218,7 @@ class Acos(Elementwise):
         return g * -rsqrt(1 - x * x)
 
 
-class Atan(Elementwise):
+class Atan(Elementwise, public=True):
     """Inverse tangent."""
 
     reference, aliases = np.arctan, ("arctan",)
@@ -230,7 +230,7 @@ class Atan(Elementwise):
         return g / (x * x + 1)
 
 
-class Atan2(Elementwise):
+class Atan2(Elementwise, public=True):
     """The angle of the point (y, x), from -pi to pi."""
 
     reference, domain, aliases = np.arctan2, ((0.3, 3), (-3, 3)), ("arctan2",)
@@ -249,7 +249,7 @@ class Atan2(Elementwise):
         return g * -x * where(square == 0, 0, 1 / square)
 
 
-class Hypot(Elementwise):
+class Hypot(Elementwise, public=True):
     """The square root of x*x + y*y, without overflow on the way."""
 
     kind, reference, accepts, numbers = "same", np.hypot, "float", ()
@@ -264,7 +264,7 @@ class Hypot(Elementwise):
         return g * (y / out)
 
 
-class Sinh(Elementwise):
+class Sinh(Elementwise, public=True):
     """Hyperbolic sine."""
 
     reference = np.sinh
@@ -276,7 +276,7 @@ class Sinh(Elementwise):
         return g * cosh(x)
 
 
-class Cosh(Elementwise):
+class Cosh(Elementwise, public=True):
     """Hyperbolic cosine."""
 
     reference = np.cosh
@@ -288,7 +288,7 @@ class Cosh(Elementwise):
         return g * sinh(x)
 
 
-class Tanh(Elementwise):
+class Tanh(Elementwise, public=True):
     """Hyperbolic tangent."""
 
     reference = np.tanh
@@ -300,7 +300,7 @@ class Tanh(Elementwise):
         return g * (1 - out) * (1 + out)
 
 
-class Asinh(Elementwise):
+class Asinh(Elementwise, public=True):
     """Inverse hyperbolic sine."""
 
     reference, aliases = np.arcsinh, ("arcsinh",)
@@ -312,7 +312,7 @@ class Asinh(Elementwise):
         return g * rsqrt(x * x + 1)
 
 
-class Acosh(Elementwise):
+class Acosh(Elementwise, public=True):
     """Inverse hyperbolic cosine."""
 
     reference, domain, aliases = np.arccosh, (1.2, 4), ("arccosh",)
@@ -325,7 +325,7 @@ class Acosh(Elementwise):
         return g * (rsqrt(x - 1) * rsqrt(x + 1))
 
 
-class Atanh(Elementwise):
+class Atanh(Elementwise, public=True):
     """Inverse hyperbolic tangent."""
 
     reference, domain, aliases = np.arctanh, (-0.9, 0.9), ("arctanh",)
@@ -337,7 +337,7 @@ class Atanh(Elementwise):
         return g / (1 - x * x)
 
 
-class Sinc(Elementwise):
+class Sinc(Elementwise, public=True):
     """sin(pi x) / (pi x), 1 at 0."""
 
     reference, domain = np.sinc, (0.2, 3)
@@ -352,7 +352,7 @@ class Sinc(Elementwise):
         return where(x == 0, 0, g * ((turned * cos(turned) - sin(turned)) / (turned * x)))
 
 
-class Copysign(Elementwise, public=False):
+class Copysign(Elementwise):
     """The size of ``x`` with the sign of ``y``."""
 
     reference, accepts, numbers = np.copysign, "bool int float", ("y",)

@@ -16,7 +16,7 @@ from jitgrad.testing import op_samples
 # -- elementwise: a declaration -------------------------------------------------------------------
 
 
-class SoftClip(torch.Elementwise):
+class SoftClip(torch.Elementwise, public=True):
     """x with its magnitude compressed: tanh(x) scaled by ``width``, plus ``slope`` times x."""
 
     domain = (-3, 3)
@@ -52,6 +52,7 @@ def test_function_method_and_name(operands):
     y = x.requires_grad_().soft_clip(w)
     assert repr(y.grad_fn).startswith("<SoftClipBackward0 object at 0x")
     assert torch.soft_clip.__doc__ == SoftClip.__doc__
+    assert SoftClip.apply is torch.soft_clip  # an op that is not published has only this
 
 
 def test_in_place_method(operands):

@@ -16,7 +16,7 @@ from jitgrad.commands.stub_parameters import FORMS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = [b for b in re.findall(r"^```python\n(.*?)^```", README, re.M | re.S) if "(Elementwise)" not in b]
+BLOCKS = [b for b in re.findall(r"^```python\n(.*?)^```", README, re.M | re.S) if "(Elementwise" not in b]
 
 ACCEPTED = '''
 from typing import Any, assert_type

@@ -170,7 +170,7 @@ def test_declarations_name_what_is_wrong_where_and_what_to_do(message):
     before = dict(TABLE)
     line = sys._getframe().f_lineno + 2
     with pytest.raises(RuleError, match=message) as caught:
-        type("Bad", (Elementwise,), {"__doc__": "Bad.", "forward": rule, **INCOMPLETE[message]})
+        type("Bad", (Elementwise,), {"__doc__": "Bad.", "forward": rule, **INCOMPLETE[message]}, public=True)
     assert f"test_declarations.py:{line})" in str(caught.value)
     assert before == TABLE
 
