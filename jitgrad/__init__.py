@@ -22,7 +22,7 @@ from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.core.layout import Size
 from jitgrad.core.lazy_import import lazy_attributes as _lazy_attributes
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.registry import FUNCTIONS as _FUNCTIONS
 from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
 from jitgrad.core.tensor import Tensor
@@ -35,7 +35,7 @@ cfloat, cdouble = complex64, complex128
 newaxis = None
 
 # Every op by its public name. Functions come after submodules: ``jitgrad.tensor`` is the function.
-globals().update(FUNCTIONS)
+globals().update(_FUNCTIONS)
 
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
@@ -47,14 +47,21 @@ _LAZY = {
     "vmap": "jitgrad.func",
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
-_lazy_attribute, __dir__ = _lazy_attributes(__name__, _LAZY)
+# Submodules become attributes of the package once something imports them. These are no names for users.
+_INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "transforms"}
+_lazy_attribute, _all_names = _lazy_attributes(__name__, _LAZY)
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
-    return FUNCTIONS[name] if name in FUNCTIONS and name not in _LAZY else _lazy_attribute(name)
+    return _FUNCTIONS[name] if name in _FUNCTIONS and name not in _LAZY else _lazy_attribute(name)
+
+
+def __dir__():
+    """The names that users may use, imported or not, and Python's own (``__doc__``, ...)."""
+    return [n for n in _all_names() if n not in _INTERNAL and (n[0] != "_" or n.endswith("__"))]
 
 
 if "JITGRAD_DEBUG" in _os.environ:

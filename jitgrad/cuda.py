@@ -11,6 +11,7 @@ from typing import Any
 
 from jitgrad.core import device as devices
 from jitgrad.core.layout import Layout
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.storage import register_allocator, register_array_type
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.device_array import DeviceArray
@@ -21,6 +22,8 @@ __all__ = [
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats",
     "set_device", "synchronize",
 ]  # fmt: skip
+
+explain_missing_names(__name__)
 
 _NO_CUDA = "Torch not compiled with CUDA enabled"
 _opened: dict[int, devices.device] = {}

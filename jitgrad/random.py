@@ -18,6 +18,7 @@ import numpy as np
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
 from jitgrad.core.layout import layout_of
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
@@ -32,6 +33,8 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+
+explain_missing_names(__name__)
 
 _FIRST_SEED = 67280421310721  # what PyTorch's default generator starts from
 

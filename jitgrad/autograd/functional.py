@@ -26,6 +26,7 @@ from jitgrad.autograd.functional_arguments import (
     require_dependence,
 )  # fmt: skip
 from jitgrad.core.grad_mode import enable_grad, state
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
 from jitgrad.ops.creation.constants import eye, zeros, zeros_like
@@ -34,6 +35,8 @@ from jitgrad.transforms.batched import Batch, batch_first, batched, with_batch
 from jitgrad.transforms.dual import dual
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+explain_missing_names(__name__)
 
 Maybe = Sequence[Tensor | None]
 

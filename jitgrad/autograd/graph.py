@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from jitgrad.autograd.gradient_edge import GradientEdge, get_gradient_edge
 from jitgrad.autograd.saved_mutation import allow_mutation_on_saved_tensors
 from jitgrad.core.inference import is_inference
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.node import Node, edge_of, node_of
 from jitgrad.core.saved_tensors import pop_hooks, push_hooks, thread
 from jitgrad.core.storage import count_write
@@ -22,6 +23,8 @@ __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
     "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]  # fmt: skip
+
+explain_missing_names(__name__)
 
 
 # -- saved tensors ------------------------------------------------------------------------------------

@@ -63,10 +63,7 @@ def _package() -> str:
     stub = StubFile("jitgrad")
     source = ast.parse((_ROOT / "__init__.py").read_text(encoding="utf-8"))
     homes = _imported_names(source)
-    # Any submodule is an attribute of the package once something imports it; public are those that it mentions.
-    mentioned = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
-    mentioned |= {node.id for node in ast.walk(source) if isinstance(node, ast.Name)} | homes.keys()
-    names = [n for n in dir(jitgrad) if n in mentioned and n[0] != "_" and n not in ("FUNCTIONS", "lazy_attributes")]
+    names = [n for n in dir(jitgrad) if n[0] != "_"]
     stub.taken = frozenset([*names, *FUNCTIONS])
     stub.add("__version__: str")
     for name in sorted({*names, *FUNCTIONS}):

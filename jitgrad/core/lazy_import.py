@@ -7,6 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from jitgrad.core.missing_names import missing_name
+
 __all__ = ["lazy_attributes"]
 
 
@@ -22,7 +24,7 @@ def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[st
     def getattr_(name: str) -> Any:
         source = sources.get(name)
         if source is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise missing_name(package, name)
         module = import_module(source)
         value = module if source == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)

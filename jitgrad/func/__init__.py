@@ -10,6 +10,7 @@ PyTorch's words and take them apart by ``tree.py`` (pytrees; ``jitgrad.utils._py
   and the caller's tensors keep their history.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.func.jacobian import hessian, jacfwd, jacrev
 from jitgrad.func.modules import functional_call, stack_module_state
 from jitgrad.func.transforms import grad, grad_and_value, jvp, linearize, vjp
@@ -19,3 +20,5 @@ __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
+
+explain_missing_names(__name__)

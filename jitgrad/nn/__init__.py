@@ -9,9 +9,12 @@ holds options, parameters and buffers, and calls the function.
 Read ``modules/module.py`` first, then ``modules/linear.py`` as an example of a layer.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.nn import functional, init, modules, utils
 from jitgrad.nn.modules import *  # noqa: F403  every layer and loss, as ``modules`` lists them
 from jitgrad.nn.parameter import Buffer, Parameter
 
 __all__ = ["Buffer", "Parameter", "functional", "init", "modules", "utils"]
 __all__ += modules.__all__
+
+explain_missing_names(__name__)

@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import is_own
 from jitgrad.dispatch.parameter_types import explained, explains
@@ -53,6 +54,8 @@ __all__ = [
     "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus",
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
+
+explain_missing_names(__name__)
 
 
 def tanh(input: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+
+explain_missing_names(__name__)
 
 _NO_OP = "Initializing zero-element tensors is a no-op"
 # Functions whose gain is 1.

@@ -11,6 +11,7 @@ arrays that the kernel advances and hyper-parameters are numbers read at each st
 the next one.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.optim import lr_scheduler
 from jitgrad.optim.adam import Adam, AdamW
 from jitgrad.optim.optimizer import Optimizer
@@ -18,3 +19,5 @@ from jitgrad.optim.rmsprop import Adagrad, RMSprop
 from jitgrad.optim.sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+
+explain_missing_names(__name__)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.optim.optimizer import Optimizer
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "MultiStepLR",
     "StepLR",
 ]
+
+explain_missing_names(__name__)
 
 _HOW_TO = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 _ORDER = (

@@ -5,8 +5,11 @@
 jitgrad's own tests need belongs to ``tests/``. The wording of failures is PyTorch's.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.testing.comparison import assert_allclose, assert_close
 from jitgrad.testing.random_tensors import make_tensor
 from jitgrad.testing.samples import elementwise_sample, op_samples
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor", "op_samples"]
+
+explain_missing_names(__name__)

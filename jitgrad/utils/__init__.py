@@ -13,6 +13,9 @@ whatever the policy says, because reading a result costs as much. Policies get `
 named after the op's node; overloads are one object, since an op here is one.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.utils import _pytree, checkpoint, data, hooks
 
 __all__ = ["_pytree", "checkpoint", "data", "hooks"]
+
+explain_missing_names(__name__)

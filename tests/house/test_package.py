@@ -105,6 +105,24 @@ def test_unknown_names_are_attribute_errors():
             module.exq
 
 
+def test_names_that_pytorch_has_are_said_to_be_missing():
+    for module, name in ((jitgrad, "conv2d"), (jitgrad.nn, "Conv2d"), (jitgrad.profiler, "itt")):
+        peer = module.__name__.replace("jitgrad", "torch")
+        with pytest.raises(AttributeError, match=rf"'{name}': {peer}\.{name} is not in jitgrad \d+\.\d+$"):
+            getattr(module, name)
+        assert not hasattr(module, name)
+    assert not hasattr(jitgrad, "_C")
+
+
+def test_dir_shows_what_users_may_use():
+    import jitgrad.commands.demo  # makes every floor an attribute
+
+    names = {name for name in dir(jitgrad) if name[0] != "_"}
+    assert {"Tensor", "exp", "kernel_pair", "nn", "notebook", "save"} <= names
+    assert not {"FUNCTIONS", "commands", "core", "dispatch", "engine", "extend", "kernels", "transforms"} & names
+    assert all(name[:2] == name[-2:] == "__" for name in set(dir(jitgrad)) - names)
+
+
 def test_a_star_import_brings_the_lazy_names():
     names = run_python("from jitgrad import *; print(nn.Linear, optim.SGD, vmap, save, exp)")
     assert "'jitgrad.nn.modules.linear.Linear'>" in names

@@ -5,6 +5,7 @@ They work on any iterable of tensors, by public ops under ``no_grad``; what need
 ``jitgrad/ops/``.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from jitgrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
@@ -12,3 +13,5 @@ __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
     "vector_to_parameters",
 ]  # fmt: skip
+
+explain_missing_names(__name__)

@@ -7,6 +7,7 @@ All is read in the calling process: ``num_workers`` is accepted and starts none.
 same order as by PyTorch, so the same seed gives the same batches.
 """
 
+from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.utils.data.dataloader import DataLoader, default_collate
 from jitgrad.utils.data.dataset import ConcatDataset, Dataset, IterableDataset, random_split, Subset, TensorDataset
 from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -25,3 +26,5 @@ __all__ = [
     "default_collate",
     "random_split",
 ]
+
+explain_missing_names(__name__)
