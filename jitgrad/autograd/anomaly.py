@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jitgrad.core import node
 from jitgrad.core.grad_mode import no_grad
-from jitgrad.core.node import Node
+from jitgrad.core.node import Node, node_observers
+from jitgrad.core.saved_versions import hints
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine import engine
 from jitgrad.kernels.threads import fork_safe
@@ -53,18 +53,18 @@ class _Mode:
 
 
 def _start() -> None:
-    node.node_observers.append(_note)
+    node_observers.append(_note)
     engine.observers.append(_observe)
-    node.hints.append(
+    hints.append(
         "the backtrace further above shows the operation that failed to compute its gradient. The variable in question "
         "was changed in there or anywhere later. Good luck!"
     )
 
 
 def _stop() -> None:
-    node.node_observers.remove(_note)
+    node_observers.remove(_note)
     engine.observers.remove(_observe)
-    node.hints.pop()
+    hints.pop()
 
 
 _mode = _Mode()

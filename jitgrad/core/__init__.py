@@ -13,6 +13,8 @@ storage.py, copies to it in device.py, ops as methods in tensor.py). Read layout
 - A leaf holds its AccumulateGrad, which knows the leaf weakly (PyTorch: the reverse), so it is made once for all ops.
 - Observers of new nodes and of new tensors are in lists that recorders test. A node with packed tensors becomes an
   instance of a subclass whose ``saved`` unpacks. Transforms wrap tensors; the graph is recorded on plain ones.
+- A version counts writes, and above them exchanges of data (``.data =``) for another layout, for which kernels of nodes
+  that saved the tensor were not planned: backward's one comparison finds both (saved_versions.py).
 - An inference tensor's version counter raises when it is read outside of inference mode, so code that is there anyway
   refuses to save it or write to it. A refused write has written nothing (in PyTorch it has), and an op on inference
   tensors only is recorded if one requires grad (PyTorch's is not).

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.grad_mode import Mode, enable_grad, state
+from jitgrad.core.saved_versions import writes
 from jitgrad.core.tensor_observers import tensor_observers
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def version(tensor: Tensor) -> int:
     """The number of writes to a tensor's memory; RuntimeError for inference tensors, which count none."""
     if type(tensor._counter) is Untracked:
         raise RuntimeError("Inference tensors do not track version counter.")
-    return tensor._counter[0]
+    return writes(tensor._counter[0])
 
 
 def is_inference_mode_enabled() -> bool:

@@ -8,14 +8,15 @@ a node never holds its own output, so a graph that nobody needs is freed by refe
 from __future__ import annotations
 
 import itertools
-import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
+from jitgrad.core.edge import Edge, edge_pair, edge_to, node_of, number_of
 from jitgrad.core.grad_mode import state
 from jitgrad.core.handles import RemovableHandle, add_hook
+from jitgrad.core.saved_versions import unpack_changed
 
 if TYPE_CHECKING:
     from jitgrad.core.tensor import Tensor
@@ -30,7 +31,6 @@ __all__ = [
     "edge_of",
     "edge_pair",
     "edge_to",
-    "modified_message",
     "next_sequence_number",
     "node_observers",
     "node_of",
@@ -38,14 +38,7 @@ __all__ = [
     "reachable",
     "renew_leaf",
     "renumbered_nodes",
-    "short_name",
 ]  # fmt: skip
-
-# An edge leads to one output of a node. To the first output, as nearly all do, it is the node itself; to another, it is
-# (node, number). A tuple for every edge would be a fourth object for Python's collector in each recorded op, besides
-# tensor, node and tuple of saved tensors. The collector visits all living objects again whenever there are a quarter
-# more of them, and takes most of the time of a deep graph: in a chain of a million ops this saves 1.1 of 4.0 us an op.
-Edge = Union["Node", tuple["Node", int]]
 
 next_sequence_number = itertools.count().__next__
 # Weak references to nodes whose numbers users have changed. The engine runs nodes by falling number, which is right as
@@ -62,34 +55,6 @@ FREED = (
 # Called with every new node, once it has its edges and saved tensors: hooks on saved tensors, anomaly mode. Recorders
 # test the list and call ``announce_node`` only if it is not empty: in the ordinary case nothing is called (8 ns).
 node_observers: list[Callable[[Node], None]] = []
-
-# The hint at the end of the error for a saved tensor that was written to. The last one is shown: anomaly mode appends
-# its own, for it has already told where the forward pass was.
-hints = [
-    "enable anomaly detection to find the operation that failed to compute its gradient, with "
-    "torch.autograd.set_detect_anomaly(True, check_nan=False)."
-]
-
-
-def edge_to(node: Node, number: int) -> Edge:
-    """The edge to output ``number`` of a node, counted from 0."""
-    return (node, number) if number else node
-
-
-def edge_pair(edge: Edge | None) -> tuple[Node | None, int]:
-    """An edge as an entry of ``next_functions``: (node, number), or (None, 0) if there is no edge."""
-    return (None, 0) if edge is None else (node_of(edge), number_of(edge))
-
-
-def node_of(edge: Edge) -> Node:
-    """The node that an edge leads to."""
-    return edge[0] if isinstance(edge, tuple) else edge
-
-
-def number_of(edge: Edge) -> int:
-    """Which output of its node an edge leads to, counted from 0."""
-    return edge[1] if isinstance(edge, tuple) else 0
-
 
 def announce_node(node: Node) -> None:
     """Call all observers of nodes with a new one."""
@@ -257,8 +222,12 @@ class Node:
             raise RuntimeError(FREED)
         for tensor, version in zip(saved, self.versions, strict=True):
             if tensor._counter[0] != version:
-                raise RuntimeError(modified_message(tensor, version, self))
+                return unpack_changed(self, saved)
         return saved
+
+    def relaid(self, tensor: Tensor, layout: Any) -> Tensor:
+        """A saved tensor of layout ``layout``, whose data was exchanged since, as the node needs it: as it is now."""
+        return tensor
 
 
 def reachable(roots: Iterable[Node], closed: Container[Node] = ()) -> Iterator[Node]:
@@ -275,25 +244,6 @@ def reachable(roots: Iterable[Node], closed: Container[Node] = ()) -> Iterator[N
             if edge is not None and (target := node_of(edge)) not in seen and target not in closed:
                 seen.add(target)
                 stack.append(target)
-
-
-def short_name(node: Node) -> str:
-    """A node's name as PyTorch's errors write it: "Mul" for MulBackward0, "Fill2" for FillBackward2."""
-    return re.sub(r"Backward(0?|(\d+))$", r"\2", node.name())
-
-
-def modified_message(tensor: Tensor, version: int, node: Node) -> str:
-    """The error for a tensor that ``node`` has saved at ``version`` and that was written to since."""
-    title = tensor.type().replace("jitgrad.", "torch.")
-    shape = ", ".join(map(str, tensor.shape))
-    # A node's own output is saved without its edge, which would make a cycle.
-    edge = tensor._edge or (node if node.is_output(tensor) else None)
-    source = f", which is output {number_of(edge)} of {short_name(node_of(edge))}," if edge else ""
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{title} [{shape}]]{source} is at version {tensor._counter[0]}; expected version {version} "
-        f"instead. Hint: {hints[-1]}"
-    )
 
 
 class LeafHooks:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jitgrad.core.grad_mode import no_grad
-from jitgrad.core.node import FREED, Node, edge_of, modified_message, node_observers
+from jitgrad.core.node import FREED, Node, edge_of, node_observers
+from jitgrad.core.saved_versions import modified_message, writes
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.threads import fork_safe
 
@@ -96,13 +97,13 @@ def _pack_all(node: Node) -> None:
 class Packed:
     """The object that a pack hook has made of a saved tensor, and the tensor's place in the graph."""
 
-    __slots__ = ("edge", "leaf", "number", "unpack_hook", "value")
+    __slots__ = ("edge", "layout", "leaf", "number", "unpack_hook", "value")
 
     def __init__(self, node: Node, index: int, tensor: Tensor, hooks: Hooks):
         self.number = node.output_number(index)  # which of the node's own outputs it is; None for an operand
         # A node saves its output without the edge, which would be a cycle; the hook gets it with its grad_fn.
         argument = tensor if self.number is None else tensor._attached(node.edge_of_output(self.number))
-        self.leaf, self.edge = tensor._edge is None, edge_of(tensor)
+        self.leaf, self.edge, self.layout = tensor._edge is None, edge_of(tensor), tensor._layout
         version = tensor._counter[0]
         with no_grad():
             self.value = hooks[0](argument)
@@ -151,7 +152,7 @@ def _packing(node_type: type[Node]) -> type[Node]:
 
     def saved(self: Any) -> Any:
         kept = vars(self)["saved"]  # a property hides the attribute of this name, which is still in the __dict__
-        return kept and tuple([k.unpack() if isinstance(k, Packed) else k for k in kept])
+        return kept and tuple([self.relaid(k.unpack(), k.layout) if isinstance(k, Packed) else k for k in kept])
 
     def versions(self: Any) -> Any:
         kept, numbers = vars(self)["saved"], vars(self)["versions"]
@@ -214,7 +215,7 @@ def saved_tensor(node: Node, index: int) -> Tensor:
     kept = vars(node)["saved"][index]
     tensor: Tensor = kept.unpack() if isinstance(kept, Packed) else kept
     version = vars(node)["versions"][index]
-    if tensor is kept and tensor._counter[0] != version:
+    if tensor is kept and writes(tensor._counter[0]) != writes(version):
         raise RuntimeError(modified_message(tensor, version, node))
     number = node.output_number(index)
     return tensor if number is None else tensor._attached(node.edge_of_output(number))

@@ -11,6 +11,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_requires_grad, is_inference, version
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import node_of, number_of
+from jitgrad.core.saved_versions import count_exchange, writes
 from jitgrad.core.storage import UNWRITTEN, counter_of
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.core.transform_guards import API, refuse_inside
@@ -60,6 +61,7 @@ class Tensor:
     _leaf_edge: Any = None  # its AccumulateGrad, made when a leaf is first used
     _leaf_hooks: Any = None  # LeafHooks, if it has any
     _scope: Any = None  # that of the differentiated function in which it was made; see transforms/scope.py
+    _former_layouts: Any = ()  # (last version with it, layout) of data that ``.data =`` has replaced
     _level: Any = None  # that of the transform which has wrapped it; see core/wrapped.py
     __array_priority__ = 1000  # ``ndarray * tensor`` asks tensor.__rmul__ before NumPy loops over the elements
 
@@ -100,7 +102,12 @@ class Tensor:
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._requires_grad and value._layout.dtype.category < 2:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        self._data, self._layout = value._data, value._layout
+        former, new = self._layout, value._layout
+        if (former is not new or self._base is not None or self._views) and not is_inference(self):
+            count_exchange(self, counter_of(self))
+            if self._edge is not None:
+                self._guard_gradient(former)
+        self._data, self._layout = value._data, new
 
     @data.deleter
     def data(self) -> None:
@@ -279,7 +286,7 @@ class Tensor:
 
     def _check_reachable(self) -> None:
         """RuntimeError if this is a view made while nothing was recorded and its memory was written to since."""
-        if self._counter[0] != self._unrecorded:
+        if writes(self._counter[0]) != self._unrecorded:
             raise RuntimeError(stale_message(self))
 
     def _attached(self, edge: Any) -> Tensor:

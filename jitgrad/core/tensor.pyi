@@ -135,11 +135,16 @@ class Tensor:
     _counter: Any
     _data: Any
     _edge: Any
+    _former_layouts: Any
     _grad: Tensor | None
     @property
     def _grad_fn(self) -> Any: ...
     @_grad_fn.deleter
     def _grad_fn(self) -> None: ...
+    def _guard_gradient(self, layout: Layout) -> None:
+        """Let the node of a tensor, whose data is exchanged, get gradients of the shape and dtype of ``layout``."""
+    def _in_layout(self, layout: Layout) -> Tensor:
+        """The values of a tensor in the layout for which a node was made; RuntimeError where they cannot be broadcast."""
     def _is_view(self) -> builtins.bool:
         """Whether this is a view of another tensor's memory."""
     _layout: Layout

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitgrad.core.node import node_of, number_of, short_name
+from jitgrad.core.edge import node_of, number_of
+from jitgrad.core.saved_versions import short_name
 
 if TYPE_CHECKING:
     from jitgrad.core.tensor import Tensor

@@ -175,6 +175,10 @@ class ElementwiseNode(Node):
         if self.saved or (self.backward_plan.scalar_names and self.backward_plan.forward.op.grad_name in _WRAPPING):
             self.saved = None
 
+    def relaid(self, tensor: Any, layout: Any) -> Any:
+        """A saved tensor in the layout for which kernels are planned."""
+        return tensor if tensor._layout is layout else tensor._in_layout(layout)
+
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""
         names = zip(self.backward_plan.saves, self.saved or (), strict=False)

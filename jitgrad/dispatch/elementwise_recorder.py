@@ -56,7 +56,7 @@ _CHECK = """\
         {saved} = saved
         {versions} = node.versions
         if {changed}:
-            node.unpack()  # which raises, and says more
+            {saved} = saved = node.unpack()  # which raises after a write, not after ``.data =``
 """
 
 

@@ -11,7 +11,9 @@ from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
 
-__all__ = ["Memory", "empty_with_strides", "extent", "offset_in", "restrided", "view_strides"]
+__all__ = [
+    "Memory", "check_bounds", "empty_with_strides", "extent", "offset_in", "restrided", "shares_memory", "view_strides",
+]  # fmt: skip
 
 
 class Memory:
@@ -56,10 +58,29 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def offset_in(base: Tensor, view: Tensor) -> int:
-    """The distance of the first element of ``view`` from that of ``base``, in elements of ``view``."""
-    if not view._layout.numel or not base._layout.numel:
+    """The distance of the first element of ``view`` from that of ``base``, in elements of ``view``.
+
+    0 if they share no memory any more, since the data of one was exchanged: PyTorch counts it in the view's own memory.
+    """
+    if not view._layout.numel or not base._layout.numel or not shares_memory(base, view):
         return 0
     return (address(view) - address(base)) // view._layout.dtype.itemsize
+
+
+def shares_memory(base: Tensor, view: Tensor) -> bool:
+    """Whether a view still shows memory of its base: not if ``.data =`` gave one of them other memory."""
+    return not (base._former_layouts or view._former_layouts) or np.may_share_memory(base._data, view._data)
+
+
+def check_bounds(shape: Sequence[int], strides: Sequence[int], start: int, item: int, base: Layout) -> None:
+    """RuntimeError unless a view, ``start`` elements of ``item`` bytes from the start of ``base``, is within it."""
+    have = extent(base.shape, base.strides) * base.dtype.itemsize
+    need = (extent(shape, strides) + start) * item
+    if extent(shape, strides) and (need > have or start < 0):
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start}, and itemsize {item} "
+            f"requiring a storage size of {need} are out of bounds for storage of size {have}"
+        )
 
 
 def empty_with_strides(layout: Layout) -> Any:

@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import cache, layout_of
+from jitgrad.core.saved_versions import writes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
@@ -262,7 +263,7 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
         made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
         result._view_kind = base._view_kind or made
         if root._requires_grad and made and made != "multi" and layout.dtype.category >= 2 and not is_inference(root):
-            result._requires_grad, result._unrecorded = True, result._counter[0]
+            result._requires_grad, result._unrecorded = True, writes(result._counter[0])
     if layout.dtype.category >= 2:
         if root._views is None:
             root._views = [weakref.ref(result)]

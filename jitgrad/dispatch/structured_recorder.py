@@ -56,6 +56,10 @@ class StructuredNode(Node):
         """The gradients of the inputs by the rules, which are differentiable ops."""
         return self.recorder.vjp_recorded(self, *grads)
 
+    def relaid(self, tensor: Any, layout: Any) -> Any:
+        """A saved tensor in the layout for which kernels are planned."""
+        return tensor if tensor._layout is layout else tensor._in_layout(layout)
+
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is this op's only result, or one that a rule has named."""
         if saved._layout.dtype.category < 2:  # indices are not in the graph

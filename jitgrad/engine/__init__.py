@@ -2,8 +2,9 @@
 
 ``task.py`` is one run over the nodes behind its roots: read it first. ``engine.py`` starts runs, ``accumulate.py``
 sums gradients, ``hooks.py`` registers and calls hooks, ``view_history.py`` rewires the graph after inplace ops on
-views. Nodes know how to compute gradients (jitgrad/core/node.py, jitgrad/dispatch/); arguments of ``backward`` and
-``grad`` are checked in jitgrad/autograd/; nothing here knows of wrapped tensors, modules or a single op but the sum.
+views, ``exchanged_data.py`` fits what nodes get after ``.data =``. Nodes know how to compute gradients
+(jitgrad/core/node.py, jitgrad/dispatch/); arguments of ``backward`` and ``grad`` are checked in jitgrad/autograd/;
+nothing here knows of wrapped tensors, modules or a single op but the sum.
 
 - Nodes run by falling sequence number, without counting who waits for whom. Only while a node lives whose number a
   user has set (``_set_sequence_nr``) are they sorted by dependence; then a number may be anything, as in PyTorch.

@@ -20,26 +20,13 @@ from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.core.view_errors import stale_message
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.strides import empty_with_strides, offset_in
+from jitgrad.dispatch.strides import check_bounds, empty_with_strides, offset_in, shares_memory
 from jitgrad.dispatch.structured import Structured
+from jitgrad.engine.exchanged_data import StridedCopy
 from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
 from jitgrad.ops.shape.slicing import AsStrided, zeros_of
 
 __all__ = ["CopySlices", "Place"]
-
-
-class StridedCopy(Structured):
-    """A copy with the strides of ``layout``, gaps included: views by stride and offset can be taken of it."""
-
-    samples = cases(lambda: (draw(2, 3), draw(3, 2).t()._layout))
-
-    def forward(x, layout):
-        data = empty_with_strides(layout)
-        copy_into(data, layout, x)
-        return wrap(data, layout)
-
-    def grad_x(g):
-        return g
 
 
 class Place:
@@ -49,6 +36,8 @@ class Place:
 
     def __init__(self, base: Tensor, view: Tensor):
         self.base, self.view, self.offset = base._layout, view._layout, offset_in(base, view)
+        if not shares_memory(base, view):
+            check_bounds(self.view.shape, self.view.strides, self.offset, self.view.dtype.itemsize, self.base)
 
     def __call__(self, x: Tensor) -> Tensor:
         """The view of ``x``, or of a copy of it if its strides are not those of the base.

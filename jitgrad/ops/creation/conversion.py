@@ -19,6 +19,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.strides import offset_in
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.creation.from_data import LegacyType, from_numpy
 from jitgrad.ops.shape.copy import ToCopy, cast
@@ -220,10 +221,7 @@ def data_ptr(self: Tensor) -> int:
 @method
 def storage_offset(self: Tensor) -> int:
     """How many elements into its base's memory this view begins."""
-    base = self._base
-    if base is None or not self._layout.numel:
-        return 0
-    return (self.data_ptr() - base.data_ptr()) // self._layout.dtype.itemsize
+    return 0 if self._base is None else offset_in(self._base, self)
 
 
 @method

@@ -20,7 +20,7 @@ from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.strides import dense_layout, extent, offset_in, restrided
+from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, offset_in, restrided, shares_memory
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -271,16 +271,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise RuntimeError("mismatch in length of strides and shape")
     # What PyTorch calls the storage is the memory of the base. PyTorch counts storage_offset from its beginning,
     # AsStrided from that of the input.
-    base = input._base if input._base is not None else input
+    base = input._base if input._base is not None and shares_memory(input._base, input) else input
     own = offset_in(base, input)
     start = own if storage_offset is None else storage_offset
-    item, room = input._layout.dtype.itemsize, extent(base._layout.shape, base._layout.strides)
-    have, need = room * base._layout.dtype.itemsize, (extent(size, stride) + start) * item
-    if extent(size, stride) and (need > have or start < 0):
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {item} "
-            f"requiring a storage size of {need} are out of bounds for storage of size {have}"
-        )
+    check_bounds(size, stride, start, input._layout.dtype.itemsize, base._layout)
     return AsStrided.apply(input, size, stride, start - own)
 
 
