@@ -31,7 +31,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import config, errors
+from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -55,6 +55,8 @@ CONTRACT, REASSOCIATE = frozenset({"contract"}), frozenset({"contract", "reassoc
 
 class KernelError(TypeError):
     """A kernel's text cannot be compiled for the argument types that it was given."""
+
+    place = ""  # file, line and text of the statement, where Numba names one
 
 
 class Statistics:
@@ -221,12 +223,12 @@ class _Timed:
         try:
             with _numba_setting("BOUNDSCHECK", None):
                 entry = self.compile(signature)
-        except errors.NumbaError as error:
+        except Exception as error:  # Numba's own, or one of Python's from within Numba
             types_ = getattr(signature, "args", signature)
             if any(a is numba.types.pyobject for a in types_):  # the type that Numba gives ints beyond 64 bits
                 raise OverflowError("int too big to convert") from None
             args = ", ".join(str(a) for a in types_)
-            raise KernelError(f"{self.name}: cannot compile for ({args}): {_first_cause(error)}") from None
+            raise _explained(f"{self.name}: cannot compile for ({args})", error) from None
         finally:
             self.cache.unlock()
         if statistics.loaded == loaded:
@@ -252,25 +254,35 @@ def _numba_setting(name: str, value: Any) -> Iterator[None]:
             setattr(config, name, before)
 
 
-def _first_cause(error: Exception) -> str:
-    """The lines of Numba's report that name the cause, and the line of code with its file."""
+def _explained(what: str, error: Exception) -> KernelError:
+    """The cause that Numba's report names, and the line of code with its file."""
     lines = [line.strip() for line in str(error).splitlines()]
-    telling = [
-        line
-        for line in lines
-        if line and not line.startswith(("Failed in", "During:", "There are", "-", "<", "^", "[1]", "File "))
-    ]
-    return "; ".join([*dict.fromkeys(telling[:3]), *_place(lines)]) or type(error).__name__
+    made = KernelError(what)
+    made.place = _place(lines)
+    # Why the only candidate was rejected says more than that none was found.
+    marks = [k for k, line in enumerate(lines) if line.endswith("raised a specific error:")]
+    causes = lines[marks[0] + 1 : marks[0] + 2] if marks else []
+    end = next((k for k, line in enumerate(lines) if line.startswith("File ")), len(lines))
+    noise = ("Failed in", "During:", "There are", "-", "<", "^", "[1]", "Overload ")
+    causes += [line for line in lines[:end] if line and not line.startswith(noise)][:2]
+    cause = "; ".join(filter(None, [*causes, made.place])) or type(error).__name__
+    made.args = (f"{what}: {cause}",)
+    return made
 
 
-def _place(lines: list[str]) -> list[str]:
-    """The first line of code that the report names, its file's path in full, where Numba has it from this folder."""
+def _place(lines: list[str]) -> str:
+    """The first line of code outside Numba that a report names, with the full path of its file."""
     for line in lines:
         if found := re.match(r'File "(.+)", line (\d+)', line):
             file, number = found[1], int(found[2])
-            file = os.path.abspath(file) if os.path.exists(file) else file
-            return [f"{file}:{number}: {linecache.getline(file, number).strip()}"]
-    return []
+            file = os.path.abspath(file) if os.path.exists(file) else file  # Numba has it from the current folder
+            if not file.startswith(os.path.dirname(numba.__file__)):
+                return f"{file}:{number}: {linecache.getline(file, number).strip()}"
+    return ""
+
+
+def _raises(tree: ast.AST) -> bool:
+    return any(isinstance(node, (ast.Raise, ast.Assert)) for node in ast.walk(tree))
 
 
 def compile_text(
@@ -285,6 +297,8 @@ def compile_text(
     """
     text = f"{PRELUDE}{text}"
     options = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}"
+    # Machine code has the lines of the exceptions that it raises.
+    options += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
     key = hashlib.sha256(f"{text}{sorted(fastmath)}{options}".encode()).hexdigest()[:24]
     stem = f"{name}-{key}"
     module = types.ModuleType(f"jitgrad_kernel_{name}_{key}")

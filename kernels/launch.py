@@ -21,7 +21,7 @@ from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, com
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 from jitgrad.kernels.words.syntax import parameters
 
-__all__ = ["Kernel", "Loop", "launch", "library", "loop", "observers", "text_file"]
+__all__ = ["Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "text_file"]
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
 observers: list[Observer] = []
@@ -79,6 +79,13 @@ _WIDE = _ACCUMULATORS | {"float32": "float64", "complex64": "complex128"}
 SPLIT_SIZE = 1 << 18
 
 
+def loop_head(dtype: str, source: LoopSource) -> str:
+    """The text before a loop's own: its types for compute dtype ``dtype``, and the words that it calls."""
+    scalar = {"bool": "bool_"}.get(dtype, dtype)
+    types = f"T = np.{scalar}\nA = np.{_ACCUMULATORS.get(dtype, scalar)}\nW = np.{_WIDE.get(dtype, scalar)}\n"
+    return types + words_text(source.words, dtype)
+
+
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
@@ -106,9 +113,7 @@ class Loop(Kernel):
 
     def text(self, dtype: str) -> str:
         """The self-contained source for compute dtype ``dtype``."""
-        scalar = {"bool": "bool_"}.get(dtype, dtype)
-        head = f"T = np.{scalar}\nA = np.{_ACCUMULATORS.get(dtype, scalar)}\nW = np.{_WIDE.get(dtype, scalar)}\n"
-        return f"{head}{words_text(self.source.words, dtype)}\n{self.source.text()}"
+        return f"{loop_head(dtype, self.source)}\n{self.source.text()}"
 
     def origin(self) -> str:
         """Where the text of the latest variant is."""

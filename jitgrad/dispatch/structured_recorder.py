@@ -271,7 +271,7 @@ def _title(name: str) -> str:
 def _layouts(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [v._layout for v in value]
-    return value._layout if value is not None else None
+    return getattr(value, "_layout", None)  # none where a number or nothing was given
 
 
 def _alias(out: Tensor) -> Tensor:

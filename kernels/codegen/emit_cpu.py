@@ -22,7 +22,7 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
-__all__ = ["INLINE", "Argument", "elementwise_text", "retype", "words_text"]
+__all__ = ["INLINE", "Argument", "elementwise_text", "retype", "retyped", "words_text"]
 
 Literal = int | float
 
@@ -89,8 +89,12 @@ def with_divide(source: str, dtype: str, in_word: bool = False) -> str:
 
 def retype(source: str, integers: bool = False) -> str:
     """Return ``source`` with float literals (and int literals if asked) wrapped as ``T(literal)``."""
-    tree = _Retype(integers).visit(parse(source))
-    return ast.unparse(ast.fix_missing_locations(tree))
+    return ast.unparse(retyped(parse(source), integers))
+
+
+def retyped(tree: ast.AST, integers: bool = False) -> ast.AST:
+    """A tree with float literals (and int literals if asked) wrapped as ``T(literal)``; the tree itself is changed."""
+    return ast.fix_missing_locations(_Retype(integers).visit(tree))
 
 
 def words_text(names: Iterable[str], dtype: str) -> str:

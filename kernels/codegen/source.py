@@ -10,7 +10,6 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Set
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -33,12 +32,11 @@ _KNOWN = {"np", "math", "T", "A", "W", "prange", "njit"} | set(dir(builtins))
 _CONSTANTS = (bool, int, float, complex, str)
 
 
-@dataclass(frozen=True)
 class Definition:
     """A function's syntax tree, with the line numbers of the file that it stands in."""
 
-    file: str
-    tree: ast.FunctionDef
+    def __init__(self, file: str, tree: ast.FunctionDef):
+        self.file, self.tree = file, tree
 
 
 class LoopSource:

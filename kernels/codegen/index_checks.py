@@ -1,0 +1,111 @@
+"""The checked form of a user's loop: each index is compared with its array's size before it is used.
+
+Numba's own ``boundscheck=True`` says that an index is out of bounds, and neither which nor where. So in the checked
+text ``x[i, j]`` reads ``x[_within(x, i, 0, 7), _within(x, j, 1, 8)]``, where 7 and 8 are the numbers of the two indices
+in a list of places. ``_within`` returns the index or raises ``IndexError(place, index, dimension, size)``.
+
+What is left to Numba's check: slices (which never reach beyond an array), arrays as indices, indices after ``...``, and
+arrays that only an expression with a call names.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass
+
+__all__ = ["CHECK", "Place", "checked_tree"]
+
+# A plain function could not be typed for tuples and for arrays of indices, which pass through here too.
+CHECK = """\
+from numba import types as _types
+from numba.extending import overload as _overload
+
+def _within(array, index, dimension, place):
+    raise NotImplementedError
+
+@_overload(_within, jit_options={"nogil": True, "error_model": "numpy"})
+def _within_of_types(array, index, dimension, place):
+    if not (isinstance(array, _types.Array) and isinstance(index, _types.Integer)):
+        return lambda array, index, dimension, place: index
+    def check(array, index, dimension, place):
+        size = array.shape[dimension]
+        if index >= size or index < -size:
+            raise IndexError(place, index, dimension, size)
+        return index
+    return check
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an index stands: file, line and name of the function, the array, and the expression around the index."""
+
+    file: str
+    line: int
+    function: str
+    array: str
+    expression: str
+
+
+def checked_tree(tree: ast.FunctionDef, file: str, arrays: list[str], places: list[Place]) -> ast.FunctionDef:
+    """The tree of a function with checks round its indices, whose places are added to ``places``.
+
+    arrays: the parameters that can only be arrays or numbers, so that a constant index of them is one of an array. In
+    other names it may be one of a tuple, whose type depends on its value.
+    """
+    tree = copy.deepcopy(tree)
+    check = _Check(file, tree.name, arrays, places)
+    tree.body = [check.visit(statement) for statement in tree.body]
+    return ast.fix_missing_locations(tree)
+
+
+class _Check(ast.NodeTransformer):
+    def __init__(self, file: str, function: str, arrays: list[str], places: list[Place]):
+        self.file, self.function, self.arrays, self.places = file, function, arrays, places
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        original = copy.deepcopy(node)
+        self.generic_visit(node)
+        # The array is evaluated twice, so it may only be a name or an item of one.
+        if not _is_plain(original.value):
+            return node
+        array = _as_operand(original.value)
+        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        dimension, made = 0, list(indices)
+        for k, index in enumerate(indices):
+            if _is_constant(index, ...):
+                break  # what follows counts from the last dimension
+            if self._is_index(index, array):
+                made[k] = self._call(original, array, index, dimension)
+            dimension += not _is_constant(index, None)
+        node.slice = ast.Tuple(made, ast.Load()) if isinstance(node.slice, ast.Tuple) else made[0]
+        return node
+
+    def _is_index(self, index: ast.expr, array: ast.expr) -> bool:
+        if isinstance(index, (ast.Slice, ast.Starred)) or _is_constant(index, None):
+            return False
+        number = index.operand if isinstance(index, ast.UnaryOp) else index
+        return not isinstance(number, ast.Constant) or (isinstance(array, ast.Name) and array.id in self.arrays)
+
+    def _call(self, node: ast.Subscript, array: ast.expr, index: ast.expr, dimension: int) -> ast.Call:
+        numbers = [ast.Constant(dimension), ast.Constant(len(self.places))]
+        self.places.append(Place(self.file, node.lineno, self.function, ast.unparse(array), ast.unparse(node)))
+        return ast.Call(ast.Name("_within", ast.Load()), [copy.deepcopy(array), index, *numbers], [])
+
+
+def _is_plain(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_plain(node.value) and not any(isinstance(n, ast.Call) for n in ast.walk(node.slice))
+    return isinstance(node, ast.Name)
+
+
+def _as_operand(node: ast.expr) -> ast.expr:
+    """The expression as one that is read, its value's place in an assignment forgotten."""
+    node = copy.deepcopy(node)
+    node.ctx = ast.Load()  # type: ignore[attr-defined]
+    return node
+
+
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
