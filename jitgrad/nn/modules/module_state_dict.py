@@ -30,12 +30,6 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
-class _StateDict(OrderedDict[str, Any]):
-    """An ordered dictionary that can carry ``_metadata``: the version of each module."""
-
-    _metadata: OrderedDict[str, Any]
-
-
 class ModuleStateDict(ModuleTraversal):
     """The part of Module that saves and loads values."""
 
@@ -62,8 +56,8 @@ class ModuleStateDict(ModuleTraversal):
         # PyTorch still takes the three by position, in this order.
         destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
         if destination is None:
-            destination = _StateDict()
-            destination._metadata = OrderedDict()
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # by module, its version; PyTorch keeps it in this attribute, too
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):  # a user's own dictionary has none
             destination._metadata[prefix[:-1]] = metadata
@@ -92,9 +86,11 @@ class ModuleStateDict(ModuleTraversal):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        metadata = getattr(state_dict, "_metadata", {})
+        metadata, state = getattr(state_dict, "_metadata", None), OrderedDict(state_dict)
+        if metadata is not None:
+            state._metadata = metadata  # type: ignore[attr-defined]  # for hooks that run before loading
         report = _Report(_IncompatibleKeys([], []), [])
-        self._load(_StateDict(state_dict), "", metadata, assign, report)
+        self._load(state, "", metadata or {}, assign, report)
         keys = report.keys
         if strict:
             # Each goes to the front: missing keys are named first, then unexpected ones, then what did not fit.

@@ -19,7 +19,7 @@ from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
 
-__all__ = ["array_of", "tensor"]
+__all__ = ["array_of", "from_numpy", "owner_of", "tensor", "writable"]
 
 _NEGATIVE = (
     "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
@@ -215,7 +215,27 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "data or make it writable before converting it to a tensor. This type of warning will be suppressed for "
             "the rest of this program.", UserWarning, stacklevel=2,
         )  # fmt: skip
+        array = writable(array)
     return wrap(array, layout_of(array))
+
+
+def writable(array: np.ndarray) -> np.ndarray:
+    """The same memory as an array that NumPy and kernels write to, whether its owner meant it to be or not."""
+    if array.flags.writeable:
+        return array
+
+    class Memory:  # offers the memory to NumPy again, and keeps its owner alive
+        __array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+        owner = array
+
+    return np.asarray(Memory())
+
+
+def owner_of(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows: the same object for all views of it."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -11,7 +11,7 @@ from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.conversion import host_array, on_host
-from jitgrad.ops.creation.from_data import from_numpy
+from jitgrad.ops.creation.from_data import from_numpy, owner_of, writable
 
 
 def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
@@ -43,7 +43,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
-    result = self.detach().clone()
+    result = _on_copied_memory(self, memo)
     if self._level is None:  # the class of a wrapped tensor belongs to its transform, whose clone has set it
         result.__class__ = self.__class__
     result._requires_grad = self._requires_grad
@@ -52,6 +52,23 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         result._grad = copy.deepcopy(self._grad, memo)
     result.__dict__.update(copy.deepcopy(_user_state(self) or {}, memo))
     return result
+
+
+def _on_copied_memory(x: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy of a leaf; tensors that share memory share it again when they are copied together, as in PyTorch."""
+    # A wrapped tensor of a transform shows no array of its own; other devices' memory knows no owner.
+    if x._level is not None or not isinstance(x._data, np.ndarray):
+        return x.detach().clone()
+    owner = owner_of(x._data)
+    if not (owner.flags.c_contiguous or owner.flags.f_contiguous):  # a part of memory that NumPy does not own
+        return x.detach().clone()
+    if id(owner) not in memo:
+        memo[id(owner)] = owner.copy(order="K")
+        memo.setdefault(id(memo), []).append(owner)  # copy.deepcopy keeps there what must live until its end
+    copied = memo[id(owner)]
+    start = x._data.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    array: np.ndarray = np.ndarray(x._data.shape, x._data.dtype, copied, start, x._data.strides)
+    return wrap(array, layout_of(array))
 
 
 @method
@@ -69,17 +86,8 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor on the memory of any object that has ``__dlpack__``."""
     array = np.from_dlpack(ext_tensor)
-    if not array.flags.writeable:  # NumPy marks it so, as DLPack before 1.0 cannot say; PyTorch writes all the same
-        array = _writable(array)
-    return from_numpy(array)
-
-
-def _writable(array: np.ndarray) -> np.ndarray:
-    class Memory:  # offers the same memory to NumPy again, as writable, and keeps its owner alive
-        __array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
-        owner = array
-
-    return np.asarray(Memory())
+    # NumPy marks it read-only, as DLPack before 1.0 cannot say; PyTorch writes all the same.
+    return from_numpy(writable(array))
 
 
 public(from_dlpack, method_too=False)
