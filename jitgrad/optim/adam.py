@@ -23,6 +23,8 @@ class Adam(Optimizer):
     ``fused`` are kept for PyTorch's sake: the step is always one fused kernel.
     """
 
+    _counts_in_tensors = True
+
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,

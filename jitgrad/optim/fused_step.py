@@ -101,7 +101,10 @@ def update(loop: Loop, columns: Sequence[list[Tensor]], *numbers: Any) -> None:
         return
     check_write(columns[0][0])  # RuntimeError for inference tensors outside of inference mode
     tensors = [t for column in columns for t in column]
-    layouts = tuple([t._layout for t in tensors])
+    try:
+        layouts = tuple([t._layout for t in tensors])
+    except AttributeError:  # state["step"] = 3
+        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors") from None
     plan = _plans.get((loop, layouts))
     if plan is None:
         plan = _plans[loop, layouts] = _Plan(loop, len(columns[0]), layouts)

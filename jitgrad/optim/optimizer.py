@@ -79,6 +79,7 @@ class Optimizer:
     """
 
     _opt_called = False  # whether step has run; learning rate schedulers warn if not
+    _counts_in_tensors = False  # whether state["step"] is a tensor; in state saved by an older PyTorch it is a number
 
     def __init__(self, params: Any, defaults: dict[str, Any]):
         self.defaults = defaults
@@ -264,6 +265,9 @@ class Optimizer:
         for group in self.param_groups:
             for name, value in self._added_options().items():
                 group.setdefault(name, value)
+        for remembered in self.state.values() if self._counts_in_tensors else ():
+            if remembered and not isinstance(remembered["step"], Tensor):
+                remembered["step"] = new_counter().fill_(float(remembered["step"]))
 
     def _added_options(self) -> dict[str, Any]:
         """Options that state saved by an older version may lack."""

@@ -21,6 +21,8 @@ class RMSprop(Optimizer):
     b = momentum b + g / (sqrt(v) + eps); p -= lr * b.
     """
 
+    _counts_in_tensors = True
+
     def __init__(
         self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
         momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
@@ -71,6 +73,8 @@ class Adagrad(Optimizer):
     g = gradient + weight_decay * p; s += g^2; p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps).
     """
 
+    _counts_in_tensors = True
+
     def __init__(
         self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
@@ -91,14 +95,21 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:  # as in PyTorch, state_dict has the state before the first step
             for param in group["params"]:
-                self.state[param]["step"] = new_counter()
-                # The rule treats a complex number as two real ones: both sums start from the value.
-                start = complex(1, 1) * initial_accumulator_value if param.is_complex() else initial_accumulator_value
-                self.state[param]["sum"] = jitgrad.full_like(param, start, requires_grad=False)
+                self._new_state(param, self.state[param])
+
+    def _new_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        value = self.defaults["initial_accumulator_value"]
+        state["step"] = new_counter()
+        # The rule treats a complex number as two real ones: both sums start from the value.
+        start = complex(value, value) if param.is_complex() else value
+        state["sum"] = jitgrad.full_like(param, start, requires_grad=False)
 
     def _update(self, group: dict[str, Any]) -> None:
         params = [p for p in group["params"] if p._grad is not None]
         states = [self.state[p] for p in params]
+        for param, state in zip(params, states, strict=True):
+            if not state:  # of a group that came later, or forgotten since
+                self._new_state(param, state)
         update(
             loops.adagrad,
             [params, [p._grad for p in params], [s["sum"] for s in states], [s["step"] for s in states]],

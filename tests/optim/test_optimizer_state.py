@@ -102,3 +102,44 @@ def test_state_of_another_model_is_refused():
         optim.Adam([one, two]).load_state_dict(state)
     with pytest.raises(ValueError, match="different number of parameter groups"):
         optim.Adam([{"params": [one]}, {"params": [two]}]).load_state_dict(state)
+
+
+@every_kind
+def test_forgotten_and_absent_state_starts_afresh(kind):
+    """state.clear(), a state_dict without state, a group that comes later: each as the first step of a new optimizer."""
+    make, options = KINDS[kind]
+    fresh = leaf([1.0, 2.0], grad=[0.5, -1.0])
+    make([fresh], **options).step()
+    for forget in ("clear", "load", "add"):
+        param = leaf([1.0, 2.0], grad=[0.5, -1.0])
+        optimizer = make([leaf([3.0], grad=[1.0])] if forget == "add" else [param], **options)
+        if forget == "add":
+            optimizer.step()
+            optimizer.add_param_group({"params": [param]})
+        elif forget == "clear":
+            optimizer.state.clear()
+        else:
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": {}})
+        optimizer.step()
+        assert numbers(param).tolist() == numbers(fresh).tolist()
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AMSGrad", "AdamW", "RMSprop", "Adagrad"])
+def test_steps_counted_in_numbers_are_loaded_as_tensors(kind):
+    """PyTorch before 1.12 saved them so."""
+    make, options = KINDS[kind]
+    param, other = leaf([1.0], grad=[0.5]), leaf([1.0], grad=[0.5])
+    first, second = make([param], **options), make([other], **options)
+    first.step()
+    saved = copy.deepcopy(first.state_dict())
+    saved["state"][0]["step"] = 1
+    second.load_state_dict(saved)
+    assert second.state[other]["step"].item() == 1
+    with torch.no_grad():
+        other.copy_(param)
+    first.step()
+    second.step()
+    assert other.item() == param.item()
+    second.state[other]["step"] = 3
+    with pytest.raises(RuntimeError, match="`state_steps` argument must contain a list of singleton tensors"):
+        second.step()
