@@ -21,6 +21,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import types
 import warnings
@@ -38,7 +39,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
 
-__all__ = ["KernelError", "cache_directory", "compile_text", "statistics"]
+__all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "statistics"]
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -69,6 +70,20 @@ class Statistics:
 
 
 statistics = Statistics()
+
+
+class Compilation(threading.local):
+    """What this thread has spent on machine code since its latest observed launch began.
+
+    seconds: for writing a kernel's text, for compiling it or reading from disk what was compiled before, and for
+    waiting until another thread has done so. compiled: whether any of it was compiling.
+    """
+
+    seconds: float = 0.0
+    compiled: bool = False
+
+
+compilation = Compilation()
 
 
 def _user_cache() -> Path:
@@ -231,9 +246,12 @@ class _Timed:
             raise _explained(f"{self.name}: cannot compile for ({args})", error) from None
         finally:
             self.cache.unlock()
+        seconds = time.perf_counter() - start
         if statistics.loaded == loaded:
             statistics.compiled += 1
-            statistics.compile_seconds += time.perf_counter() - start
+            statistics.compile_seconds += seconds
+            compilation.compiled = True
+        compilation.seconds += seconds
         return entry
 
 

@@ -3,7 +3,8 @@
 A kernel is anything with a ``name``, a ``call`` and the positions of the arguments that it
 writes: an emitted elementwise loop, a hand-written loop (``@loop``), or a routine of a library
 under a name (``@library``). Whoever wants to see, count, time or record launches adds a function
-to ``observers``; its method ``before``, if it has one, is called ahead of a launch.
+to ``observers``; its method ``before``, if it has one, is called ahead of a launch. What of the
+launch's seconds went into machine code stands in ``compiler.compilation``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import words_text
 from jitgrad.kernels.codegen.source import LoopSource
-from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compile_text
+from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 from jitgrad.kernels.words.syntax import parameters
 
@@ -35,6 +36,7 @@ def launch(kernel: Kernel, *args: Any) -> None:
     for observer in tuple(observers):
         if before := getattr(observer, "before", None):
             before(kernel, args)
+    compilation.seconds, compilation.compiled = 0.0, False
     start = time.perf_counter()
     kernel.call(*args)
     seconds = time.perf_counter() - start
@@ -122,7 +124,9 @@ class Loop(Kernel):
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
         """Return the compiled loop for ``dtype``."""
         if dtype not in self.variants:
+            start = time.perf_counter()
             self.variants[dtype] = compile_text(self.name, self.text(dtype.name), self.fastmath)
+            compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 
     def _dispatch(self, *args: Any) -> None:

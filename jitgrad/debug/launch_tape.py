@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.debug.picture import Arrow, Box, Picture
+from jitgrad.kernels.compiler import compilation
 from jitgrad.kernels.launch import Kernel, Loop, observers, text_file
 
 __all__ = ["Entry", "Tape", "dial", "tape"]
@@ -25,11 +26,28 @@ __all__ = ["Entry", "Tape", "dial", "tape"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One launch: the kernel, its arguments (input arrays, outputs, numbers) and the seconds it took."""
+    """One launch: the kernel, its arguments (input arrays, outputs, numbers) and the seconds it took.
+
+    The first launch with new types of arguments waits for machine code, before these seconds: ``compile_seconds``, in
+    which it was compiled, if ``compiled``, or else read from disk.
+    """
 
     kernel: Kernel
     args: tuple[Any, ...]
     seconds: float
+    compile_seconds: float = 0.0
+    compiled: bool = False
+
+    @classmethod
+    def observed(cls, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> Entry:
+        """The entry of a launch that took ``seconds``, the wait for machine code among them."""
+        return cls(kernel, args, seconds - compilation.seconds, compilation.seconds, compilation.compiled)
+
+    @property
+    def wait(self) -> str:
+        """How long the launch waited for machine code, and why; empty if it did not."""
+        how = "compiled" if self.compiled else "loaded from disk"
+        return f"{how} in {self.compile_seconds * 1e3:.1f} ms" if self.compile_seconds else ""
 
     @property
     def arrays(self) -> list[tuple[int, Any]]:
@@ -69,7 +87,7 @@ class Tape:
     def _observe(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
         # Observers see the launches of all threads.
         if threading.get_ident() == self._thread:
-            self.entries.append(Entry(kernel, args, seconds))
+            self.entries.append(Entry.observed(kernel, args, seconds))
 
     def replay(self) -> None:
         """Run the same launches again on the same memory: with new values in the inputs, results are computed anew."""
@@ -78,22 +96,28 @@ class Tape:
 
     # -- as text ------------------------------------------------------------------------------
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """(kernel, what it read, what it wrote, microseconds) per launch."""
+    def rows(self) -> list[tuple[str, ...]]:
+        """(kernel, what it read, what it wrote, microseconds, how long it waited for machine code) per launch."""
         return [
-            (e.kernel.name, e.describe(written=False), e.describe(written=True), f"{e.seconds * 1e6:.1f}")
+            (e.kernel.name, e.describe(written=False), e.describe(written=True), f"{e.seconds * 1e6:.1f}", e.wait)
             for e in self.entries
         ]
 
+    def _titled_rows(self) -> list[tuple[str, ...]]:
+        """The rows below their titles; the last column is left out where no launch waited."""
+        rows = [("kernel", "reads", "writes", "us", "first use"), *self.rows()]
+        return rows if any(row[4] for row in rows[1:]) else [row[:4] for row in rows]
+
     def table(self) -> str:
-        """The launches as an aligned table, with their sum."""
-        head = ("kernel", "reads", "writes", "us")
-        rows = [head, *self.rows()]
-        widths = [min(max(len(r[c]) for r in rows), 48) for c in range(4)]
+        """The launches as an aligned table, with their sum, and that of the waits for machine code."""
+        rows = self._titled_rows()
+        widths = [min(max(map(len, column)), 48) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell[:w].ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip() for r in rows]
         lines.insert(1, "  ".join("-" * w for w in widths))
-        total = sum(e.seconds for e in self.entries) * 1e6
-        return "\n".join([*lines, f"{len(self)} launches, {total:.1f} us"])
+        lines.append(f"{len(self)} launches, {sum(e.seconds for e in self.entries) * 1e6:.1f} us")
+        if waited := sum(e.compile_seconds for e in self.entries):
+            lines.append(f"first uses waited {waited * 1e3:.1f} ms for machine code")
+        return "\n".join(lines)
 
     __str__ = table
 
@@ -131,12 +155,13 @@ class Tape:
         return self.picture().svg()
 
     def _repr_html_(self) -> str:
+        titles, *rows = self._titled_rows()
+        head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
         cells = "".join(
             "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>"
-            for row in self.rows()
+            for row in rows
         )
-        head = "<tr><th>kernel</th><th>reads</th><th>writes</th><th>&micro;s</th></tr>"
-        return f"<table>{head}{cells}</table>{self.picture()._repr_svg_() or ''}"
+        return f"<table><tr>{head}</tr>{cells}</table>{self.picture()._repr_svg_() or ''}"
 
 
 def _memory(array: Any) -> int:
@@ -171,8 +196,10 @@ _LEVELS = {"0": 0, "1": 1, "2": 2, "3": 3}
 def _printer(level: int) -> Any:
     """An observer that prints each launch, as much of it as ``level`` says."""
     def show(kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
-        entry = Entry(kernel, args, seconds)
-        parts = [f"{kernel.name:28s} {seconds * 1e6:9.1f} us"]
+        entry = Entry.observed(kernel, args, seconds)
+        parts = [f"{kernel.name:28s} {entry.seconds * 1e6:9.1f} us"]
+        if entry.wait:
+            parts.append(f"({entry.wait})")
         if level >= 2:
             parts.append(f"{entry.describe(written=False)} -> {entry.describe(written=True)}")
         if level >= 3:

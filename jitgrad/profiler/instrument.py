@@ -16,6 +16,7 @@ from jitgrad.core.node import AccumulateGrad, node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
 from jitgrad.engine import engine
+from jitgrad.kernels.compiler import compilation
 from jitgrad.kernels.launch import observers as kernel_observers
 from jitgrad.profiler import recording
 from jitgrad.profiler.recording import BACKWARD, FUNCTION, KERNEL, begin, end
@@ -90,6 +91,11 @@ def _observe(observers: list[Any], observer: Any) -> None:
 
 
 def _kernel(kernel: Any, args: tuple[Any, ...], seconds: float) -> None:
+    """A kernel's run, and ahead of it what went into its machine code, which the first run of its kind waits for."""
+    if compilation.seconds:
+        seconds -= compilation.seconds
+        name = "jitgrad::compile" if compilation.compiled else "jitgrad::load_compiled"
+        recording.add_finished(name, FUNCTION, compilation.seconds, ago=seconds)
     recording.add_finished(kernel.name, KERNEL, seconds, args)
 
 

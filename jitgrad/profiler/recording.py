@@ -195,12 +195,12 @@ def close_down_to(above: Record | None) -> None:
         end(running[depth])
 
 
-def add_finished(name: str, scope: int, seconds: float, args: tuple[Any, ...] = ()) -> Record:
-    """Record something that took ``seconds`` and has just ended."""
+def add_finished(name: str, scope: int, seconds: float, args: tuple[Any, ...] = (), ago: float = 0.0) -> Record:
+    """Record something that took ``seconds`` and ended ``ago`` seconds before now."""
     record = begin(name, scope, args)
     _running().pop()
-    record.end = record.begin
-    record.begin -= round(seconds * 1e9)
+    record.end = record.begin - round(ago * 1e9)
+    record.begin = record.end - round(seconds * 1e9)
     if record.parent is not None:  # two clocks: it must not seem to have begun before what it ran in
         record.begin = max(record.begin, record.parent.begin)
     return record
