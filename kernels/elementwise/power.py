@@ -54,9 +54,10 @@ class Pow(Elementwise):
     def forward(x, y):
         return power_of(x, y)
 
-    # x ** -1 is infinite at 0, and 0 * inf would be NaN where the derivative is 0.
+    # x ** -1 is infinite at 0, and 0 * inf would be NaN where the derivative is 0; the inner exponent is 0 there, so
+    # that the second derivative is 0 too.
     def grad_x(g, x, y):
-        return where(y == 0, 0, g * (y * power_of(x, y - 1)))
+        return where(y == 0, 0, g * (y * power_of(x, where(y == 0, 1, y) - 1)))
 
     # 0 ** y is 0 for all y >= 0 nearby; 0 * log(0) would be NaN. y == abs(y) asks for y >= 0 without an order, which
     # complex numbers lack.

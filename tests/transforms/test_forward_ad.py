@@ -189,6 +189,19 @@ def test_what_was_written_to_under_a_level_is_the_same_tensor_again_afterwards()
     assert tangent() is None
 
 
+@pytest.mark.parametrize(
+    "f", [lambda x: x.std(), lambda x: x.norm(), lambda x: x.norm(3), lambda x: x.norm(1.5), lambda x: x.std(0, True)]
+)
+def test_forward_mode_takes_the_subgradients_that_backward_takes(f):
+    x = torch.zeros(3, dtype=torch.float64)
+    assert torch.func.jacfwd(f)(x).tolist() == torch.func.jacrev(f)(x).tolist() == [0, 0, 0]
+
+
+def test_the_second_derivative_of_a_power_of_zero_is_zero():
+    exponents = torch.tensor([0.0, 2.0])
+    assert torch.func.hessian(lambda x: (x**exponents).sum())(torch.zeros(2)).tolist() == [[0, 0], [0, 2]]
+
+
 def test_deep_copies_of_dual_tensors_are_plain_ones():
     with fwAD.dual_level():
         x = fwAD.make_dual(torch.ones(2), torch.ones(2))

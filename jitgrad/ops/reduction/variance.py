@@ -63,7 +63,9 @@ def _scale(layout: Layout, dim: Any, correction: float) -> float:
 
 def _of_square(g: Tensor, out: Tensor) -> Tensor:
     """The gradient of a variance by ``g``, that of its root ``out``: g / (2 * out), none where the root is 0."""
-    return table.where(out == 0, 0, g / (out * 2))
+    zero = out == 0
+    # Divided by 1 there: forward mode differentiates this by g, and 0 times an infinite derivative would be NaN.
+    return table.where(zero, 0, g / table.where(zero, 1, out * 2))
 
 
 class Spread(Reduction, abstract=True):

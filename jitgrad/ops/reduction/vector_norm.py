@@ -44,6 +44,11 @@ def _direction(x: Tensor) -> Tensor:
     return x.sgn() if x._layout.dtype.is_complex else x.sign()
 
 
+def _divisor(out: Tensor) -> Tensor:
+    """``out`` with 1 for 0: what divides by 0 has an infinite derivative, which `where` multiplies by 0 and makes NaN."""
+    return table.where(out == 0, 1, out)
+
+
 def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
     """x / |x| * |x|**(p - 1) * g / out**(p - 1), with ``g`` and ``out`` in shapes that broadcast against ``x``.
 
@@ -53,14 +58,14 @@ def _norm_gradient(g: Tensor, out: Tensor, x: Tensor, order: float) -> Tensor:
     if order == 1:
         return _direction(x) * g
     if order == 2:
-        return x * where(out == 0, 0, g / out)
+        return x * where(out == 0, 0, g / _divisor(out))
     if math.isinf(order):
         # All elements as large as the norm share the gradient, as in amax; NaN, equal to nothing, is told by isnan.
         hit = (x.abs() == out) | (x.isnan() & out.isnan())
         share = cast(hit, g._layout.dtype)
         dims = tuple(d for d, n in enumerate(out.shape) if n == 1)
         return _direction(x) * share * (g / SumDim.apply(share, dims, True))
-    scale = where(out == 0, 0, g / out ** (order - 1))
+    scale = where(out == 0, 0, g / _divisor(out) ** (order - 1))
     # Below 2, |x|**(p - 2) is infinite at 0; above, x * |x|**(p - 2) needs no sign and is right at 0 by itself.
     if order < 2:
         size = x.abs()
