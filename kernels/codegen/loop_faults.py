@@ -38,7 +38,7 @@ def refuse_faults(source: LoopSource, outputs: Sequence[str]) -> None:
             raise fault(source, node, f"returns a value, which would be lost; a loop writes into {results}")
         if isinstance(node, (ast.Yield, ast.YieldFrom)):
             raise fault(source, node, f"yields a value, which would be lost; a loop writes into {results}")
-        if isinstance(node, ast.Assign) and (lost := _names(node.targets) & set(outputs)):
+        if isinstance(node, ast.Assign) and (lost := _names(node.targets) & set(outputs) - {_viewed(node.value)}):
             name = min(lost)
             raise fault(source, node, f"gives the name {name} to another value; write {name}[...] = to fill the array")
     # ``out += x`` adds to an array in place.
@@ -60,8 +60,12 @@ def _refuse_writes(source: LoopSource, outputs: Sequence[str]) -> None:
 
 
 def ranks(source: LoopSource) -> list[Rank]:
-    """What the loop's indices say of its parameters' ranks. Parameters that are assigned to are left out."""
-    arrays = set(source.parameters) - _names(source.tree.body, ast.Store)
+    """What the loop's indices say of its parameters' ranks.
+
+    Parameters that are assigned to are left out, and those whose ``ndim`` the loop asks: it may have a branch for each.
+    """
+    asked = {root(n) for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == "ndim"}
+    arrays = set(source.parameters) - _names(source.tree.body, ast.Store) - asked
     found = [*_counted(source.tree, arrays), *_unpacked(source.tree, arrays), *_sized(source.tree, arrays)]
     return sorted(found, key=lambda rank: rank.line)
 
@@ -131,6 +135,14 @@ def stores(statements: Sequence[ast.stmt]) -> list[ast.Subscript]:
     """The items of arrays that statements assign to."""
     nodes = ast.walk(ast.Module(list(statements), []))
     return [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+
+
+def _viewed(value: ast.expr) -> str:
+    """The array that an expression is a view of, by its form; "" for other expressions."""
+    if isinstance(value, ast.Call):
+        views = ("ravel", "reshape", "transpose", "view")
+        return root(value.func) if isinstance(value.func, ast.Attribute) and value.func.attr in views else ""
+    return root(value)
 
 
 def root(node: ast.expr) -> str:

@@ -116,6 +116,16 @@ def test_results_that_would_be_lost_are_refused():
         torch.kernel_pair(product, unused)
 
 
+def test_forms_that_only_look_like_faults():
+    def flat(x, out):
+        out = out.reshape(-1)
+        for i in range(out.size):
+            out[i] = x[i] if x.ndim == 1 else x[0, i]
+
+    op = torch.kernel_pair(flat, shape=lambda x: (1, x[-1]))
+    assert op(torch.arange(2.0)).tolist() == op(torch.arange(2.0)[None]).tolist() == [[0.0, 1.0]]
+
+
 def test_a_number_in_the_place_of_a_tensor_with_a_gradient():
     def power(x, n, out):
         for i in range(x.size):
