@@ -230,6 +230,16 @@ def _as_strided_batched(call: BatchedCall) -> Any:
     return call.run(size=(call.size, *call["size"]), stride=(x._layout.strides[0], *call["stride"]))
 
 
+def _may_overlap(layout: Layout) -> bool:
+    """Whether elements may share places in memory: False if each stride steps over all that smaller ones reach."""
+    reach = 0
+    for stride, n in sorted((s, n) for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (n - 1)
+    return False
+
+
 class AsStrided(SliceView):
     """The memory of ``x`` by size and strides; ``offset`` counts from its own first element."""
 
@@ -251,6 +261,9 @@ class AsStrided(SliceView):
         count = max(extent(x_layout.shape, x_layout.strides), extent(size, stride) + offset) + before
         storage = dense_layout(x_layout.numpy_dtype, count, x_layout.device)
         whole = Embedded.apply(g, storage, AsStrided, (size, stride, offset + before))
+        if _may_overlap(x_layout):  # elements of x that have one place share the gradient of that place
+            ones = filled(intern(g._layout.numpy_dtype, x_layout.shape, None, x_layout.device), 1)
+            whole = whole / Embedded.apply(ones, storage, AsStrided, (x_layout.shape, x_layout.strides, before))
         return AsStrided.apply(whole, x_layout.shape, x_layout.strides, before)
 
 

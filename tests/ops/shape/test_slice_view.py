@@ -42,3 +42,9 @@ def test_refused_where_neither_dims_nor_a_batch_rule_are_given():
         type("MyView", (SliceView,), body, listed=False)
     assert str(caught.value).startswith(f"MyView ({__file__}:")
     type("MyView", (SliceView,), {**body, "batch": lambda call: call.run()}, listed=False)
+
+
+def test_elements_in_one_place_share_the_gradient_of_as_strided():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    x.expand(2, 3).as_strided((2, 2), (1, 1)).sum().backward()
+    assert x.grad.tolist() == [1, 2, 1]
