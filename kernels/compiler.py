@@ -237,15 +237,17 @@ class _Timed:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
             with _numba_setting("BOUNDSCHECK", None):
-                entry = self.compile(signature)
+                try:
+                    entry = self.compile(signature)
+                finally:
+                    # Still under Numba's lock: another thread that compiles the same kernel takes the file's lock next.
+                    self.cache.unlock()
         except Exception as error:  # Numba's own, or one of Python's from within Numba
             types_ = getattr(signature, "args", signature)
             if any(a is numba.types.pyobject for a in types_):  # the type that Numba gives ints beyond 64 bits
                 raise OverflowError("int too big to convert") from None
             args = ", ".join(str(a) for a in types_)
             raise _explained(f"{self.name}: cannot compile for ({args})", error) from None
-        finally:
-            self.cache.unlock()
         seconds = time.perf_counter() - start
         if statistics.loaded == loaded:
             statistics.compiled += 1

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -176,6 +178,20 @@ def test_a_process_that_dies_while_it_compiles_gives_its_lock_up(cache, monkeypa
         run(8.0)
     assert len(pauses) == 1
     assert len(files(cache)) == 1
+
+
+def test_threads_compile_one_kernel_at_once(cache):
+    kernel = compiler.compile_text("scale", TEXT.format(factor=8.0))
+    start = threading.Barrier(4)
+
+    def call(_):
+        out = np.zeros(3)
+        start.wait()
+        kernel(np.ones(3), out)
+        return out.tolist()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(call, range(4))) == [[8.0] * 3] * 4
 
 
 def test_a_type_error_names_kernel_types_and_line():
