@@ -377,7 +377,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of ``conj_physical``."""
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
-    """Return ``x`` in row-major memory: itself if it is, else a copy."""
+    """Return ``x`` in row-major memory, or that of a memory format: itself if it is, else a copy."""
 contiguous_format: _Format
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The size of ``x`` with the sign of ``y``."""
@@ -548,7 +548,11 @@ def fix_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
     """Join the dims from ``start_dim`` to ``end_dim`` into one."""
-def flip(input: Tensor, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+@overload
+def flip(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
+    """The elements in reverse order along ``dims``, copied."""
+@overload
+def flip(input: Tensor, *dims: builtins.int) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
 def fliplr(input: Tensor) -> Tensor:
     """The columns in reverse order."""
@@ -796,7 +800,7 @@ def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
     """A copy with the elements where ``mask`` is true set to ``value``; both broadcast."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy whose elements where ``mask`` is true are those of ``source``, in order."""
+    """A copy whose elements where ``mask`` is true are those of ``source``, in order; input and mask broadcast."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` is true, as a vector; the two broadcast."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -973,7 +977,11 @@ def ones_like(
     """A tensor of ones of the given size. The shape is ``input``'s."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of two vectors' elements, (n) and (m) to (n, m)."""
-def permute(input: Tensor, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+@overload
+def permute(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
+    """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+@overload
+def permute(input: Tensor, *dims: builtins.int) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
 pi: builtins.float
 def polar(input: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1089,7 +1097,11 @@ def repeat_interleave(
     output_size: builtins.int | None = None,
 ) -> Tensor:
     """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""
-def reshape(input: Tensor, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
+@overload
+def reshape(input: Tensor, shape: Sequence[builtins.int]) -> Tensor:
+    """The same elements in another shape: a view where strides allow it, else a copy."""
+@overload
+def reshape(input: Tensor, *shape: builtins.int) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
 def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does."""
@@ -1132,7 +1144,7 @@ def scalar_tensor(
     """A tensor without dimensions; of the default dtype unless told otherwise."""
 def scatter(
     input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *,
-    value: Tensor | _Number | None = None,
+    value: Tensor | _Number | None = None, reduce: str | None = None,
 ) -> Tensor:
     """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1238,7 +1250,11 @@ def sum(
     keepdims: builtins.bool = False,
 ) -> Tensor:
     """Sum over ``dim``: an int, several, or None for all dims."""
-def sum_to_size(input: Tensor, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
+@overload
+def sum_to_size(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
+    """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+@overload
+def sum_to_size(input: Tensor, *size: builtins.int) -> Tensor:
     """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
 def swapaxes(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
@@ -1275,7 +1291,11 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -
     """``input`` where it is above ``threshold``, else ``value``."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """In-place version of ``threshold``."""
-def tile(input: Tensor, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+@overload
+def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
+    """As ``repeat``; fewer numbers than dims are meant for the last ones."""
+@overload
+def tile(input: Tensor, *dims: builtins.int) -> Tensor:
     """As ``repeat``; fewer numbers than dims are meant for the last ones."""
 def topk(
     input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True,

@@ -26,8 +26,9 @@ from jitgrad.core import dtypes
 from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.nn.parameter import Parameter
-from jitgrad.ops.creation.from_data import from_numpy, owner_of
+from jitgrad.ops.creation.from_data import from_numpy
 
 __all__ = ["load", "save"]
 

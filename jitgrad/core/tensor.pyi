@@ -413,7 +413,7 @@ class Tensor:
     def conj_physical_(self) -> Tensor:
         """In-place version of ``conj_physical``."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
-        """Return ``x`` in row-major memory: itself if it is, else a copy."""
+        """Return ``x`` in row-major memory, or that of a memory format: itself if it is, else a copy."""
     def copy_(self, src: Tensor, non_blocking: builtins.bool = False) -> Tensor:
         """Write the values of ``src``, cast and broadcast, into this tensor."""
     def copysign(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -545,7 +545,11 @@ class Tensor:
         """In-place version of ``exp2``."""
     def exp_(self) -> Tensor:
         """In-place version of ``exp``."""
-    def expand(self, *size: builtins.int | Sequence[builtins.int], implicit: builtins.bool = False) -> Tensor:
+    @overload
+    def expand(self, size: Sequence[builtins.int], *, implicit: builtins.bool = False) -> Tensor:
+        """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
+    @overload
+    def expand(self, *size: builtins.int, implicit: builtins.bool = False) -> Tensor:
         """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
     def expand_as(self, other: Tensor) -> Tensor:
         """Repeat to the shape of ``other`` without copying."""
@@ -569,7 +573,11 @@ class Tensor:
         """In-place version of ``trunc``."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Join the dims from ``start_dim`` to ``end_dim`` into one."""
-    def flip(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def flip(self, dims: Sequence[builtins.int]) -> Tensor:
+        """The elements in reverse order along ``dims``, copied."""
+    @overload
+    def flip(self, *dims: builtins.int) -> Tensor:
         """The elements in reverse order along ``dims``, copied."""
     def fliplr(self) -> Tensor:
         """The columns in reverse order."""
@@ -685,7 +693,7 @@ class Tensor:
     def is_conj(self) -> builtins.bool:
         """Whether values are conjugated lazily: never, ``conj`` computes at once."""
     def is_contiguous(self, memory_format: Any = None) -> builtins.bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
     @property
     def is_cpu(self) -> builtins.bool:
         """Whether the values are on the CPU."""
@@ -870,7 +878,7 @@ class Tensor:
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
         """In-place version of ``masked_fill``."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """A copy whose elements where ``mask`` is true are those of ``source``, in order."""
+        """A copy whose elements where ``mask`` is true are those of ``source``, in order; input and mask broadcast."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place version of ``masked_scatter``."""
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1093,7 +1101,11 @@ class Tensor:
     @property
     def output_nr(self) -> builtins.int:
         """Which output of ``grad_fn`` this is, counted from 0."""
-    def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def permute(self, dims: Sequence[builtins.int]) -> Tensor:
+        """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+    @overload
+    def permute(self, *dims: builtins.int) -> Tensor:
         """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
     def polygamma(self, n: builtins.int) -> Tensor:
         """The n-th derivative of digamma, n >= 0."""
@@ -1153,7 +1165,11 @@ class Tensor:
         """Remainder with the sign of ``y``, as Python's ``%``."""
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """Remainder with the sign of ``y``, as Python's ``%``."""
-    def repeat(self, *repeats: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def repeat(self, repeats: Sequence[builtins.int]) -> Tensor:
+        """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
+    @overload
+    def repeat(self, *repeats: builtins.int) -> Tensor:
         """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
     def repeat_interleave(
         self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *,
@@ -1169,11 +1185,19 @@ class Tensor:
     def requires_grad(self) -> None: ...
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
         """Set ``requires_grad`` in place and return the tensor."""
-    def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def reshape(self, shape: Sequence[builtins.int]) -> Tensor:
+        """The same elements in another shape: a view where strides allow it, else a copy."""
+    @overload
+    def reshape(self, *shape: builtins.int) -> Tensor:
         """The same elements in another shape: a view where strides allow it, else a copy."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """The same elements in the shape of ``other``."""
-    def resize_(self, *sizes: builtins.int | Sequence[builtins.int], memory_format: Any = None) -> Tensor:
+    @overload
+    def resize_(self, size: Sequence[builtins.int], *, memory_format: Any = None) -> Tensor:
+        """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order."""
+    @overload
+    def resize_(self, *size: builtins.int, memory_format: Any = None) -> Tensor:
         """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order."""
     def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
         """Change the shape to that of ``other``, as ``resize_`` does."""
@@ -1204,12 +1228,12 @@ class Tensor:
         """``other - alpha * input``."""
     def scatter(
         self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *,
-        value: Tensor | _Number | None = None,
+        value: Tensor | _Number | None = None, reduce: str | None = None,
     ) -> Tensor:
         """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
     def scatter_(
         self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *,
-        value: Tensor | _Number | None = None,
+        value: Tensor | _Number | None = None, reduce: str | None = None,
     ) -> Tensor:
         """In-place version of ``scatter``."""
     def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1304,7 +1328,7 @@ class Tensor:
     ) -> Tensor:
         """Standard deviation over ``dim``: the root of ``var``; no gradient where it is 0."""
     def storage_offset(self) -> builtins.int:
-        """How many elements into its base's memory this view begins."""
+        """How many elements into its storage, the memory that it shares with its base, this tensor begins."""
     @overload
     def stride(self) -> tuple[builtins.int, ...]:
         """How many elements lie between neighbours, for each dimension or one."""
@@ -1325,7 +1349,11 @@ class Tensor:
         axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False,
     ) -> Tensor:
         """Sum over ``dim``: an int, several, or None for all dims."""
-    def sum_to_size(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def sum_to_size(self, size: Sequence[builtins.int]) -> Tensor:
+        """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+    @overload
+    def sum_to_size(self, *size: builtins.int) -> Tensor:
         """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
@@ -1355,7 +1383,11 @@ class Tensor:
         self, indices_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0,
     ) -> tuple[Tensor, ...]:
         """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
-    def tile(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+    @overload
+    def tile(self, dims: Sequence[builtins.int]) -> Tensor:
+        """As ``repeat``; fewer numbers than dims are meant for the last ones."""
+    @overload
+    def tile(self, *dims: builtins.int) -> Tensor:
         """As ``repeat``; fewer numbers than dims are meant for the last ones."""
     @overload
     def to(
@@ -1443,13 +1475,13 @@ class Tensor:
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Dot product with the first vector conjugated."""
     @overload
-    def view(self, dtype: dtypes.dtype) -> Tensor:
+    def view(self, dtype: dtypes.dtype, *, size: Sequence[builtins.int] | None = None) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
     @overload
-    def view(self, size: Sequence[builtins.int], /) -> Tensor:
+    def view(self, size: Sequence[builtins.int], *, dtype: _DType | None = None) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
     @overload
-    def view(self, *size: builtins.int) -> Tensor:
+    def view(self, *size: builtins.int, dtype: _DType | None = None) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:
         """The same memory in the shape of ``other``."""

@@ -19,8 +19,8 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 
 __all__ = [
-    "copy_before_write", "copy_into", "copy_to_layout", "dense_strides", "fill_array", "filled", "preserved_layout",
-    "strided_copy",
+    "copy_before_write", "copy_into", "copy_to_layout", "dense_strides", "fill_array",
+    "filled", "preserved_layout", "strided_copy",
 ]  # fmt: skip
 
 _plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()

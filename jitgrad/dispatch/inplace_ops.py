@@ -23,7 +23,7 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.operand_checks import check_inplace_target, overlaps
+from jitgrad.dispatch.operand_checks import check_inplace_target, has_internal_overlap, overlaps
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
 
@@ -38,6 +38,8 @@ class InplaceOp(Structured, abstract=True):
 
     # Whether x may have several elements in one place of memory, as an expanded tensor has (stride 0).
     allows_internal_overlap: ClassVar[bool] = False
+    # Whether the result of the form that copies has the strides of x with their gaps; else it is dense.
+    keeps_strides: ClassVar[bool] = False
     write: ClassVar[Callable[..., None]]
     inplace: ClassVar[Callable[..., Tensor]]
 
@@ -48,8 +50,10 @@ class InplaceOp(Structured, abstract=True):
         if write is None:
             raise refuse(cls, "an op that writes needs a write", "define write(x, ...), whose kernels write into x")
 
+        copied = _with_gaps if cls.keeps_strides else _without_gaps
+
         def forward(x: Tensor, *args: Any) -> Tensor:
-            out = copy_to_layout(x, preserved_layout(x._layout))
+            out = copied(x)
             write(out, *args)
             return out
 
@@ -61,6 +65,14 @@ class InplaceOp(Structured, abstract=True):
         register(inplace, cls, in_place=True, own=True)
         if public and public != "function":
             method(cls.inplace, f"{cls.name}_")
+
+
+def _without_gaps(x: Tensor) -> Tensor:
+    return copy_to_layout(x, preserved_layout(x._layout))
+
+
+def _with_gaps(x: Tensor) -> Tensor:
+    return _without_gaps(x) if has_internal_overlap(x._layout) else strided_copy(x)
 
 
 def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:

@@ -30,8 +30,13 @@ def is_int(value: Any) -> bool:
 _INTS = frozenset({int})
 
 
-def size_argument(op: str, args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
-    """The shape that an op's positional arguments are: several ints, or one sequence of them; TypeError otherwise."""
+def size_argument(op: str, args: Sequence[Any], name: str = "size", named: Any = None) -> tuple[int, ...]:
+    """The shape that an op's positional arguments are: several ints, or one sequence of them; TypeError otherwise.
+
+    ``named`` is what was given under the keyword ``name``, which PyTorch's functions take as well.
+    """
+    if named is not None:
+        args = (*args, named)
     if args and _INTS.issuperset(map(type, args)):
         return tuple(args)
     if len(args) == 1 and not is_int(args[0]):

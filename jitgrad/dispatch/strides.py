@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
 
 __all__ = [
-    "Memory", "check_bounds", "empty_with_strides", "extent", "offset_in", "restrided", "shares_memory", "view_strides",
+    "Memory", "check_bounds", "empty_with_strides", "extent", "offset_in", "owner_of", "restrided", "shares_memory",
+    "storage_of", "view_strides",
 ]  # fmt: skip
 
 
@@ -72,9 +74,30 @@ def shares_memory(base: Tensor, view: Tensor) -> bool:
     return not (base._former_layouts or view._former_layouts) or np.may_share_memory(base._data, view._data)
 
 
-def check_bounds(shape: Sequence[int], strides: Sequence[int], start: int, item: int, base: Layout) -> None:
-    """RuntimeError unless a view, ``start`` elements of ``item`` bytes from the start of ``base``, is within it."""
-    have = extent(base.shape, base.strides) * base.dtype.itemsize
+def owner_of(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows: the same object for all views of it."""
+    base: Any = array.base
+    while isinstance(base, (np.ndarray, Memory)):
+        array = base.owner if isinstance(base, Memory) else base
+        base = array.base
+    return array
+
+
+def storage_of(tensor: Tensor) -> tuple[int, int]:
+    """(address, bytes) of the memory that a tensor shows all or a part of: what PyTorch calls its storage.
+
+    It is found by NumPy's links from a part to the array that it was cut from, as a detached view has no base.
+    """
+    array: Any = tensor._data
+    if not isinstance(array, np.ndarray):
+        owner = tensor if tensor._base is None else tensor._base
+        return address(owner), extent(owner._layout.shape, owner._layout.strides) * owner._layout.dtype.itemsize
+    start, end = byte_bounds(owner_of(array))
+    return start, end - start
+
+
+def check_bounds(shape: Sequence[int], strides: Sequence[int], start: int, item: int, have: int) -> None:
+    """RuntimeError unless a view, ``start`` elements of ``item`` bytes into a storage, is in its ``have`` bytes."""
     need = (extent(shape, strides) + start) * item
     if extent(shape, strides) and (need > have or start < 0):
         raise RuntimeError(

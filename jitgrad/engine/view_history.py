@@ -20,7 +20,7 @@ from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.core.view_errors import stale_message
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.strides import check_bounds, empty_with_strides, offset_in, shares_memory
+from jitgrad.dispatch.strides import check_bounds, empty_with_strides, extent, offset_in, shares_memory
 from jitgrad.dispatch.structured import Structured
 from jitgrad.engine.exchanged_data import StridedCopy
 from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
@@ -37,7 +37,8 @@ class Place:
     def __init__(self, base: Tensor, view: Tensor):
         self.base, self.view, self.offset = base._layout, view._layout, offset_in(base, view)
         if not shares_memory(base, view):
-            check_bounds(self.view.shape, self.view.strides, self.offset, self.view.dtype.itemsize, self.base)
+            have = extent(self.base.shape, self.base.strides) * self.base.dtype.itemsize
+            check_bounds(self.view.shape, self.view.strides, self.offset, self.view.dtype.itemsize, have)
 
     def __call__(self, x: Tensor) -> Tensor:
         """The view of ``x``, or of a copy of it if its strides are not those of the base.

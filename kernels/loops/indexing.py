@@ -26,6 +26,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "scatter_fill",
+    "scatter_multiply",
     "take_rows",
     "true_places",
     "unravel",
@@ -94,6 +95,15 @@ def scatter_add(x, index, out):
         for j in range(index.shape[1]):
             for i in range(index.shape[2]):
                 out[o, np.uint64(index[o, j, i]), i] += x[o, j, i]
+
+
+@loop(split=("x", "index", "out"))
+def scatter_multiply(x, index, out):
+    """out[o, index[o, j, i], i] *= x[o, j, i], in the order of j."""
+    for o in range(index.shape[0]):
+        for j in range(index.shape[1]):
+            for i in range(index.shape[2]):
+                out[o, np.uint64(index[o, j, i]), i] *= x[o, j, i]
 
 
 @loop(dtype_from="out")

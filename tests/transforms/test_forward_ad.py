@@ -51,7 +51,9 @@ def test_tangent_agrees_with_backward(name):
         assert forward == pytest.approx(backward, rel=1e-8, abs=1e-10)
 
 
-WRITING = sorted(n for n, op in OPS.items() if isinstance(op, type) and issubclass(op, InplaceOp))
+WRITING = sorted(
+    n for n, op in OPS.items() if isinstance(op, type) and issubclass(op, InplaceOp) and hasattr(op, "grad_x")
+)
 
 
 @pytest.mark.parametrize("name", WRITING)

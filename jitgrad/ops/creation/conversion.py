@@ -18,8 +18,9 @@ from jitgrad.core.errors import overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
+from jitgrad.dispatch.memory_formats import has_format, needs_copy
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.strides import offset_in
+from jitgrad.dispatch.strides import storage_of
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.creation.from_data import LegacyType, from_numpy
 from jitgrad.ops.shape.copy import ToCopy, cast
@@ -220,14 +221,16 @@ def data_ptr(self: Tensor) -> int:
 
 @method
 def storage_offset(self: Tensor) -> int:
-    """How many elements into its base's memory this view begins."""
-    return 0 if self._base is None else offset_in(self._base, self)
+    """How many elements into its storage, the memory that it shares with its base, this tensor begins."""
+    if not self._layout.numel:
+        return 0
+    return (address(self) - storage_of(self)[0]) // self._layout.dtype.itemsize
 
 
 @method
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements lie in row-major order without gaps."""
-    return self._layout.contiguous
+    """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
+    return has_format(self._layout, memory_format)
 
 
 def is_floating_point(input: Tensor) -> bool:
@@ -305,26 +308,31 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bo
 
     ``to(dtype)``, ``to(device, dtype=None)``, ``to(other)``, each with ``copy=False``.
     """
+    flags: list[bool] = []
     for arg in args:
         if isinstance(arg, Tensor):
             other = arg
         elif isinstance(arg, dtypes.dtype) or (isinstance(arg, type) and dtype is None):
             dtype = arg
-        elif isinstance(arg, (str, device_type)) or (isinstance(arg, int) and not isinstance(arg, bool)):
+        elif isinstance(arg, bool):  # non_blocking, then copy
+            flags.append(arg)
+        elif isinstance(arg, (str, device_type)) or isinstance(arg, int):
             device = arg
     if other is not None:
         dtype, device = other.dtype, other.device
-    return _converted(self, as_dtype("to", dtype), self._layout.device if device is None else resolve(device), copy)
+    where, copy = self._layout.device if device is None else resolve(device), copy or flags[1:] == [True]
+    return _converted(self, as_dtype("to", dtype), where, copy, memory_format)
 
 
-def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool) -> Tensor:
+def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool, memory_format: Any = None) -> Tensor:
     """``x`` on the device ``where``, of ``dtype`` (None: its own); ``x`` itself if it is so and no copy is forced."""
     result = x if where == x._layout.device else move(x, where)
     if dtype is not None and dtype is not x._layout.dtype:
         if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:  # bool asks: is it zero
             warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
-        return cast(result, dtype)
-    return ToCopy.apply(x, x._layout.dtype) if force and result is x else result
+        return cast(result, dtype) if memory_format is None else ToCopy.apply(result, dtype, memory_format)
+    force = force or needs_copy(result._layout, memory_format)
+    return ToCopy.apply(x, x._layout.dtype, memory_format) if force and result is x else result
 
 
 def _declare_casts() -> None:
@@ -333,7 +341,7 @@ def _declare_casts() -> None:
         target = dtypes.by_name(name)
 
         def convert(self: Tensor, memory_format: Any = None, *, target: dtypes.dtype = target) -> Tensor:
-            return _converted(self, target, self._layout.device, False)
+            return _converted(self, target, self._layout.device, False, memory_format)
 
         convert.__name__ = convert.__qualname__ = alias
         convert.__doc__ = f"The tensor as {name}; itself if it is so already."
@@ -369,11 +377,11 @@ Tensor.type = tensor_type  # type: ignore[method-assign]
 @method
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in this process's memory."""
-    return _converted(self, None, "cpu", False)
+    return _converted(self, None, "cpu", False, memory_format)
 
 
 @method
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """The tensor on a CUDA device; AssertionError where there is none."""
     where = "cuda" if device is None else device_type(device)
-    return _converted(self, None, resolve(where), False)
+    return _converted(self, None, resolve(where), False, memory_format)

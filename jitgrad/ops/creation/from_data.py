@@ -19,7 +19,7 @@ from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
 
-__all__ = ["array_of", "from_numpy", "owner_of", "tensor", "writable"]
+__all__ = ["array_of", "from_numpy", "tensor", "writable"]
 
 _NEGATIVE = (
     "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
@@ -216,6 +216,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "the rest of this program.", UserWarning, stacklevel=2,
         )  # fmt: skip
         array = writable(array)
+    elif isinstance(array.base, np.ndarray):
+        # The storage is to begin with this array, not with the one that it is cut from.
+        array = np.asarray(memoryview(array))  # type: ignore[arg-type]
     return wrap(array, layout_of(array))
 
 
@@ -229,13 +232,6 @@ def writable(array: np.ndarray) -> np.ndarray:
         owner = array
 
     return np.asarray(Memory())
-
-
-def owner_of(array: np.ndarray) -> np.ndarray:
-    """The array whose memory a view shows: the same object for all views of it."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

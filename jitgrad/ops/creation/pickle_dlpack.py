@@ -10,8 +10,9 @@ import numpy as np
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.ops.creation.conversion import host_array, on_host
-from jitgrad.ops.creation.from_data import from_numpy, owner_of, writable
+from jitgrad.ops.creation.from_data import from_numpy, writable
 
 
 def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.operand_checks import check_inplace_target
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
+from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.constants import convert_number
@@ -37,7 +41,7 @@ def _element_index(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor |
     """(dim, checked index) of gather and scatter, whose index has the rank of ``x``."""
     layout = x._layout
     d = normalize_dim(dim, layout.ndim)
-    if index._layout.dtype.name not in ("int32", "int64"):
+    if index._layout.dtype.name not in ("int32", "int64") and index._layout.numel:
         raise RuntimeError(f"{op}(): Expected dtype int32/int64 for index")
     if max(index._layout.ndim, 1) != max(layout.ndim, 1) and index._layout.numel:
         who = "input" if op == "gather" else "self"
@@ -210,15 +214,67 @@ class ScatterValue(ElementsOp):
         _scatter_into(kernels.scatter_fill, x, d, places, convert_number(value, x._layout.dtype))
 
 
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
-    """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
+def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    """The reference of ScatterReduce."""
+    coordinates, out = list(np.indices(index.shape, sparse=True)), x.copy()
+    coordinates[dim] = index
+    (np.add if reduce == "add" else np.multiply).at(out, tuple(coordinates), _cut(src, index))
+    return out
+
+
+class ScatterReduce(InplaceOp):
+    """Add ``src`` to the elements that ``index`` names, or multiply them by it; without a gradient."""
+
+    batch = over_dims("dim")
+    name = "scatter_reduced"
+    samples = cases(
+        lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "add"),
+        lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "multiply"),
+    )
+
+    reference = _reduced
+
+    def write(x, dim, index, src, reduce):
+        d, places = _element_index("scatter", x, dim, index, src)
+        _scatter_into(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, d, places, src)
+
+
+def _scatter_reduced(x: Tensor, dim: int, index: Tensor, given: Any, reduce: str, inplace: bool) -> Tensor:
+    """``scatter`` with ``reduce``: backward through the result raises, as in PyTorch."""
+    if reduce not in ("add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if not isinstance(given, Tensor):
+        given = filled(row_major(x._layout, index._layout.shape), convert_number(given, x._layout.dtype))
+    name = "scatter_" if inplace else "scatter"
+    if grad_state.levels and (wrapped := outermost_wrapped((x, given))) is not None and not wrapped._level.randomness:
+        raise NotImplementedError(f"Trying to use forward AD with aten::{name} that does not support it.")
+    if inplace:
+        check_inplace_target(x, grad_state.enabled and (x._requires_grad or given._requires_grad))
+    write = ScatterReduce.inplace if inplace else ScatterReduce.apply
+    result = write(x.detach(), dim, index, given.detach(), reduce)
+    return underived(f"aten::{name}", x if inplace else result, x, given)
+
+
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:  # fmt: skip
+    """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number.
+
+    With ``reduce="add"`` or ``"multiply"`` they are added to or multiplied instead, without a gradient.
+    """
     given = value if src is None else src
+    if reduce is not None:
+        return _scatter_reduced(input, dim, index, given, reduce, inplace=False)
     return (ScatterSource if isinstance(given, Tensor) else ScatterValue).apply(input, dim, index, given)
 
 
-def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+def scatter_(
+    self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:  # fmt: skip
     """In-place version of ``scatter``."""
     given = value if src is None else src
+    if reduce is not None:
+        return _scatter_reduced(self, dim, index, given, reduce, inplace=True)
     return (ScatterSource if isinstance(given, Tensor) else ScatterValue).inplace(self, dim, index, given)
 
 

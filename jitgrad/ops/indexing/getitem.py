@@ -73,7 +73,8 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         return
     if key is False:  # it names no element: nothing is written, and nothing recorded
         return
-    result, indices = apply_key(self, key, writing=True)
+    # True alone is a new dim of size 1, as None is, and no index: overlaps and other dtypes are a copy's to handle.
+    result, indices = apply_key(self, None if key is True else key, writing=True)
     if not indices:
         if recorded and not isinstance(value, Tensor):
             # PyTorch copies a tensor into the view here: a grad_fn CopySlices over CopyBackwards, not a fill.

@@ -10,6 +10,7 @@ from jitgrad.dispatch.registry import public
 from jitgrad.ops.creation.constants import ones
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.indexing.nonzero import nonzero
+from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
 
 __all__: list[str] = []
@@ -50,7 +51,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 def _indices_of(triangle: type[InplaceOp], row: int, col: int, offset: int, dtype: Any) -> Tensor:
-    found = nonzero(triangle.apply(ones(row, col), offset)).t().contiguous()
+    found = Contiguous.apply(nonzero(triangle.apply(ones(row, col), offset)).t())
     return found if dtype is None else found.to(dtype)
 
 

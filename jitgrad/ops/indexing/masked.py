@@ -221,9 +221,10 @@ def _scattered_by_sample(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @public
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy whose elements where ``mask`` is true are those of ``source``, in order."""
+    """A copy whose elements where ``mask`` is true are those of ``source``, in order; input and mask broadcast."""
     if is_batch(mask):
         return _scattered_by_sample(input, mask, source)
+    input = input.expand(broadcast_shapes(mask._layout.shape, input._layout.shape))
     return PutPlaces.apply(input, _scatter_places(input, mask, source), source)
 
 

@@ -10,6 +10,7 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
@@ -32,7 +33,10 @@ __all__ = ["Put", "Take"]
 @public
 @takes_out
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension."""
+    """As ``gather``, with indices that broadcast; without ``dim`` the tensor counts as one dimension.
+
+    With ``dim`` indices count modulo its size, so -1 is the last element.
+    """
     if indices._layout.dtype is not int64:
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type(indices.dtype)}"
@@ -45,6 +49,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{len(x)} dimensions for input, and {indices._layout.ndim} dimensions for indices"
         )
+    indices = table.remainder_number(indices, x[d]) if x[d] else indices
     common = shapes_broadcast(x[:d] + (1,) + x[d + 1 :], indices._layout.shape)
     shape = [x[k] if k == d else n for k, n in enumerate(common)]
     return Gather.apply(input.expand(shape), d, indices.expand([indices._layout.shape[d] if k == d else n

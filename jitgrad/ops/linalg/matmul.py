@@ -142,6 +142,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return Mm.apply(input, weight.t()) if bias is None else Addmm.apply(bias, input, weight.t())
     if bias is None:
         return matmul(input, weight.t())
+    if not input._layout.contiguous:  # the same value; a node of its own for the sum, as in PyTorch
+        return matmul(input, weight.t()) + bias
     lead, k = input.shape[:-1], input.shape[-1]
     rows = input.reshape(Size(lead).numel(), k)
     return Addmm.apply(bias, rows, weight.t()).view(*lead, weight.shape[0])
@@ -195,14 +197,18 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists.
 
-    RuntimeError where paired sizes differ.
+    A dim of size 1 goes with one of any size, over which is summed. RuntimeError where other paired sizes differ.
     """
     if isinstance(dims, int):
         first, second = list(range(-dims, 0)), list(range(dims))
     else:
         first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     for i, j in zip(first, second, strict=True):
-        if a.shape[i] != b.shape[j]:
+        if b.shape[j] == 1:
+            a = a.sum(i, True, dtype=a.dtype)
+        elif a.shape[i] == 1:
+            b = b.sum(j, True, dtype=b.dtype)
+        elif a.shape[i] != b.shape[j]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
                 f"size {b.shape[j]} in dim {j}"

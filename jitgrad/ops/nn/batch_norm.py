@@ -171,7 +171,7 @@ def _backward(
 
 
 def _check_channels(x: Tensor) -> None:
-    if x.ndim < 2:
+    if x.ndim < 2 and x.shape != (0,):  # a vector of nothing counts as no samples of no channels
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
 
 
@@ -183,9 +183,10 @@ def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
     if (parameters["running_mean"] is None) != (parameters["running_var"] is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     _check_channels(x)
+    channels = x.shape[1] if x.ndim > 1 else 0
     for name, p in parameters.items():
-        if p is not None and p.numel() != x.shape[1]:
-            raise RuntimeError(f"{name} should contain {x.shape[1]} elements not {p.numel()}")
+        if p is not None and p.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {p.numel()}")
     if not x.dtype.is_floating_point:
         raise not_implemented_for("batch_norm", x.dtype)
     check_mixed(x, *parameters.values())
@@ -202,6 +203,8 @@ def batch_norm(
     """
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _check(input, training, **names)
+    if input.ndim < 2:
+        return input.clone()
     if not isinstance(momentum, numbers.Real):
         raise TypeError(
             f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"

@@ -12,6 +12,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.constants import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
 from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.shape.view import UnsafeView
 
 __all__ = ["Embedding", "one_hot"]
 
@@ -49,7 +50,7 @@ class Embedding(Structured, public="function"):
         if scale_grad_by_freq or sparse:
             raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not there; leave them False")
         rows = IndexSelect.forward(weight, 0, _row_numbers(weight, indices))
-        return rows.view(*indices.shape, weight.shape[1])
+        return UnsafeView.forward(rows, (*indices._layout.shape, weight.shape[1]))
 
     def grad_weight(g, weight_layout, indices, padding_idx):
         if padding_idx >= 0:  # zeros where it was looked up, which add nothing to its row

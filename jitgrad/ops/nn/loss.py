@@ -17,6 +17,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
@@ -318,9 +319,11 @@ def huber_loss(
     x, y = matched(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    kept = input._layout.dtype  # unlike other losses, this one has the dtype of its input
+    check_result_cast(x._layout.dtype, kept)
     if weight is None:
-        return HuberLoss.apply(x, y, reduction, delta)
-    return weighted(HuberLoss.apply(x, y, "none", delta), weight, reduction)
+        return cast(HuberLoss.apply(x, y, reduction, delta), kept)
+    return weighted(cast(HuberLoss.apply(x, y, "none", delta), kept), weight, reduction)
 
 
 def kl_div(

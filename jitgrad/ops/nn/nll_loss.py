@@ -172,7 +172,8 @@ def _check_dtypes(x: Layout, target: Layout) -> None:
         raise not_implemented_for("nll_loss_out_frame", x.dtype)
 
 
-def _check_weight(x: Layout, weight: Tensor | None) -> None:
+def _check_weight(x: Layout, weight: Tensor | None, promotes: bool = False) -> None:
+    """RuntimeError for a weight that is not one number a class, or unless ``promotes`` of another dtype."""
     if weight is None:
         return
     classes = x.shape[-1] if x.ndim == 1 else x.shape[1]
@@ -181,7 +182,7 @@ def _check_weight(x: Layout, weight: Tensor | None) -> None:
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
             f"of shape: {list(weight.shape)}"
         )
-    if weight._layout.dtype is not x.dtype:
+    if weight._layout.dtype is not x.dtype and not promotes:
         raise expected_scalar_type(x.dtype, weight._layout.dtype)
 
 
@@ -259,7 +260,7 @@ def _of_probabilities(
         target = target * (1 - smoothing) + smoothing / classes
     values = x * target
     if weight is not None:
-        _check_weight(x._layout, weight)
+        _check_weight(x._layout, weight, promotes=True)
         values = values * _along_classes(weight, x, dim)
     if reduction == "none":
         return -values.sum(dim)

@@ -86,10 +86,20 @@ def by_operands(
 # -- sums and differences -------------------------------------------------------------------------
 
 
+def _category(operands: tuple[Any, ...]) -> int:
+    """The category of the dtype that the operands promote to: 0 bool, 1 integer, 2 floating point, 3 complex."""
+    return max(o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in operands)
+
+
 def _check_alpha(alpha: Any, *operands: Any) -> None:
-    whole = all(not isinstance(o, Tensor) or o._layout.dtype.category < 2 for o in operands)
-    if whole and isinstance(alpha, (float, complex)):
+    """RuntimeError if the factor's type is above that of the result, and for a bool unless the result is bool."""
+    result = _category(operands)
+    if isinstance(alpha, bool) and result:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if result < 2 and isinstance(alpha, (float, complex)):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if result < 3 and isinstance(alpha, complex):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
 
 
 def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function:
@@ -135,9 +145,10 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def _refuse_zero(input: Any, other: Any) -> None:
-    """Integer division by zero is an error, as on PyTorch's CPU."""
-    operands = [o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in (input, other)]
-    if max(operands) == 1 and _holds_zero(other):
+    """Integer division by zero is an error, as on PyTorch's CPU, if there is an element to divide."""
+    if isinstance(input, Tensor) and not input._layout.numel:
+        return
+    if _category((input, other)) == 1 and _holds_zero(other):
         raise RuntimeError("ZeroDivisionError")
 
 

@@ -44,17 +44,18 @@ from jitgrad.ops.random.random_fills import (
 )  # fmt: skip
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
+from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import default_generator
 
 __all__ = ["multinomial", "normal", "randint", "randperm"]
 
 
-def _like(op: str, input: Any, dtype: Any = None, device: Any = None) -> Any:
+def _like(op: str, input: Any, dtype: Any = None, device: Any = None, memory_format: Any = None) -> Any:
     """A tensor to be filled of the shape and memory order of ``input``."""
     if not grad_state.levels or not isinstance(input, Tensor):
-        return uninitialised_like(op, input, dtype, device)
+        return uninitialised_like(op, input, dtype, device, memory_format)
     check_draw()
-    return new_like_batch(input, lambda x: uninitialised_like(op, x, dtype, device))
+    return new_like_batch(input, lambda x: uninitialised_like(op, x, dtype, device, memory_format))
 
 
 def _made(x: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ def _sized(
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
-        made = _like(f"{name}_like", input, dtype, device)
+        made = _like(f"{name}_like", input, dtype, device, memory_format)
         return finished(name, _made(fill(made, generator=generator)), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
@@ -135,7 +136,7 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
                  **named: Any) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
     low, high, _ = _integer_bounds("randint_like", args, named, 0)
-    made = _like("randint_like", input, dtype, device)
+    made = _like("randint_like", input, dtype, device, memory_format)
     return finished("randint_like", _made(random_(made, low, high, generator=generator)), requires_grad)
 
 
@@ -218,7 +219,35 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     made = new((mean if isinstance(mean, Tensor) else std).dtype, shape, device)
     found = normal_(batch_for_draw(made), generator=generator)
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
-    return finished("normal", found * plain[1] + plain[0], out=out)
+    drawn = found * plain[1] + plain[0]
+    for parameter in (mean, std):
+        if isinstance(parameter, Tensor) and parameter._requires_grad and grad_state.enabled:
+            drawn = DrawnFrom.apply(drawn, parameter)
+    return finished("normal", drawn, out=out)
+
+
+def _drawn_batched(call: BatchedCall) -> Tensor:
+    """A batch of parameters has the same numbers in all samples, unless these were drawn for each."""
+    x = call["x"]
+    return call.run(x=x if "x" in call.batched else x.expand(call.size, *x._layout.shape))
+
+
+class DrawnFrom(Structured):
+    """The random numbers ``x`` as a result of a parameter of their distribution, which has a gradient of 0."""
+
+    linear, batch = ("x",), _drawn_batched
+    grad_name, owned = "NormalBackward3", False
+    samples = cases(lambda: (draw(2, 3), draw(3, seed=1)))
+    reference = lambda x, parameter: x
+
+    def forward(x, parameter):
+        return wrap(x._data, x._layout)
+
+    def grad_x(g):
+        return g
+
+    def grad_parameter(parameter_layout):
+        return zeros_of(parameter_layout)
 
 
 public(normal, method_too=False)

@@ -43,6 +43,8 @@ class ProdDim(Reduction):
 
     def grad_x(g, out, x, dim, keepdim):
         layout, x = x._layout, cast(x, g._layout.dtype)
+        if not layout.ndim:
+            return cast(g, layout.dtype)
         # The derivative by an element is the product of all others; where there are zeros, out / x does not give it.
         if (x.detach() == 0).any().item():
             others = _products_of_others(x, dim)

@@ -81,6 +81,8 @@ class Cumprod(Scan):
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
+        if source.numel <= 1:
+            return cast(g, source.dtype)
         # By the chain rule out[i] has the derivative out[i] / x[j] by each x[j] up to it, unless that is 0.
         if (x.detach() == 0).any().item():
             return cast(_sums_of_products_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)

@@ -10,15 +10,18 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import softmax as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
+from jitgrad.ops.reduction.extrema import Amax
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded, with_reduced_dims
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.view import UnsafeView
 
 __all__ = ["along"]
 
@@ -123,13 +126,18 @@ class Logsumexp(Reduction):
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
 
     name = "_logsumexp"
-    samples = cases(lambda: (draw(3, 4), 1), lambda: (draw(2, 3, 4), (0, 2), True), lambda: (draw(4, 3).t(), 0))
+    samples = cases(
+        lambda: (draw(3, 4), 1),
+        lambda: (draw(2, 3, 4), (0, 2), True),
+        lambda: (draw(4, 3).t(), 0),
+        lambda: (draw(2, 3) + draw(2, 3, seed=1) * 1j, 1),
+    )
     reference = over_axes(lambda x, **along: np.log(np.exp(x).sum(**along)))
 
     def forward(x, dim, keepdim=False):
         layout = x._layout
         if layout.dtype.is_complex:
-            raise not_implemented_for("logsumexp", layout.dtype)
+            return _complex_logsumexp(unrecorded(x), dim, keepdim)
         # Integers and bools have exponentials in the default dtype.
         if layout.dtype.category < 2:
             x = unrecorded(x, dtypes.get_default_dtype())
@@ -141,7 +149,18 @@ class Logsumexp(Reduction):
 
     def grad_x(g, out, x, dim, keepdim):
         layout = x._layout
-        return with_reduced_dims(g, layout, dim, keepdim) * (x - with_reduced_dims(out, layout, dim, keepdim)).exp()
+        share = (x - with_reduced_dims(out, layout, dim, keepdim)).exp()
+        return with_reduced_dims(g, layout, dim, keepdim) * (share.conj() if layout.dtype.is_complex else share)
+
+
+def _complex_logsumexp(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    """``logsumexp`` of complex numbers, unrecorded: the largest real part is taken out of the exponentials."""
+    if not x._layout.numel:
+        return SumDim.apply(x, dim, keepdim).log()
+    largest = Amax.apply(x.real, plan_reduction(x._layout, dim).dims, True)
+    largest = table.where(largest.isinf(), 0, largest)
+    out = SumDim.apply((x - largest).exp(), dim, True).log() + largest
+    return out if keepdim else UnsafeView.forward(out, plan_reduction(x._layout, dim).shape)
 
 
 @public

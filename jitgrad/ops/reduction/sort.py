@@ -121,6 +121,7 @@ class Topk(ChosenAlongDim, public=True):
         n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
+        k = k if x._layout.ndim else 1  # a tensor without dims has one element to choose, whatever k
         return return_types.topk(*_chosen(x, dim, k, bool(largest)))
 
 
@@ -214,16 +215,28 @@ class NanMedianDim(OneChosenAlongDim):
         return return_types.nanmedian(*_median(unrecorded(x), dim, keepdim, True))
 
 
+def _median_of_nothing(x: Tensor) -> Tensor:
+    """NaN in the dtype of ``x``: as a bool True, as an integer of 32 or 64 bits the least one, as a smaller one 0.
+
+    That is what x86 processors make of NaN; smaller integers are the last bits of the conversion to 32.
+    """
+    dtype = x._layout.dtype
+    value: float = float("nan")
+    if dtype.category < 2:
+        value = dtype.category == 0 or (int(np.iinfo(dtype.numpy).min) if dtype.itemsize >= 4 else 0)
+    return full((), value, dtype=dtype)
+
+
 class Median(ExtremumOfAll, along=MedianDim):
     """The lower of the two middle elements; NaN if there is one."""
 
     name = "median_all"
 
     def forward(x):
+        if not x._layout.numel:
+            return _median_of_nothing(x)
         _check_median("median_cpu", x._layout)
         flat, n = unrecorded(x).reshape(-1), x._layout.numel
-        if not n:
-            return full((), float("nan"), dtype=x.dtype)
         # One row needs no ranks of its own: picking two elements takes half as long as counting NaN does for rows.
         values, _ = _along_last(kernels.sort, flat, 0, None, False)
         last, middle = values.select(0, n - 1), values.select(0, (n - 1) // 2)
@@ -239,7 +252,7 @@ class NanMedian(ExtremumOfAll, along=NanMedianDim):
 
     def forward(x):
         if not x._layout.numel:
-            return full((), float("nan"), dtype=x.dtype)
+            return _median_of_nothing(x)
         return _median(unrecorded(x).reshape(-1), 0, False, True)[0]
 
 

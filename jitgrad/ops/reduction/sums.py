@@ -56,8 +56,10 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
             f"{which} dtype must be either a floating point or complex dtype. Got: {scalar_type(known)}"
         )
     out = sum_values(x, plan, dtype)
-    # In place on the sums, which nobody else has; 0 / 0 is the NaN of an empty mean.
-    launch(kernels.divide, out._data.reshape(-1), plan.n)
+    # In place on the sums, which nobody else has; 0 / 0 is the NaN of an empty mean. Complex ones are divided part by
+    # part, which is exact and leaves 0 / 0 to floats: Numba's complex division raises ZeroDivisionError.
+    data = out._data.reshape(-1)
+    launch(kernels.divide, data.view(known.to_real().numpy) if known.is_complex else data, plan.n)
     return out
 
 

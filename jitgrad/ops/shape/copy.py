@@ -8,7 +8,8 @@ from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
-from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
+from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.memory_formats import layout_in_format
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method
 from jitgrad.dispatch.structured import Structured
@@ -33,10 +34,7 @@ class Clone(Copying, public=True):
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
     def forward(x, memory_format=None):
-        # By name: memory formats are declared in creation/type_info.py, a floor above.
-        if memory_format is not None and getattr(memory_format, "name", "") == "contiguous_format":
-            return Contiguous.forward(x)
-        return copy_to_layout(x, preserved_layout(x._layout))
+        return copy_to_layout(x, layout_in_format(x._layout, memory_format))
 
 
 class Contiguous(Copying):
@@ -49,7 +47,7 @@ class Contiguous(Copying):
         return copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
 
 
-def _cast_reference(x: Any, dtype: dtypes.dtype) -> Any:
+def _cast_reference(x: Any, dtype: dtypes.dtype, memory_format: Any = None) -> Any:
     return x.astype(dtype.numpy)
 
 
@@ -59,8 +57,8 @@ class ToCopy(Copying):
     samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")), lambda: (draw(2, 3), dtypes.by_name("complex128")))
     reference = _cast_reference
 
-    def forward(x, dtype):
-        return copy_to_layout(x, preserved_layout(x._layout, dtype))
+    def forward(x, dtype, memory_format=None):
+        return copy_to_layout(x, layout_in_format(x._layout, memory_format, dtype))
 
     def grad_x(g, x_layout):
         return cast_gradient(g, x_layout.dtype)
@@ -78,7 +76,8 @@ def cast_gradient(g: Tensor, dtype: dtypes.dtype) -> Tensor:
 
 @fast_method
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
-    """Return ``x`` in row-major memory: itself if it is, else a copy."""
-    if memory_format is not None:
-        x.is_contiguous(memory_format)  # raises inside a vmap, which cannot tell the sample's order
+    """Return ``x`` in row-major memory, or that of a memory format: itself if it is, else a copy."""
+    if memory_format is not None and getattr(memory_format, "name", "") != "contiguous_format":
+        # ``is_contiguous`` raises inside a vmap, which cannot tell the sample's order.
+        return x if x.is_contiguous(memory_format) else Clone.apply(x, memory_format)
     return x if x._layout.contiguous else Contiguous.apply(x)

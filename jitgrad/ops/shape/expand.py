@@ -67,12 +67,16 @@ def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[
         shape.append(n)
         # A stride of 0 reads the same element all along a dim.
         strides.append(layout.strides[d - lead] if d >= lead and n == own else 0)
+    # A new dim that repeats nothing has the stride that a contiguous one would have: that of all inner dims together.
+    for d in range(lead - 1, -1, -1):
+        if shape[d] == 1 and layout.ndim:
+            strides[d] = shape[d + 1] * strides[d + 1]
     return tuple(shape), tuple(strides)
 
 
-def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
+def expand(self: Tensor, *each: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Repeat along dims of size 1, and along new leading dims, without copying; -1 keeps a size."""
-    return Expand.apply(self, size_argument("expand", size))
+    return Expand.apply(self, size_argument("expand", each, "size", size))
 
 
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
@@ -190,9 +194,11 @@ def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
 
 
 @public
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+def sum_to_size(input: Tensor, *each: Any, size: Any = None) -> Tensor:
     """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
-    wanted, shape = size_argument("sum_to_size", size), input._layout.shape
+    wanted, shape = size_argument("sum_to_size", each, "size", size), input._layout.shape
+    if not wanted:
+        return input.sum()  # in int64 for integers, as every sum, also where no dim is left to sum over
     lead = len(shape) - len(wanted)
     if lead < 0 or any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")

@@ -83,7 +83,7 @@ public(Tensor.detach_, method_too=False)
 _inplace("as_strided_", as_strided, "In-place version of ``as_strided``: the tensor's own layout changes.")
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *each: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order.
 
     RuntimeError for a tensor that requires grad.
@@ -91,7 +91,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if self._requires_grad and not grad_state.inference:
         raise RuntimeError("cannot resize variables that require grad")
     check_write(self)
-    shape = size_argument("resize_", sizes)
+    shape = size_argument("resize_", each, "size", size)
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
     if shape == self._layout.shape:

@@ -14,6 +14,7 @@ from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
+from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_devices
 from jitgrad.dispatch.out_argument import into_out
@@ -76,7 +77,8 @@ _PLANS: dict[Any, JoinPlan] = cache()
 
 def _cat_plan(tensors: Sequence[Tensor], dim: int) -> JoinPlan:
     d, shape = _cat_shape(tensors, dim)
-    layout = intern(_common_dtype(tensors).numpy, shape, None, tensors[0]._layout.device)
+    strides = strides_of_result([t._layout for t in tensors], shape)
+    layout = intern(_common_dtype(tensors).numpy, shape, strides, tensors[0]._layout.device)
     at = 0
     parts: list[tuple[Any, Layout | None]] = []
     for tensor in tensors:

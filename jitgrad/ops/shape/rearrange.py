@@ -69,9 +69,9 @@ class Flip(Structured):
 
 
 @public
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """The elements in reverse order along ``dims``, copied."""
-    return Flip.apply(input, tuple(_distinct(size_argument("flip", dims, "dims"), input._layout.ndim)))
+    return Flip.apply(input, tuple(_distinct(size_argument("flip", each, "dims", dims), input._layout.ndim)))
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -223,9 +223,9 @@ def _paired(times: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     return tuple([n for pair in zip(times, shape, strict=True) for n in pair])
 
 
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+def repeat(self: Tensor, *each: Any, repeats: Any = None) -> Tensor:
     """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
-    times = size_argument("repeat", repeats, "repeats")
+    times = size_argument("repeat", each, "repeats", repeats)
     shape = self._layout.shape
     if len(times) < len(shape):
         raise RuntimeError(
@@ -239,9 +239,9 @@ method(repeat)
 
 
 @public
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """As ``repeat``; fewer numbers than dims are meant for the last ones."""
-    times = size_argument("tile", dims, "dims")
+    times = size_argument("tile", each, "dims", dims)
     return repeat(input, (1,) * (input._layout.ndim - len(times)) + times)
 
 

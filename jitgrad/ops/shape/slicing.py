@@ -13,14 +13,14 @@ import numpy as np
 
 from jitgrad.core.layout import Layout, as_int, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor, address, wrap
 from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, offset_in, restrided, shares_memory
+from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -282,12 +282,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         return _as_strided_sample(input, size, stride, storage_offset)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
-    # What PyTorch calls the storage is the memory of the base. PyTorch counts storage_offset from its beginning,
-    # AsStrided from that of the input.
-    base = input._base if input._base is not None and shares_memory(input._base, input) else input
-    own = offset_in(base, input)
+    # PyTorch counts storage_offset from the beginning of the storage, AsStrided from that of the input.
+    item, (storage, have) = input._layout.dtype.itemsize, storage_of(input)
+    own = (address(input) - storage) // item if input._layout.numel else 0
     start = own if storage_offset is None else storage_offset
-    check_bounds(size, stride, start, input._layout.dtype.itemsize, base._layout)
+    check_bounds(size, stride, start, item, have)
     return AsStrided.apply(input, size, stride, start - own)
 
 

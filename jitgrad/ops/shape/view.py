@@ -115,27 +115,29 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 @fast_method
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *each: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy.
 
     One size may be -1. RuntimeError where the numbers of elements differ.
     """
-    return reshaped(input, size_argument("reshape", shape, "shape"))
+    return reshaped(input, size_argument("reshape", each, "shape", shape))
 
 
-def view(self: Tensor, *shape: Any) -> Tensor:
+def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same memory in another shape, or read as another dtype.
 
     RuntimeError where the strides would need a copy; see ``reshape``.
     """
-    if not shape:
+    if dtype is not None:
+        return ViewAsDtype.apply(self, dtype)
+    if not each and size is None:
         raise TypeError(
             "view() received an invalid combination of arguments - got (), but expected one of:\n"
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
-    if isinstance(shape[0], (dtypes.dtype, type)):
-        return ViewAsDtype.apply(self, shape[0])
-    return Reshaped.apply(self, size_argument("view", shape))
+    if each and isinstance(each[0], (dtypes.dtype, type)):
+        return ViewAsDtype.apply(self, each[0])
+    return Reshaped.apply(self, size_argument("view", each, "size", size))
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
@@ -272,9 +274,9 @@ class Alias(View):
 
 
 @fast_method
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
-    wanted = size_argument("permute", dims, "dims")
+    wanted = size_argument("permute", each, "dims", dims)
     n = input._layout.ndim
     if len(wanted) != n:
         raise RuntimeError(

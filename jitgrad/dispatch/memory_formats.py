@@ -1,0 +1,74 @@
+"""Memory formats: the orders of dims in memory that ``torch.channels_last`` and its kin stand for.
+
+A format is known by its name here: the objects are declared in ops/creation/type_info.py, on a floor above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jitgrad.core import dtypes
+from jitgrad.core.layout import Layout, contiguous_strides, intern
+from jitgrad.dispatch.copying import preserved_layout
+
+__all__ = ["has_format", "layout_in_format", "needs_copy", "strides_of_result"]
+
+
+def layout_in_format(layout: Layout, memory_format: Any, dtype: dtypes.dtype | None = None) -> Layout:
+    """The layout of a copy in a memory format; None stands for ``torch.preserve_format``.
+
+    RuntimeError if the tensor has not as many dims as the format is for.
+    """
+    name = getattr(memory_format, "name", "preserve_format")
+    if name == "preserve_format":
+        return preserved_layout(layout, dtype)
+    strides = None if name == "contiguous_format" else _channels_last_strides(layout.shape, name)
+    return intern((dtype or layout.dtype).numpy, layout.shape, strides, layout.device)
+
+
+def _channels_last_strides(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """Strides of (n, channels, *places) with the channels of a place side by side; ``name`` is that of the format."""
+    rank = 5 if name == "channels_last_3d" else 4
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+    strides = contiguous_strides((shape[0], *shape[2:], shape[1]))
+    return (strides[0], strides[-1], *strides[1:-1])
+
+
+def has_format(layout: Layout, memory_format: Any) -> bool:
+    """Whether the elements lie without gaps in the order of a memory format; None is row-major order."""
+    name = getattr(memory_format, "name", "contiguous_format")
+    if name in ("contiguous_format", "preserve_format"):
+        return layout.contiguous
+    return _is_channels_last(layout, name)
+
+
+def _is_channels_last(layout: Layout, name: str) -> bool:
+    """Whether a layout is that of the memory format "channels_last" or "channels_last_3d"."""
+    if layout.ndim != (5 if name == "channels_last_3d" else 4):
+        return False
+    wanted = zip(layout.shape, layout.strides, _channels_last_strides(layout.shape, name), strict=True)
+    return not layout.numel or all(n == 1 or mine == other for n, mine, other in wanted)
+
+
+def _suggested_format(layout: Layout) -> str:
+    """The name of the format that results are given which follow an operand of this layout."""
+    formats = () if layout.contiguous else ("channels_last", "channels_last_3d")
+    return next((name for name in formats if _is_channels_last(layout, name)), "contiguous_format")
+
+
+def strides_of_result(operands: Iterable[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of a result of this shape, None if row-major: channels are last if they are in all operands."""
+    formats = {_suggested_format(layout) for layout in operands}
+    if len(formats) != 1 or "contiguous_format" in formats:
+        return None
+    return _channels_last_strides(shape, formats.pop())
+
+
+def needs_copy(layout: Layout, memory_format: Any) -> bool:
+    """Whether ``to`` copies for a memory format alone; gaps and other orders of dims are no reason, as in PyTorch."""
+    name = getattr(memory_format, "name", "preserve_format")
+    if name == "contiguous_format":
+        return _suggested_format(layout) != name
+    return name != "preserve_format" and layout_in_format(layout, memory_format) is not layout

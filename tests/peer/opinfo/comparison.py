@@ -1,0 +1,175 @@
+"""What an op does with a sample under one library, as plain values, and the differences between two of those."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import jitgrad
+
+from .libraries import OURS, THEIRS, Library
+from .variants import Variant
+
+TENSORS = (torch.Tensor, jitgrad.Tensor)
+TOLERANCE = {"float32": (1.3e-6, 1e-5), "complex64": (1.3e-6, 1e-5)}  # torch.testing's; of float64 below
+TOLERANCE_DOUBLE = (1e-7, 1e-7)
+
+
+class Seen(NamedTuple):
+    """A tensor as plain values."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    requires_grad: bool
+    is_view: bool
+    values: np.ndarray
+
+
+def seen(value: Any) -> Any:
+    """A tree of results with plain values in the place of tensors."""
+    if isinstance(value, TENSORS):
+        stride = tuple(s for s, n in zip(value.stride(), value.shape) if n > 1) if value.numel() else ()
+        dtype = str(value.dtype).partition(".")[2]
+        values = np.array(value.detach().resolve_conj().resolve_neg().numpy(force=True))
+        return Seen(dtype, tuple(value.shape), stride, value.requires_grad, value._is_view(), values)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
+        return [seen(part) for part in value]
+    return str(value).replace("jitgrad.", "torch.")
+
+
+def tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, TENSORS):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from tensors(part)
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+
+
+def cotangents(library: Library, outputs: list[Any]) -> list[Any]:
+    """Numbers without a pattern, the same for both libraries."""
+    made = []
+    for number, out in enumerate(outputs):
+        values = np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2
+        if out.dtype.is_complex:
+            values = values + 1j * np.sin(np.arange(out.numel()) * 2.3 - number)
+        made.append(library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype))
+    return made
+
+
+def gradients(library: Library, outputs: list[Any], inputs: list[Any], order: int) -> list[Any]:
+    """The gradients of ``outputs``, and those of these, up to ``order``."""
+    found, grad = [], library.module.autograd.grad
+    for again in range(order, 0, -1):
+        outputs = [out for out in outputs if out is not None and out.requires_grad]
+        if not outputs:
+            break
+        outputs = list(
+            grad(outputs, inputs, cotangents(library, outputs), create_graph=again > 1, allow_unused=True)
+        )
+        found.append([None if g is None else seen(g) for g in outputs])
+    return found
+
+
+def run(library: Library, function: Any, sample: Any, inplace: bool, order: int) -> dict[str, Any]:
+    """What came of a call: under "result" the results, under "gradients" theirs, or under "error" the error's class."""
+    memo: dict[int, Any] = {}
+    first, args, kwargs = library.own((sample.input, sample.args, sample.kwargs), memo)
+    library.module.manual_seed(42)
+    report: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            operand = first.clone() if inplace and first.requires_grad else first
+            result = function(operand, *args, **kwargs)
+            report["result"] = seen(result)
+            if inplace:
+                report["written"] = seen(operand)
+                report["same"] = result is operand
+            if order:
+                inputs = [t for t in memo.values() if t.requires_grad]
+                outputs = list(tensors(processed(sample, library, result)))
+                report["gradients"] = gradients(library, outputs, inputs, order)
+        except Exception as error:
+            report["error"] = error
+    return report
+
+
+def processed(sample: Any, library: Library, result: Any) -> Any:
+    """The results of which PyTorch's list wants gradients compared."""
+    return library.rebound(sample.output_process_fn_grad)(result)
+
+
+def differences(variant: Variant, sample: Any, order: int, without_values: bool = False) -> list[str]:
+    """What jitgrad does otherwise than PyTorch with one sample, in words; empty if nothing.
+
+    ``without_values``: the results are memory that nothing was written to.
+    """
+    theirs = run(THEIRS, variant.theirs, sample, variant.inplace, order)
+    ours = run(OURS, variant.ours, sample, variant.inplace, order)
+    if "error" in theirs or "error" in ours:
+        return error_difference(ours.get("error"), theirs.get("error"))
+    a, b = dict(flat(ours)), dict(flat(theirs))
+    if a.keys() != b.keys():
+        return [f"more: {sorted(a.keys() - b.keys())}, less: {sorted(b.keys() - a.keys())}"]
+    found = {key: text for key in b if (text := difference(a[key], b[key], key, without_values))}
+    if any("for np.float32" in text for text in found.values()):
+        exact = dict(flat(run(THEIRS, variant.theirs, sample.transform(widened), variant.inplace, order)))
+        found = {key: text for key, text in found.items() if not nearer(a[key], b[key], exact.get(key))}
+    return list(found.values())
+
+
+def widened(part: Any) -> Any:
+    """A part of a sample in float64, if it was float32."""
+    if isinstance(part, torch.Tensor) and part.dtype == torch.float32:
+        return part.detach().double().requires_grad_(part.requires_grad)
+    return torch.float64 if part is torch.float32 else part
+
+
+def nearer(ours: Any, theirs: Any, exact: Any) -> bool:
+    """Whether no value is further from PyTorch's in float64 than PyTorch's farthest in float32."""
+    if not isinstance(exact, Seen) or ours[:5] != theirs[:5]:
+        return False
+    farthest = [np.max(np.abs(x.values - exact.values), initial=0) for x in (ours, theirs)]
+    return bool(farthest[0] <= farthest[1])
+
+
+def error_difference(ours: Any, theirs: Any) -> list[str]:
+    if ours is None:
+        return [f"PyTorch raises {theirs!r}"]
+    if theirs is None:
+        return [f"raises {ours!r}"]
+    return [] if isinstance(ours, type(theirs)) else [f"raises {ours!r}, PyTorch {theirs!r}"]
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(path, leaf) for the leaves of a tree of dicts and lists."""
+    if isinstance(value, (dict, list)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from flat(part, f"{path} {key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def difference(ours: Any, theirs: Any, path: str, without_values: bool) -> str:
+    if not isinstance(theirs, Seen) or not isinstance(ours, Seen):
+        return "" if type(ours) is type(theirs) and ours == theirs else f"{path}: {ours!r} for {theirs!r}"
+    is_gradient = path.startswith("gradients")  # of which PyTorch promises neither strides nor that they are no views
+    for field in ("dtype", "shape", "requires_grad") + (() if is_gradient else ("stride", "is_view")):
+        if getattr(ours, field) != getattr(theirs, field):
+            return f"{path}: {field} {getattr(ours, field)} for {getattr(theirs, field)}"
+    return "" if without_values and not is_gradient else value_difference(ours.values, theirs.values, path)
+
+
+def value_difference(ours: np.ndarray, theirs: np.ndarray, path: str) -> str:
+    rtol, atol = TOLERANCE.get(str(theirs.dtype), TOLERANCE_DOUBLE)
+    with np.errstate(all="ignore"):
+        if np.allclose(ours, theirs, rtol, atol, equal_nan=True):
+            return ""
+        error = np.abs(ours.astype(complex) - theirs.astype(complex))
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+    return f"{path}: {ours[worst]!r} for {theirs[worst]!r} at {tuple(map(int, worst))}"

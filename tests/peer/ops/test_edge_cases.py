@@ -1,0 +1,117 @@
+"""Empty inputs, sizes of 1, arguments of another kind: one call each, compared with PyTorch."""
+
+import numpy as np
+import pytest
+
+import jitgrad
+
+from ..beside import outcome, same, torch
+
+
+def set_item(key, value):
+    """x[key] = value, each made by a function of the library and x."""
+
+    def run(t, x):
+        x[key(t, x)] = value(t, x)
+        return x
+
+    return run
+
+
+CASES = {
+    "mean of no complex numbers": lambda t, x: t.zeros(0, dtype=t.complex64).mean(),
+    "means of no complex numbers": lambda t, x: t.zeros(0, 3, dtype=t.complex128).mean(0),
+    "variance of no complex numbers": lambda t, x: t.zeros(0, 3, dtype=t.complex64).var(0),
+    "deviation of no complex numbers": lambda t, x: t.zeros(0, dtype=t.complex128).std(),
+    "x[None] = x": set_item(lambda t, x: None, lambda t, x: x),
+    "x[True] = x": set_item(lambda t, x: True, lambda t, x: x),
+    "x[True] = ints": set_item(lambda t, x: True, lambda t, x: t.tensor([4, 5, 6])),
+    "x[False] = x": set_item(lambda t, x: False, lambda t, x: x),
+    "x[True, 1] = 1": set_item(lambda t, x: (True, 1), lambda t, x: 1),
+    "strides of expand": lambda t, x: x.expand(1, 1, 3).stride(),
+    "add int, alpha float": lambda t, x: t.add(t.tensor([1, 2]), 1.5, alpha=1.5),
+    "sub int, alpha float": lambda t, x: t.sub(t.tensor([1, 2]), 1.5, alpha=1.5),
+    "add ints, alpha float": lambda t, x: t.add(t.tensor([1, 2]), 2, alpha=1.5),
+    "add_ int, alpha float": lambda t, x: t.tensor([1, 2]).add_(1.5, alpha=1.5),
+    "add floats, alpha complex": lambda t, x: t.add(x, 1.5, alpha=1.5j),
+    "add floats, alpha bool": lambda t, x: t.add(x, 1.5, alpha=False),
+    "cross entropy, weight of less precision": lambda t, x: t.nn.functional.cross_entropy(
+        x.reshape(1, 3), t.ones(1, 3, dtype=t.float64) / 3, weight=t.tensor([1.0, 2, 3])
+    ),
+    "cross entropy of a class, weight of less precision": lambda t, x: t.nn.functional.cross_entropy(
+        x.double().reshape(1, 3), t.tensor([1]), weight=t.tensor([1.0, 2, 3])
+    ),
+    "huber loss of two dtypes": lambda t, x: t.nn.functional.huber_loss(t.ones(2), t.zeros(2, dtype=t.float64)),
+    "huber loss of integers": lambda t, x: t.nn.functional.huber_loss(t.tensor([1, 2]), t.zeros(2)),
+    "no bools % 0": lambda t, x: t.remainder(t.zeros(0, dtype=t.bool), 0),
+    "no ints % 0": lambda t, x: t.fmod(t.zeros(0, dtype=t.int64), 0),
+    "no ints // 0": lambda t, x: t.zeros(0, dtype=t.int64) // 0,
+    "no ints // a tensor": lambda t, x: t.zeros(0, dtype=t.int64) // t.tensor(0),
+    "no ints.floor_divide_(0)": lambda t, x: t.zeros(0, dtype=t.int64).floor_divide_(0),
+    "ints // 0": lambda t, x: t.ones(2, dtype=t.int64) // 0,
+    **{
+        f"{name} of no {dtype}s": lambda t, x, name=name, dtype=dtype: getattr(
+            t.zeros(0, dtype=getattr(t, dtype)), name
+        )()
+        for dtype in ("int64", "int32", "int8", "uint8", "bool", "float32")
+        for name in ("median", "nanmedian")
+    },
+    "fill_ bools, complex": lambda t, x: t.zeros(2, dtype=t.bool).fill_(1j),
+    "topk(0) of a number": lambda t, x: t.tensor(3.0).topk(0),
+    "topk(0)": lambda t, x: x.topk(0),
+    "tensordot, size 1 on the left": lambda t, x: t.tensordot(t.ones(1, 3), t.ones(5, 2), dims=([0], [1])),
+    "tensordot, size 1 on the right": lambda t, x: t.tensordot(t.ones(3, 2), t.ones(3, 1), dims=2),
+    "tensordot, other sizes": lambda t, x: t.tensordot(t.ones(3, 4), t.ones(5, 2), dims=([0], [1])),
+    "gather with an empty index of bytes": lambda t, x: t.gather(x, 0, t.zeros(0, dtype=t.uint8)),
+    "masked_scatter of a smaller tensor": lambda t, x: x.masked_scatter(t.ones(2, 3, dtype=t.bool), t.ones(2, 3)),
+    "logsumexp of complex numbers": lambda t, x: t.tensor([1000 + 2j, 1001 + 3j], dtype=t.complex128).logsumexp(0),
+    "logsumexp of complex infinities": lambda t, x: t.tensor([complex("inf"), 3j]).logsumexp(0),
+    "logsumexp of no complex numbers": lambda t, x: t.zeros(0, dtype=t.complex64).logsumexp(0),
+    "scatter(reduce=) of integers": lambda t, x: t.ones(3, dtype=t.int64).scatter(
+        0, t.tensor([0, 0]), t.tensor([3, 4]), reduce="multiply"
+    ),
+    "scatter(reduce=) of a number": lambda t, x: x.scatter_(0, t.tensor([0, 0]), 2, reduce="add"),
+    "scatter(reduce=) with gradient": lambda t, x: x.requires_grad_().scatter(
+        0, t.tensor([0]), 2, reduce="add").backward(t.ones(3)),
+    "take_along_dim modulo": lambda t, x: t.take_along_dim(x, t.tensor([-1, 4]), 0),
+    "storage of a detached view": lambda t, x: x[1:].detach().as_strided((2,), (1,), 0),
+    "storage offset of a detached view": lambda t, x: (x[1:].detach().storage_offset(), x[2:].data.storage_offset()),
+    "storage of a part of an array": lambda t, x: t.from_numpy(np.arange(5.0)[2:])[1:].data.as_strided((2,), (1,), 0),
+    "channels last": lambda t, x: [
+        made.stride()
+        for image in [t.zeros(2, 3, 4, 5)]
+        for made in (
+            image.contiguous(memory_format=t.channels_last),
+            image.to(t.float64, memory_format=t.channels_last),
+            image.bool(memory_format=t.channels_last),
+            t.rand_like(image, memory_format=t.channels_last),
+            t.empty(2, 3, 4, 5, memory_format=t.channels_last),
+            t.cat([image.to(memory_format=t.channels_last)] * 2),
+            image.to(memory_format=t.channels_last).contiguous(),
+        )
+    ],
+    "channels last of a vector": lambda t, x: x.to(memory_format=t.channels_last),
+    "to(..., copy) by position": lambda t, x: x.to("cpu", t.float64, False, True) is x,
+    "batch norm of nothing": lambda t, x: t.nn.functional.batch_norm(t.zeros(0), t.zeros(0), t.zeros(0), training=True),
+    "normal of parameters that require grad": lambda t, x: t.autograd.grad(
+        t.normal(p := t.ones(2).requires_grad_(), p).sum(), p
+    ),
+    "strides of select_scatter": lambda t, x: t.zeros(4, 6)[:, ::2].select_scatter(x, 0, 1).stride(),
+    "sum_to_size of a bool": lambda t, x: t.tensor(True).sum_to_size(()),
+    "flip(dims=)": lambda t, x: x.flip(dims=(0,)),
+    "permute(dims=)": lambda t, x: t.permute(x, dims=(0,)),
+    "reshape(shape=)": lambda t, x: x.reshape(shape=(3, 1)),
+    "view(size=)": lambda t, x: x.view(size=(3, 1)),
+    "view(dtype=)": lambda t, x: x.view(dtype=t.int32),
+    "expand(size=)": lambda t, x: x.expand(size=(2, 3)),
+    "repeat(repeats=)": lambda t, x: x.repeat(repeats=(2, 2)),
+    "tile(dims=)": lambda t, x: t.tile(x, dims=(2,)),
+    "sum_to_size(size=)": lambda t, x: x.sum_to_size(size=(1,)),
+    "resize_(size=)": lambda t, x: x.clone().resize_(size=(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_pytorch(name):
+    ours, theirs = (outcome(CASES[name], library, [0.5, 1.5, -2.0]) for library in (jitgrad, torch))
+    same(ours, theirs)
