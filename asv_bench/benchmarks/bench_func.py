@@ -2,21 +2,18 @@
 
 import jitgrad
 
-from .rounds import AgainstTorch, ratio_to_torch
+from .rounds import AgainstTorch, ratio_to_torch, seconds_of_work
 from .transforms import TRANSFORMS, transform
 
 
 class Transform:
     params = [tuple(TRANSFORMS)]
     param_names = ["transform"]
-    timeout = 120
 
     def setup(self, name):
         self.work = transform(jitgrad, name)
-        self.work()
 
-    def time_transform(self, name):
-        self.work()
+    track_seconds = seconds_of_work
 
 
 class TransformAgainstTorch(AgainstTorch):

@@ -4,13 +4,14 @@ With JITGRAD_FEW_BENCHMARKS set, as in CI, where a benchmark need only run, each
 """
 
 import os
+from functools import partial
 
 import jitgrad
 from jitgrad.dispatch.registry import OPS
 from jitgrad.kernels.elementwise.declaration import TABLE
 from jitgrad.testing import elementwise_sample
 
-from .rounds import AgainstTorch, optional, take_turns
+from .rounds import AgainstTorch, optional, seconds_of_work, take_turns
 
 SIZES = (1_000, 1_000_000)
 # One of each kind: other sizes and layouts run the same rules, and strided loops are compiled anew.
@@ -44,14 +45,11 @@ class Forward:
 
     params = [EVERY]
     param_names = ["op"]
-    timeout = 120
 
     def setup(self, name, size=SIZES[0], layout=LAYOUTS[0]):
-        self.op, self.operands = OPS[name], operands_of(name, size, layout)
-        self.op(*self.operands)
+        self.work = partial(OPS[name], *operands_of(name, size, layout))
 
-    def time_forward(self, name, size=SIZES[0], layout=LAYOUTS[0]):
-        self.op(*self.operands)
+    track_seconds = seconds_of_work
 
 
 class Backward:
@@ -59,18 +57,16 @@ class Backward:
 
     params = [DIFFERENTIABLE]
     param_names = ["op"]
-    timeout = 120
 
     def setup(self, name, size=SIZES[0], layout=LAYOUTS[0]):
         operands = operands_of(name, size, layout)
         pairs = zip(TABLE[name].inputs, operands, strict=True)
-        self.leaves = [t.requires_grad_() for n, t in pairs if n in TABLE[name].grads]
-        self.out = OPS[name](*operands)
-        self.g = jitgrad.ones_like(self.out)
-        self.time_backward(name)
+        leaves = [t.requires_grad_() for n, t in pairs if n in TABLE[name].grads]
+        out = OPS[name](*operands)
+        g = jitgrad.ones_like(out)
+        self.work = partial(jitgrad.autograd.grad, out, leaves, g, retain_graph=True)
 
-    def time_backward(self, name, size=SIZES[0], layout=LAYOUTS[0]):
-        jitgrad.autograd.grad(self.out, self.leaves, self.g, retain_graph=True)
+    track_seconds = seconds_of_work
 
 
 class ForwardLayouts(Forward):

@@ -2,34 +2,32 @@
 
 import jitgrad
 
-from .rounds import in_turn, take_turns
+from .rounds import in_turn, seconds_of_work, take_turns
 from .workloads import mixture
 
 
-class Pools:
-    """The three alone, and in turn; a pool that spins shows as a ratio far above 1."""
+def works():
+    """The three alone, and in turn."""
+    alone = mixture(jitgrad)
+    return {**alone, "in turn": in_turn(alone)}
 
+
+class Pools:
+    params = [("np.matmul", "matmul", "exp", "in turn")]
+    param_names = ["work"]
+
+    def setup(self, name):
+        self.work = works()[name]
+
+    track_seconds = seconds_of_work
+
+
+class PoolsInTurn:
+    """A pool that spins shows as a ratio far above 1."""
+
+    unit = "in turn / sum of the three alone"
     timeout = 120
 
-    def setup(self):
-        self.works = mixture(jitgrad)
-        self.mixed = in_turn(self.works)
-        self.mixed()
-
-    def time_numpy_matmul(self):
-        self.works["np.matmul"]()
-
-    def time_matmul(self):
-        self.works["matmul"]()
-
-    def time_exp(self):
-        self.works["exp"]()
-
-    def time_in_turn(self):
-        self.mixed()
-
-    def track_in_turn(self):
-        times = take_turns({**self.works, "in turn": self.mixed}, 2.0)
-        return times["in turn"].fastest / sum(times[name].fastest for name in self.works)
-
-    track_in_turn.unit = "in turn / sum of the three alone"
+    def track_ratio(self):
+        times = {name: t.fastest for name, t in take_turns(works(), 2.0).items()}
+        return times.pop("in turn") / sum(times.values())

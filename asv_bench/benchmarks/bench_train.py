@@ -2,7 +2,7 @@
 
 import jitgrad
 
-from .rounds import AgainstTorch, ratio_to_torch
+from .rounds import AgainstTorch, ratio_to_torch, seconds_of_work
 from .workloads import MLPS, mlp_step
 
 
@@ -11,14 +11,11 @@ class Mlp:
 
     params = [tuple(MLPS)]
     param_names = ["mlp"]
-    timeout = 120
 
     def setup(self, name):
-        self.step = mlp_step(jitgrad, name)
-        self.step()
+        self.work = mlp_step(jitgrad, name)
 
-    def time_step(self, name):
-        self.step()
+    track_seconds = seconds_of_work
 
 
 class MlpAgainstTorch(AgainstTorch):
