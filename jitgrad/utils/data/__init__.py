@@ -3,7 +3,7 @@
 ``dataset.py`` has what holds samples, ``sampler.py`` the orders in which they are visited, ``dataloader.py`` joins
 both and makes batches. Nothing here reads files. Read ``dataloader.py`` first.
 
-All is read in the calling process: ``num_workers`` is accepted and starts none. Random numbers are drawn in the
+All is read in the calling process: ``num_workers`` starts none, and warns. Random numbers are drawn in the
 same order as by PyTorch, so the same seed gives the same batches.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,8 @@ class DataLoader:
     from ``generator`` or the global one. sampler, batch_sampler: an order of your own. collate_fn:
     makes a batch of a list of samples. drop_last: leave out a last batch that is not full.
 
-    Samples are read in this process: ``num_workers``, ``pin_memory`` and the like are taken and
-    change nothing, as they change no batch in PyTorch.
+    Samples are read in this process: ``num_workers`` above 0 warns of that. It, ``pin_memory`` and the like
+    change no batch, as in PyTorch.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class DataLoader:
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
     ):  # fmt: skip
         iterable = isinstance(dataset, IterableDataset)  # it decides on the order of its samples itself
-        _check_options(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last, num_workers)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_options(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.drop_last = drop_last
         if sampler is None and not iterable:
@@ -133,13 +135,32 @@ def _is_tensors(dataset: Any) -> bool:
     return type(dataset) is TensorDataset
 
 
-def _check_options(
-    iterable: bool, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool, workers: int
-) -> None:
-    if workers < 0:
+def _check_workers(number: int, timeout: float, prefetch_factor: int | None, persistent: bool) -> None:
+    """Refuse what PyTorch refuses, and say that no workers are started where some are asked for."""
+    if number < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
         )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if number == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if persistent and number == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if number:
+        warnings.warn(
+            f"DataLoader: num_workers={number} starts no worker process: samples are read in the calling process, in the "
+            "same order. Use num_workers=0.",
+            stacklevel=3,
+        )
+
+
+def _check_options(
+    iterable: bool, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
     unspecified = "DataLoader with IterableDataset: expected unspecified"
     if iterable:
         if shuffle:
