@@ -9,7 +9,8 @@ hash of text, argument types, CPU and versions, with a checksum, written by rena
 processes may write at once. The protocol is private to Numba, whose version has no upper bound here: where a new one
 changes it, kernels are compiled in each process, which is slower and right. `threads` runs serial kernels on slices of
 their arrays in one pool, without ``prange``, OpenMP or TBB: kernels release the GIL, so no parallel variant need be
-compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size.
+compiled. ``JITGRAD_NUM_THREADS`` or ``OMP_NUM_THREADS`` sets its size. `blas` keeps NumPy's BLAS from threads of its
+own.
 """
 
 if __name__ != "jitgrad.kernels":

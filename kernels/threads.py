@@ -96,7 +96,7 @@ def _available() -> int:
 
 
 _pool = _Pool()
-_threads = _available()
+_threads: int | None = None  # until it is first asked for: a program may set the environment variable after the import
 
 
 def _forget_threads() -> None:
@@ -111,15 +111,20 @@ if hasattr(os, "register_at_fork"):
 
 def get_num_threads() -> int:
     """Return how many threads a large kernel is spread over."""
+    global _threads
+    if _threads is None:
+        _threads = _available()
     return _threads
 
 
 def set_num_threads(count: int) -> None:
-    """Spread large kernels over ``count`` threads (at least 1)."""
+    """Spread large kernels, products of matrices among them, over ``count`` threads (at least 1)."""
     global _threads
+    if type(count) is not int:
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}")
     if count <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
-    _threads = int(count)
+    _threads = count
 
 
 def spans(size: int, parts: int) -> list[tuple[int, int]]:

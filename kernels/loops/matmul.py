@@ -1,4 +1,7 @@
-"""Matrix products by NumPy's BLAS, the one that the user's own NumPy code runs on."""
+"""Matrix products by NumPy's BLAS, the one that the user's own NumPy code runs on.
+
+A product runs on one thread of BLAS (``kernels/blas.py`` says why), a large one in parts on the pool.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import threading
 
 import numpy as np
 
+from jitgrad.kernels import threads
+from jitgrad.kernels.blas import entries, one_thread
 from jitgrad.kernels.launch import library, loop
 
 __all__ = ["add_row", "dot", "matmul"]
@@ -26,6 +31,52 @@ class _Quiet(threading.local):
 
 
 _quiet = _Quiet()
+# Up to so many multiplications OpenBLAS starts no threads and need not be told, which takes 1 us: 2304 * 4 of a matrix
+# and a vector, 65536 * 4 of matrices.
+_VECTOR_ON_ONE, _MATRIX_ON_ONE = 9216, 262_144
+# Multiplications from which the pool's 50 us pay: 170 us of float32 on one core.
+_SPLIT = 1 << 23
+
+
+def _parts(x, y, out):
+    """Arguments of the products that make up a large one, in about equal parts: of a stack, of its rows, or columns."""
+    count = threads.get_num_threads()
+    if out.ndim > 2:
+        edges = _edges(out.shape[0], count)
+        return [(*[_of_stack(a, out, i, j) for a in (x, y)], out[i:j]) for i, j in edges]
+    if x.ndim == 1 or y.ndim == 1:
+        return [(x, y, out)]
+    if out.shape[0] >= out.shape[1]:
+        return [(x[i:j], y, out[i:j]) for i, j in _edges(out.shape[0], count)]
+    return [(x, y[:, i:j], out[:, i:j]) for i, j in _edges(out.shape[1], count)]
+
+
+def _of_stack(array, out, begin, end):
+    """The part of an operand that goes with ``out[begin:end]``: all of it where it is broadcast."""
+    return array[begin:end] if array.ndim == out.ndim and array.shape[0] > 1 else array
+
+
+def _edges(size, parts):
+    edges = [size * k // parts for k in range(parts + 1)]
+    return [(i, j) for i, j in zip(edges, edges[1:], strict=False) if j > i]
+
+
+def _multiply(function, x, y, out):
+    # In whatever thread of the pool this runs: each has its own setting of NumPy's warnings.
+    _quiet.run(function, x, y, out)
+
+
+def _product(function, x, y, out):
+    """Run a function of BLAS, on one thread or in parts on the pool."""
+    work = out.size * x.shape[-1]
+    if work <= _VECTOR_ON_ONE or (work <= _MATRIX_ON_ONE and 1 not in out.shape and out.ndim > 1):
+        return _quiet.run(function, x, y, out)
+    with one_thread:
+        # BLAS that cannot be kept from its own threads gets the product whole.
+        if work < _SPLIT or threads.get_num_threads() == 1 or entries() is None:
+            return _quiet.run(function, x, y, out)
+        # Columns of ``out`` are not contiguous, as np.dot wants them; of matrices np.matmul makes the same.
+        threads.run_together([(_multiply, (np.matmul, *part)) for part in _parts(x, y, out)])
 
 
 @library("out")
@@ -33,13 +84,13 @@ def matmul(x, y, out):
     """Product of matrices, or of stacks of them."""
     outer = x.ndim > 2 and x.shape[-1] == 1  # BLAS is slow at many small ones: 290 us against 80 for 32 of 64 x 128
     # A column times a row is an outer product: a multiplication with broadcasting.
-    _quiet.run(np.multiply if outer else np.matmul, x, y, out)
+    _quiet.run(np.multiply, x, y, out) if outer else _product(np.matmul, x, y, out)
 
 
 @library("out")
 def dot(x, y, out):
     """Product of two matrices, a matrix and a vector, or two vectors; ``out`` is contiguous."""
-    _quiet.run(np.dot, x, y, out)
+    _product(np.dot, x, y, out)
 
 
 @loop(split=("out",), dtype_from="out")

@@ -106,7 +106,7 @@ def test_state_of_another_model_is_refused():
 
 @every_kind
 def test_forgotten_and_absent_state_starts_afresh(kind):
-    """state.clear(), a state_dict without state, a group that comes later: each as the first step of a new optimizer."""
+    """state.clear(), a state_dict without state, a group that comes later: each as a new optimizer's first step."""
     make, options = KINDS[kind]
     fresh = leaf([1.0, 2.0], grad=[0.5, -1.0])
     make([fresh], **options).step()

@@ -1,0 +1,122 @@
+"""NumPy's BLAS: one thread of it while jitgrad multiplies, large products in parts on jitgrad's pool."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad.kernels import blas, threads
+from jitgrad.kernels.loops import matmul as products
+
+needs_entries = pytest.mark.skipif(blas.entries() is None, reason="this BLAS has no setting that is known here")
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def three_of_blas():
+    change, ask = blas.entries()
+    before = ask()
+    change(3)
+    yield ask
+    change(before)
+
+
+@needs_entries
+def test_one_thread_in_nested_blocks_and_the_setting_after(three_of_blas):
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with blas.one_thread:
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with blas.one_thread:
+        thread.start()
+        inside.wait()
+        assert three_of_blas() == 1
+    assert three_of_blas() == 1  # the other thread's block has not ended
+    leave.set()
+    thread.join()
+    assert three_of_blas() == 3
+    with pytest.raises(ZeroDivisionError), blas.one_thread:
+        1 / 0
+    assert three_of_blas() == 3
+
+
+@needs_entries
+@pytest.mark.parametrize(("x", "y"), [((65, 64), (64, 64)), ((128, 128), (128,)), ((20_000,), (20_000,)),
+                                      ((3, 65, 64), (64, 64))])  # fmt: skip
+def test_products_for_which_blas_would_start_threads(three_of_blas, monkeypatch, x, y):
+    used = []
+    quiet = products._quiet.run
+    monkeypatch.setattr(products._quiet, "run", lambda *args: (used.append(three_of_blas()), quiet(*args)))
+    torch.ones(x) @ torch.ones(y)
+    assert used == [1]
+    assert three_of_blas() == 3
+
+
+SHAPES = [
+    ((300, 200), (200, 180)), ((180, 200), (200, 300)), ((300, 200), (200,)), ((7, 90, 50), (7, 50, 60)),
+    ((1, 90, 50), (7, 50, 60)), ((90, 50), (7, 50, 60)), ((7, 90, 50), (50, 60)), ((5, 1, 90, 50), (3, 50, 60)),
+]  # fmt: skip
+
+
+@needs_entries
+@pytest.mark.parametrize(("x", "y"), SHAPES)
+def test_a_large_product_in_parts_is_the_product(two_threads, monkeypatch, x, y):
+    monkeypatch.setattr(products, "_SPLIT", 1000)
+    monkeypatch.setattr(products, "_VECTOR_ON_ONE", 0)
+    monkeypatch.setattr(products, "_MATRIX_ON_ONE", 0)
+    counts = []
+    together = threads.run_together
+    monkeypatch.setattr(threads, "run_together", lambda jobs: (counts.append(len(jobs)), together(jobs)))
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=x), generator.normal(size=y)
+    for left, right in ((a, b), (np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2), b)):
+        result = torch.from_numpy(left) @ torch.from_numpy(right)
+        np.testing.assert_allclose(result.numpy(), left @ right, rtol=1e-12, atol=1e-12)
+    assert max(counts, default=1) == (1 if len(y) == 1 else 2)
+
+
+@needs_entries
+def test_one_thread_means_no_parts(monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        monkeypatch.setattr(threads, "run_together", lambda jobs: pytest.fail("a product in parts"))
+        torch.ones(300, 300) @ torch.ones(300, 300)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_infinities_travel_without_warning_on_every_thread(two_threads, monkeypatch):
+    monkeypatch.setattr(products, "_SPLIT", 1000)
+    monkeypatch.setattr(products, "_MATRIX_ON_ONE", 0)
+    result = torch.full((200, 100), float("inf")) @ torch.zeros(100, 100)
+    assert result.isnan().all()
+
+
+@pytest.mark.parametrize("name", ["JITGRAD_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_the_environment_is_read_when_first_needed(name):
+    program = f"import os, jitgrad; os.environ[{name!r}] = '3'; print(jitgrad.get_num_threads())"
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["3"]
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "2", None, True])
+def test_a_number_of_threads_is_a_positive_int(count):
+    with pytest.raises(RuntimeError, match="set_num_threads expects a"):
+        torch.set_num_threads(count)
