@@ -106,16 +106,19 @@ def child():
     w = torch.ones(5, requires_grad=True)
     (w * torch.rand(5)).sum().backward()
 
-def work(end):
+def work(end, running):
     w = torch.ones(1 << 18, requires_grad=True)  # large enough for the pool of threads
     while not end.is_set():
         (w * torch.rand(1 << 18)).sum().backward()
+        running.release()
 
 if __name__ == "__main__":
-    end = threading.Event()
-    threads = [threading.Thread(target=work, args=(end,)) for _ in range(2)]
+    end, running = threading.Event(), threading.Semaphore(0)
+    threads = [threading.Thread(target=work, args=(end, running)) for _ in range(2)]
     for thread in threads:
         thread.start()
+    for thread in threads * 2:
+        running.acquire()  # all that they import is imported: Python itself hangs in a child forked during an import
     for _ in range(int(sys.argv[2])):
         process = multiprocessing.get_context(sys.argv[1]).Process(target=child)
         process.start()
