@@ -1103,7 +1103,7 @@ def reshape(input: Tensor, shape: Sequence[builtins.int]) -> Tensor:
 @overload
 def reshape(input: Tensor, *shape: builtins.int) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
-def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does."""
 def resolve_conj(self: Tensor) -> Tensor:
     """The tensor itself: nothing is conjugated or negated lazily."""

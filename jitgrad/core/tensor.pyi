@@ -599,12 +599,8 @@ class Tensor:
         """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
     def fmax(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The larger of two; a NaN counts as missing."""
-    def fmax_(self, other: Tensor) -> Tensor:
-        """In-place version of ``fmax``."""
     def fmin(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The smaller of two; a NaN counts as missing."""
-    def fmin_(self, other: Tensor) -> Tensor:
-        """In-place version of ``fmin``."""
     def fmod(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Remainder with the sign of ``x``, as C's ``fmod``."""
     def fmod_(self, other: Tensor | _Number) -> Tensor:
@@ -651,8 +647,6 @@ class Tensor:
         """In-place version of ``gt``."""
     def hardshrink(self, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
         """``x``, but 0 within ``lambd`` of 0."""
-    def hardshrink_(self, lambd: _Number = 0.5) -> Tensor:
-        """In-place version of ``hardshrink``."""
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
         """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -736,28 +730,18 @@ class Tensor:
         """Element by element: |input - other| <= atol + rtol * |other|, or equal."""
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is neither an infinity nor NaN."""
-    def isfinite_(self) -> Tensor:
-        """In-place version of ``isfinite``."""
     def isin(
         self, test_elements: Tensor | _Number, *, assume_unique: builtins.bool = False, invert: builtins.bool = False,
     ) -> Tensor:
         """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
     def isinf(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is an infinity."""
-    def isinf_(self) -> Tensor:
-        """In-place version of ``isinf``."""
     def isnan(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is not a number."""
-    def isnan_(self) -> Tensor:
-        """In-place version of ``isnan``."""
     def isneginf(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is minus infinity."""
-    def isneginf_(self) -> Tensor:
-        """In-place version of ``isneginf``."""
     def isposinf(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is plus infinity."""
-    def isposinf_(self) -> Tensor:
-        """In-place version of ``isposinf``."""
     def isreal(self) -> Tensor:
         """Whether the imaginary part is zero."""
     def item(self) -> Any:
@@ -825,10 +809,6 @@ class Tensor:
         """log(exp(x) + exp(y)), without overflow."""
     def logaddexp2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log2(2**x + 2**y), without overflow."""
-    def logaddexp2_(self, other: Tensor) -> Tensor:
-        """In-place version of ``logaddexp2``."""
-    def logaddexp_(self, other: Tensor) -> Tensor:
-        """In-place version of ``logaddexp``."""
     def logical_and(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Whether both are not zero."""
     def logical_and_(self, other: Tensor) -> Tensor:
@@ -899,8 +879,6 @@ class Tensor:
         """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``."""
     def maximum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The larger of two; NaN if either is. At a tie each gets half the gradient."""
-    def maximum_(self, other: Tensor) -> Tensor:
-        """In-place version of ``maximum``."""
     def mean(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
         dtype: _DType | None = None, out: Tensor | None = None,
@@ -930,8 +908,6 @@ class Tensor:
         """The smallest element; with ``dim`` (values, indices) along it; with a tensor, ``minimum``."""
     def minimum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
-    def minimum_(self, other: Tensor) -> Tensor:
-        """In-place version of ``minimum``."""
     def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts."""
     def moveaxis(
@@ -1199,7 +1175,7 @@ class Tensor:
     @overload
     def resize_(self, *size: builtins.int, memory_format: Any = None) -> Tensor:
         """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order."""
-    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
+    def resize_as_(self, other: Tensor, *, memory_format: Any = None) -> Tensor:
         """Change the shape to that of ``other``, as ``resize_`` does."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself: nothing is conjugated or negated lazily."""
@@ -1267,8 +1243,6 @@ class Tensor:
         """In-place version of ``sign``."""
     def signbit(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is less than 0, or is -0 or a NaN that bears the sign."""
-    def signbit_(self) -> Tensor:
-        """In-place version of ``signbit``."""
     def sin(self, *, out: Tensor | None = None) -> Tensor:
         """Sine."""
     def sin_(self) -> Tensor:

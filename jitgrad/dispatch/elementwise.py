@@ -232,6 +232,8 @@ class ElementwiseOp:
         compute = dtypes.get_default_dtype() if op.kind == "float" and common.category < 2 else common
         result = {"bool": dtypes.bool_, "real": compute.to_real()}.get(op.kind, compute)
         if target is not None:
+            if op.kind == "real" and target.dtype.is_complex:
+                raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
             check_result_cast(result, target.dtype)
         check_kernel(op, common)
         return compute, result

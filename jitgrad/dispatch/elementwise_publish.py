@@ -48,7 +48,8 @@ def _publish(op: type[Elementwise]) -> None:
     register(operation.inplace, operation, in_place=True, own=True)
     for name in (op.name, *op.aliases) if op.public else ():
         public(function, name)
-        setattr(Tensor, f"{name}_", operation.inplace)
+        if op.in_place:
+            setattr(Tensor, f"{name}_", operation.inplace)
     for name in op.operators:
         operator = function if len(op.inputs) == 1 else _binary(operation, operator=True)
         register(operator, operation, own=True)

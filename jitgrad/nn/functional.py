@@ -232,9 +232,9 @@ def embedding(
     return Embedding.apply(weight, input, number, scale_grad_by_freq, sparse)
 
 
-# Modules and users call these alike, so errors of both name the argument that is wrong. Those that are not here warn,
-# which counts callers, or go on at once to an op that explains its errors.
-_WARNING = {"dropout1d", "dropout2d", "dropout3d", "softmax", "softmin", "log_softmax", "tanh", "sigmoid"}
+# Modules and users call these alike, so errors of both name the argument that is wrong. Those that are left out warn,
+# and warnings count callers.
+_WARNING = {"dropout1d", "dropout2d", "dropout3d", "softmax", "softmin", "log_softmax"}
 for _name in set(__all__) - _WARNING:
     if not (is_own(globals()[_name]) or explains(globals()[_name])):
         globals()[_name] = explained(globals()[_name])

@@ -8,7 +8,7 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, new_counter
+from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, check_one_form, new_counter
 
 __all__ = ["Adam", "AdamW"]
 
@@ -39,6 +39,7 @@ class Adam(Optimizer):
             if not 0.0 <= betas[k] < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
         check_at_least_zero(weight_decay, "weight_decay value")
+        check_one_form(foreach, fused)
         defaults = {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,

@@ -323,3 +323,9 @@ def check_at_least_zero(value: Any, what: str) -> None:
     # Not ``value < 0``, which is false for NaN.
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_one_form(foreach: Any, fused: Any) -> None:
+    """RuntimeError if two forms of the step are asked for at once. There is only one, but programs are PyTorch's."""
+    if foreach and fused:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")

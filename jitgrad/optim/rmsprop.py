@@ -8,7 +8,7 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, new_counter
+from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, check_one_form, new_counter
 
 __all__ = ["Adagrad", "RMSprop"]
 
@@ -87,6 +87,7 @@ class Adagrad(Optimizer):
         check_at_least_zero(weight_decay, "weight_decay value")
         check_at_least_zero(initial_accumulator_value, "initial_accumulator_value value")
         check_at_least_zero(eps, "epsilon value")
+        check_one_form(foreach, fused)
         defaults = {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,

@@ -8,7 +8,7 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero
+from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, check_one_form
 
 __all__ = ["SGD"]
 
@@ -34,6 +34,7 @@ class SGD(Optimizer):
         check_at_least_zero(weight_decay, "weight_decay value")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        check_one_form(foreach, fused)
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,

@@ -294,6 +294,7 @@ class Softshrink(Elementwise):
 class Hardshrink(Elementwise, public=True):
     """``x``, but 0 within ``lambd`` of 0."""
 
+    in_place = False
     kind, accepts = "same", "float"
 
     @staticmethod

@@ -126,6 +126,7 @@ class Where(Elementwise):
 class Maximum(Elementwise, public=True):
     """The larger of two; NaN if either is. At a tie each gets half the gradient."""
 
+    in_place = False
     kind, reference, accepts, numbers = "same", np.maximum, "bool int float", ()
     refuses = _no_complex("maximum")
 
@@ -142,6 +143,7 @@ class Maximum(Elementwise, public=True):
 class Minimum(Elementwise, public=True):
     """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
 
+    in_place = False
     kind, reference, accepts, numbers = "same", np.minimum, "bool int float", ()
     refuses = _no_complex("minimum")
 
@@ -158,6 +160,7 @@ class Minimum(Elementwise, public=True):
 class Fmax(Elementwise, public=True):
     """The larger of two; a NaN counts as missing."""
 
+    in_place = False
     kind, reference, accepts, numbers = "same", np.fmax, "bool int float", ()
     refuses = _no_complex("fmax")
 
@@ -174,6 +177,7 @@ class Fmax(Elementwise, public=True):
 class Fmin(Elementwise, public=True):
     """The smaller of two; a NaN counts as missing."""
 
+    in_place = False
     kind, reference, accepts, numbers = "same", np.fmin, "bool int float", ()
     refuses = _no_complex("fmin")
 

@@ -45,7 +45,8 @@ class Elementwise:
 
     A subclass of an op is another op that has its rules and attributes where it does not state its own;
     ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
-    ``class Name(Elementwise, public=True)`` is published: as ``jitgrad.NAME``, ``Tensor.NAME`` and ``Tensor.NAME_``.
+    ``class Name(Elementwise, public=True)`` is published: as ``jitgrad.NAME``, ``Tensor.NAME`` and, unless it says
+    ``in_place = False``, ``Tensor.NAME_``.
     Without it, an op is for others to be composed of. Either is called as ``Name.apply(...)``.
     """
 
@@ -60,7 +61,8 @@ class Elementwise:
     holomorphic: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
-    public: ClassVar[bool] = False  # whether jitgrad.NAME, Tensor.NAME and Tensor.NAME_ exist; not inherited
+    public: ClassVar[bool] = False  # whether jitgrad.NAME and Tensor.NAME exist; not inherited
+    in_place: ClassVar[bool] = True  # whether a public op has a Tensor.NAME_
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor

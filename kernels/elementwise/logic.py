@@ -171,6 +171,7 @@ class BitwiseRightShift(Elementwise, public=True):
 class Isnan(Elementwise, public=True):
     """Whether ``x`` is not a number."""
 
+    in_place = False
     kind, reference = "bool", np.isnan
 
     def forward(x):
@@ -180,6 +181,7 @@ class Isnan(Elementwise, public=True):
 class Isinf(Elementwise, public=True):
     """Whether ``x`` is an infinity."""
 
+    in_place = False
     kind, reference = "bool", np.isinf
 
     def forward(x):
@@ -189,6 +191,7 @@ class Isinf(Elementwise, public=True):
 class Isfinite(Elementwise, public=True):
     """Whether ``x`` is neither an infinity nor NaN."""
 
+    in_place = False
     kind, reference = "bool", np.isfinite
 
     def forward(x):
@@ -198,6 +201,7 @@ class Isfinite(Elementwise, public=True):
 class Isposinf(Elementwise, public=True):
     """Whether ``x`` is plus infinity."""
 
+    in_place = False
     kind, reference, accepts = "bool", np.isposinf, "bool int float"
     refuses = {"complex": (RuntimeError, "isposinf does not support complex inputs.")}
 
@@ -208,6 +212,7 @@ class Isposinf(Elementwise, public=True):
 class Isneginf(Elementwise, public=True):
     """Whether ``x`` is minus infinity."""
 
+    in_place = False
     kind, reference, accepts = "bool", np.isneginf, "bool int float"
     refuses = {"complex": (RuntimeError, "isneginf does not support complex inputs.")}
 
@@ -218,6 +223,7 @@ class Isneginf(Elementwise, public=True):
 class Signbit(Elementwise, public=True):
     """Whether ``x`` is less than 0, or is -0 or a NaN that bears the sign."""
 
+    in_place = False
     kind, reference, accepts = "bool", np.signbit, "bool int float"
     refuses = {"complex": (NotImplementedError, "signbit is not implemented for complex tensors.")}
 

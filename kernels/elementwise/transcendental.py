@@ -96,6 +96,7 @@ class Log1p(Elementwise, public=True):
 class Logaddexp(Elementwise, public=True):
     """log(exp(x) + exp(y)), without overflow."""
 
+    in_place = False
     kind, accepts, numbers = "same", "float complex", ()
 
     @staticmethod
@@ -119,6 +120,7 @@ class Logaddexp(Elementwise, public=True):
 class Logaddexp2(Elementwise, public=True):
     """log2(2**x + 2**y), without overflow."""
 
+    in_place = False
     kind, reference, accepts, numbers = "same", np.logaddexp2, "float", ()
 
     def forward(x, y):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.core.errors import type_name
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.ops.creation.constants import ones
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.indexing.nonzero import nonzero
@@ -24,6 +26,11 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     order = "ij" if indexing is None else indexing
     if order not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for k, t in enumerate(given):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
+        if t._layout.dtype is not given[0]._layout.dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     vectors = [t.reshape(-1) for t in given]
     if order == "xy" and len(vectors) > 1:
         return _exchanged(vectors)
@@ -51,7 +58,9 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 def _indices_of(triangle: type[InplaceOp], row: int, col: int, offset: int, dtype: Any) -> Tensor:
-    found = Contiguous.apply(nonzero(triangle.apply(ones(row, col), offset)).t())
+    name = f"{triangle.name}_indices"
+    sizes = [int_argument(name, n, k, v) for k, (n, v) in enumerate((("row", row), ("col", col)), 1)]
+    found = Contiguous.apply(nonzero(triangle.apply(ones(*sizes), offset)).t())
     return found if dtype is None else found.to(dtype)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.core.errors import must_be_tensor
-from jitgrad.core.layout import Layout, Size, broadcast_shapes, intern
+from jitgrad.core.errors import must_be_tensor, scalar_type
+from jitgrad.core.layout import Layout, Size, as_int, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.registry import fast_method, public
+from jitgrad.dispatch.sizes import is_int
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
 from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv
@@ -138,6 +139,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight._layout.ndim != 2:
         return _vector_linear(input, weight, bias)
+    if bias is not None and input._layout.dtype is not weight._layout.dtype is bias._layout.dtype:
+        names = (scalar_type(input._layout.dtype), scalar_type(weight._layout.dtype))
+        raise RuntimeError("mat1 and mat2 must have the same dtype, but got {} and {}".format(*names))
     if input._layout.ndim == 2:
         return Mm.apply(input, weight.t()) if bias is None else Addmm.apply(bias, input, weight.t())
     if bias is None:
@@ -199,10 +203,16 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
 
     A dim of size 1 goes with one of any size, over which is summed. RuntimeError where other paired sizes differ.
     """
-    if isinstance(dims, int):
-        first, second = list(range(-dims, 0)), list(range(dims))
-    else:
+    if isinstance(dims, (tuple, list)) and len(dims) == 2:
         first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    elif is_int(dims):
+        n = as_int(dims)
+        first, second = list(range(-n, 0)), list(range(n))
+    else:
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
+            f"but got dims={dims}"
+        )
     for i, j in zip(first, second, strict=True):
         if b.shape[j] == 1:
             a = a.sum(i, True, dtype=a.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import not_implemented_for, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -26,6 +26,8 @@ def _mask(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     """0 with probability ``p``, else 1 / (1 - p), in a shape that broadcasts to that of ``x``."""
     if x.dtype.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type(x.dtype)}")
+    if x.dtype.is_complex:
+        raise not_implemented_for("bernoulli_scalar_cpu_", x.dtype)
     if shape != tuple(x.shape) or grad_state.levels:  # in row-major order, as PyTorch under vmap
         mask = batch_for_draw(new(x.dtype, shape, x.device))
     else:

@@ -115,15 +115,22 @@ published("clamp", inplace_function=True)(clamp)
 published("clip", inplace_function=True)(clamp)
 
 
+def _refuse_bools(kernel: str, input: Tensor, bound: Any) -> None:
+    if isinstance(bound, bool) and isinstance(input, Tensor) and input._layout.dtype.category == 0:
+        raise not_implemented_for(kernel, input._layout.dtype)
+
+
 @published("clamp_min", inplace_function=True)
 def clamp_min(input: Tensor, min: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at least ``min``: a number or a tensor."""
+    _refuse_bools("clamp_min_scalar_cpu", input, min)
     return apply(table.clamp_min if isinstance(min, Tensor) else table.clamp_min_number, input, min, inplace=inplace)
 
 
 @published("clamp_max", inplace_function=True)
 def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
     """``input``, but at most ``max``: a number or a tensor."""
+    _refuse_bools("clamp_max_scalar_cpu", input, max)
     return apply(table.clamp_max if isinstance(max, Tensor) else table.clamp_max_number, input, max, inplace=inplace)
 
 

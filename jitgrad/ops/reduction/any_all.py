@@ -62,6 +62,9 @@ def isin(
 ) -> Tensor:  # fmt: skip
     """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
     values, wanted = (v if isinstance(v, Tensor) else tensor(v) for v in (elements, test_elements))
+    for x in (values, wanted):
+        if x._layout.dtype.category in (0, 3):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {scalar_type(x._layout.dtype)}")
     found = any(unrecorded(values).unsqueeze(-1) == unrecorded(wanted).reshape(-1), -1)
     return ~found if invert else found
 

@@ -155,6 +155,7 @@ class Kthvalue(OneChosenAlongDim, public=True):
     reference = lambda x, k, dim=-1, keepdim=False: _ranked(lambda *_: k - 1)(x, dim, keepdim)
 
     def forward(x, k, dim=-1, keepdim=False):
+        _check_median("kthvalue_cpu", x._layout)
         n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 1 <= k <= n:
             raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
@@ -165,6 +166,7 @@ class Kthvalue(OneChosenAlongDim, public=True):
 
 
 def _check_median(name: str, x: Layout) -> None:
+    """NotImplementedError, of the kernel ``name``, for dtypes of which PyTorch chooses no element by its rank."""
     if x.dtype.is_complex or x.numpy_dtype == np.bool_:
         raise not_implemented_for(name, x.dtype)
 

@@ -180,6 +180,11 @@ class Nansum(Reduction, public=True):
 @numpy_names
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN; NaN where there is nothing else."""
+    if input._layout.dtype.category < 2:
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{scalar_type(input._layout.dtype)}"
+        )
     total = Nansum.apply(input, dim, keepdim, dtype)
     return total / sum(~unrecorded(input).isnan(), dim, keepdim)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.core.errors import must_be_tensor, type_name
 from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
-from jitgrad.dispatch.sizes import is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, is_int, size_argument
 from jitgrad.dispatch.structured import View, view_of
 from jitgrad.ops.shape.view import Reshaping, relaid, reshaped
 
@@ -81,6 +82,8 @@ def expand(self: Tensor, *each: Any, size: Any = None, implicit: bool = False) -
 
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """Repeat to the shape of ``other`` without copying."""
+    if not isinstance(other, Tensor):
+        raise must_be_tensor("expand_as", "other", 1, other)
     return Expand.apply(self, other._layout.shape)
 
 
@@ -97,6 +100,9 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape that they broadcast to."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    for k, t in enumerate(given):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
     shape = broadcast_shapes(*(t._layout.shape for t in given))
     return tuple([Expand.apply(t, shape) for t in given])
 
@@ -105,7 +111,9 @@ def shapes_broadcast(*shapes: Any) -> Size:
     """The shape that tensors of these shapes (ints or sequences) broadcast to."""
     result: list[int] = []
     for k, given in enumerate(shapes):
-        shape = (given,) if is_int(given) else tuple(given)
+        if not (isinstance(given, (tuple, list)) or (is_int(given) and not isinstance(given, Tensor))):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {given}")
+        shape = as_ints("broadcast_shapes", given, "shapes") if isinstance(given, (tuple, list)) else (given,)
         result = [1] * (len(shape) - len(result)) + result
         for d in range(-1, -len(shape) - 1, -1):
             if shape[d] != 1 and result[d] not in (1, shape[d]):

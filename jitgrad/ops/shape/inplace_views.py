@@ -112,7 +112,7 @@ def resize_(self: Tensor, *each: Any, size: Any = None, memory_format: Any = Non
     return self
 
 
-def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does."""
     return resize_(self, other._layout.shape)
 

@@ -269,8 +269,13 @@ def _three_dims(x: Tensor) -> Tensor:
 
 
 def _each(tensors: tuple[Any, ...], function: Any) -> Any:
-    given = tensors[0] if len(tensors) == 1 else tensors
-    return function(given) if isinstance(given, Tensor) else tuple([function(t) for t in given])
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return function(tensors[0])
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    for k, tensor in enumerate(given):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(tensor)}")
+    return tuple([function(t) for t in given])
 
 
 def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:

@@ -103,6 +103,8 @@ class Rot90(Structured, public=True):
     def forward(x, k=1, dims=(0, 1)):
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+        if x._layout.ndim < 2:
+            raise RuntimeError(f"expected total dims >= 2, but got total dims = {x._layout.ndim}")
         a, b = _distinct(dims, x._layout.ndim)
         flipped = Flip.forward(x, ((), (b,), (a, b), (a,))[k % 4])
         turned = Transpose.forward(flipped, a, b) if k % 2 else flipped
@@ -179,6 +181,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if len(places) != len(moves):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}")
     ndim = input._layout.ndim
+    if not ndim:
+        raise IndexError(f"Dimension specified as {places[0]} but tensor has no dimensions")
     return Roll.apply(input, tuple(moves), tuple([normalize_dim(d, ndim) for d in places]))
 
 

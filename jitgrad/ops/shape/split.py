@@ -104,7 +104,9 @@ def _split_evenly(op: Any, tensor: Tensor, size: int, dim: int) -> tuple[Tensor,
     return op.apply(tensor, size, d)
 
 
-def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:
+def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Any, dim: int) -> tuple[Tensor, ...]:
+    if not isinstance(split_sizes, (tuple, list)):
+        raise must_be("split_with_sizes", "split_sizes", 2, "tuple of ints", split_sizes)
     d = _dim("split", tensor, dim)
     n, sizes = tensor._layout.shape[d], as_ints("split_with_sizes", split_sizes, "split_sizes", 2)
     if any(s < 0 for s in sizes):
@@ -124,8 +126,6 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
     if is_int(split_size_or_sections):
         return _split_evenly(Split, tensor, as_int(split_size_or_sections), dim)
-    if not isinstance(split_size_or_sections, (tuple, list)):
-        raise must_be("split_with_sizes", "split_sizes", 2, "tuple of ints", split_size_or_sections)
     return _split_by_sizes(SplitWithSizes, tensor, split_size_or_sections, dim)
 
 

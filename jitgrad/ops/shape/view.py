@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
@@ -135,18 +136,22 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
             "view() received an invalid combination of arguments - got (), but expected one of:\n"
             " * (torch.dtype dtype)\n * (tuple of ints size)\n"
         )
-    if each and isinstance(each[0], (dtypes.dtype, type)):
+    if each and (isinstance(each[0], dtypes.dtype) or each[0] is float):
         return ViewAsDtype.apply(self, each[0])
     return Reshaped.apply(self, size_argument("view", each, "size", size))
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """The same memory in the shape of ``other``."""
+    if not isinstance(other, Tensor):
+        raise must_be_tensor("view_as", "other", 1, other)
     return Reshaped.apply(self, other._layout.shape)
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The same elements in the shape of ``other``."""
+    if not isinstance(other, Tensor):
+        raise must_be_tensor("reshape_as", "other", 1, other)
     return reshaped(self, other._layout.shape)
 
 
@@ -303,6 +308,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({ends[0]} dims) should contain the same number of "
             f"dims as destination ({ends[1]} dims)"
         )
+    if not n:
+        return Alias.apply(input)
     placed = dict(zip(ends[1], ends[0], strict=True))  # dim of the result -> dim of the input, where given
     rest = iter([d for d in range(n) if d not in ends[0]])
     return Permute.apply(input, tuple([placed[d] if d in placed else next(rest) for d in range(n)]))
