@@ -2,7 +2,8 @@
 
 Positive arguments: a series in 1 / x from 7.5 or 10 on; below, the recurrence leads to one interval
 on which a polynomial is multiplied by the factor that has the function's zeros. Negative arguments:
-the reflection formula, accurate to a unit of the larger of 1 and the result only.
+the reflection formula. Close to its zeros there the result is as accurate as the function of an
+argument that is off by half a unit in the last place.
 """
 
 from __future__ import annotations
@@ -130,7 +131,16 @@ class lgamma:
         a = np.abs(x)
         v, product = _lgamma_start(a)
         large = a >= 7.5
-        logarithm = log(a if large else product)
+        # Between two of its zeros, -2.457 and -2.748, the function is small, the reflection's terms are not. There
+        # lgamma(x) = lgamma(x + 4) - log|x (x + 1) (x + 2) (x + 3)|, and the product is 1 - s**2, so near 1 its
+        # logarithm has no error; `rest` is what its rounding took off.
+        inner = (x > -2.75) & (x < -2.25)
+        middle_of_four = x + 1.5
+        s = middle_of_four * middle_of_four - 1.25
+        square = s * s
+        four = 1.0 - square
+        rest = (1.0 - four) - square
+        logarithm = log(a if large else (four if inner else product))
         z = 1.0 / (a * a)
         p = 0.004851151043819418
         p = p * z - 0.001879814355892945
@@ -140,12 +150,14 @@ class lgamma:
         p = p * z - 0.0027777777777622204
         p = p * z + 0.08333333333333333
         series = (a - 0.5) * (logarithm - 1.0) + (0.4189385332046727 + p / a)
-        middle = _lgamma_middle(v) + (logarithm if a >= 1.25 else -logarithm)
+        polynomial = _lgamma_middle(x + 2.0 if inner else v)
+        middle = polynomial + (logarithm if a >= 1.25 else -logarithm)
         y = series if large else middle
         part = a - np.floor(a)
         sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
         mirrored = log(3.141592653589793 / (a * sine)) - y
         y = mirrored if (x < 0.0) & (a > 1e-20) else y
+        y = polynomial - logarithm - rest / four if inner else y
         pole = (a == T(np.inf)) | ((x <= 0.0) & (part == 0.0))
         return T(np.inf) if pole else y
 
