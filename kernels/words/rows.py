@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.words.exponential import _exp_reduced, _exp_tail, _two_to
-from jitgrad.kernels.words.vocabulary import T, word  # noqa: F401  (T: named by bodies)
+from jitgrad.kernels.words.vocabulary import T, word
 
 __all__ = ["_exp_falling", "_from_rank", "_mirrored", "_rank"]
 
@@ -60,13 +60,17 @@ class _mirrored:
 
 @word(internal=True)
 class _exp_falling:
-    """exp(x) for x <= 0: 0 below the smallest normal number, which saves exp's second scaling."""
+    """exp(x) for x <= 0, denormal results included.
+
+    2**n may be no normal number, so the scaling is by 2**(n + 64) and 2**-64, for float64 by 2**(n + 1000) and
+    2**-1000: one multiplication more, where exp, which grows as well, needs a power of two for either half of n.
+    """
 
     def float32(x):
-        # exp(-87.33654) is the smallest normal number of float32, exp(-708.3964) that of float64.
-        n, r = _exp_reduced(-87.33654 if x < -87.33654 else x)
-        return 0.0 if x < -87.33654 else (1.0 + _exp_tail(r)) * _two_to(n)
+        # exp rounds to 0 from -103.98 on, in float64 from -745.14 on.
+        n, r = _exp_reduced(-105.0 if x < -105.0 else x)
+        return (1.0 + _exp_tail(r)) * _two_to(np.int32(n + np.int32(64))) * T(2.0**-64)
 
     def float64(x):
-        n, r = _exp_reduced(-708.3964 if x < -708.3964 else x)
-        return 0.0 if x < -708.3964 else (1.0 + _exp_tail(r)) * _two_to(n)
+        n, r = _exp_reduced(-746.0 if x < -746.0 else x)
+        return (1.0 + _exp_tail(r)) * _two_to(n + np.int64(1000)) * T(2.0**-1000)
