@@ -70,11 +70,12 @@ class Elu(Elementwise):
         return np.where(x > 0, scale * x, scale * alpha * np.expm1(input_scale * x)).astype(x.dtype)
 
     def forward(x, alpha=1.0, scale=1.0, input_scale=1.0):
-        return where(x <= 0, expm1(x * input_scale) * (alpha * scale), x * scale)
+        return where(x < 0, expm1(x * input_scale) * (alpha * scale), x * scale)
 
-    # The exponent is bounded, for `where` evaluates both sides and inf * 0 would be NaN.
+    # For x > 0 the exponent is 0, or where g is 0 the side not taken might be 0 * inf, which makes NaN of the second
+    # derivative. At 0 that derivative is 0, as PyTorch's.
     def grad_x(g, x, alpha, scale, input_scale):
-        slope = input_scale * (alpha * scale) * exp(minimum(x * input_scale, 0))
+        slope = input_scale * (alpha * scale) * exp(where(x < 0, x, 0) * input_scale)
         return where(x <= 0, g * slope, g * scale)
 
 
@@ -88,11 +89,11 @@ class Celu(Elementwise):
         return np.where(x > 0, x, alpha * np.expm1(x / alpha)).astype(x.dtype)
 
     def forward(x, alpha=1.0):
-        return where(x <= 0, expm1(x / alpha) * alpha, x)
+        return where(x < 0, expm1(x / alpha) * alpha, x)
 
-    # Bounded as in Elu.
+    # As in Elu. Where alpha is negative the exponents are positive.
     def grad_x(g, x, alpha):
-        return where(x <= 0, g * exp(minimum(x / alpha, 0)), g)
+        return where(x <= 0, g * exp(where(x < 0, x, 0) / alpha), g)
 
 
 class Gelu(Elementwise):

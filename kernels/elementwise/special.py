@@ -189,6 +189,27 @@ class LogitEps(Elementwise):
         return where((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
 
 
+class BinaryCrossEntropySlope(Elementwise):
+    """``(x - target) / (x * (1 - x))``, the derivative of binary cross entropy in x."""
+
+    domain, accepts, numbers = (0.1, 0.9), "float", ()
+    grad_name = "BinaryCrossEntropyBackwardBackward0"
+
+    @staticmethod
+    def reference(x, target):
+        return (x - target) / np.maximum((1 - x) * x, 9.999999960041972e-13)
+
+    # PyTorch's epsilons: 1e-12 rounded to float32 here, and in the derivatives 1e-12 beside each factor.
+    def forward(x, target):
+        return (x - target) / maximum((1 - x) * x, 9.999999960041972e-13)
+
+    def grad_x(g, x, target):
+        return g * ((x * x - 2 * x * target + target) / square((x + 1e-12) * (1 - x + 1e-12)))
+
+    def grad_target(g, x):
+        return -g / maximum((1 - x) * x, 1e-12)
+
+
 class NanToNum(Elementwise):
     """``x`` with NaN and the infinities replaced."""
 

@@ -97,8 +97,8 @@ def binary_value(x, target, option):
 
 
 def binary_slope(x, target, option):
-    # PyTorch's epsilon, which keeps the gradient finite where x is 0 or 1.
-    return (x - target) / maximum((1.0 - x) * x, 1e-12)
+    # PyTorch's epsilon, 1e-12 rounded to float32 for every dtype, keeps the gradient finite where x is 0 or 1.
+    return (x - target) / maximum((1.0 - x) * x, 9.999999960041972e-13)
 
 
 def logits_value(x, target, option):

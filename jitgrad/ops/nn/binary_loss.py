@@ -59,11 +59,6 @@ def _per_element(g: Tensor, layout: Layout, weight: Tensor | None, reduction: st
     return g if weight is None else g * weight
 
 
-def _logarithm(x: Tensor) -> Tensor:
-    """The logarithm, at least -100, so that a certain mistake costs a finite amount, as in PyTorch."""
-    return table.clamp_low_number(table.log(x), -100.0)
-
-
 def _chances(seed: int) -> Tensor:
     """A sample's probabilities or targets."""
     return draw(3, 4, low=0.1, high=0.9, seed=seed)
@@ -93,11 +88,11 @@ class BinaryCrossEntropy(Structured):
 
     def grad_x(g, x, target, weight, reduction):
         g = _per_element(g, x._layout, weight, reduction)
-        return g * (x - target) / table.clamp_low_number((1 - x) * x, 1e-12)  # PyTorch's epsilon
+        return g * table.binary_cross_entropy_slope(x, target)
 
+    # Unlike the loss it has no bound, as in PyTorch.
     def grad_target(g, x, target, weight, reduction):
-        g = _per_element(g, x._layout, weight, reduction)
-        return g * (_logarithm(1 - x) - _logarithm(x))
+        return -_per_element(g, x._layout, weight, reduction) * table.logit(x)
 
     def kernel_x(g, x, target, weight, reduction):
         return _weighted_gradient(kernels.BINARY, g, x, target, weight, reduction)

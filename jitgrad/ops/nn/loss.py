@@ -199,6 +199,11 @@ class MseLoss(PointwiseLoss):
         return 2 * (x - target)
 
 
+def _bounded(d: Tensor, bound: float) -> Tensor:
+    """``d`` kept between -bound and bound; unlike that of ``clamp`` the derivative at the bounds is 0, as PyTorch's."""
+    return table.where(d.abs() < bound, d, table.clamp_numbers(d.detach(), -bound, bound))
+
+
 class SmoothL1Loss(PointwiseLoss):
     """Squares of differences smaller than ``beta``, absolute values of others."""
 
@@ -214,7 +219,7 @@ class SmoothL1Loss(PointwiseLoss):
         return reduced_array(np.where(d < beta, d * d / (2 * beta), d - beta / 2), reduction)
 
     def slope(x, target, beta=1.0):
-        return table.clamp_numbers((x - target) / beta, -1.0, 1.0)
+        return _bounded(x - target, beta) / beta
 
 
 class HuberLoss(PointwiseLoss):
@@ -232,7 +237,7 @@ class HuberLoss(PointwiseLoss):
         return reduced_array(np.where(d <= delta, d * d / 2, delta * (d - delta / 2)), reduction)
 
     def slope(x, target, delta=1.0):
-        return table.clamp_numbers(x - target, -delta, delta)
+        return _bounded(x - target, delta)
 
 
 def _warned_sizes(input: Tensor, target: Tensor) -> None:

@@ -81,7 +81,7 @@ class Cumprod(Scan):
 
     def grad_x(g, out, x, dim):
         source, x = x._layout, cast(x, g._layout.dtype)
-        if source.numel <= 1:
+        if source.numel <= 1:  # nothing is multiplied: the gradient does not depend on x
             return cast(g, source.dtype)
         # By the chain rule out[i] has the derivative out[i] / x[j] by each x[j] up to it, unless that is 0.
         if (x.detach() == 0).any().item():

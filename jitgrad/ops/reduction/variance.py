@@ -19,6 +19,7 @@ from jitgrad.kernels.loops.reduction import divide
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.reduction_plan import expand_reduced, plan_reduction, with_reduced_dims
 from jitgrad.ops.reduction.sums import MeanDim, mean_values
+from jitgrad.ops.shape.copy import cast
 
 __all__ = ["var_mean"]
 
@@ -57,8 +58,21 @@ def _deviation(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -
 
 def _scale(layout: Layout, dim: Any, correction: float) -> float:
     """The gradient of a variance by one deviation from the mean, divided by the deviation: 2 / (n - correction)."""
-    freedom = max(plan_reduction(layout, dim).n - correction, 0)
-    return 2 / freedom if freedom else math.nan
+    freedom = plan_reduction(layout, dim).n - correction
+    return 2 / freedom if freedom else math.inf
+
+
+def _diverges(layout: Layout, dim: Any, correction: float) -> bool:
+    """Whether a variance of all elements has the gradient of a limit; that over dims follows its formula throughout.
+
+    PyTorch distinguishes the two, but only where there are no more elements than the correction takes off.
+    """
+    return (dim is None or not layout.ndim) and layout.numel <= correction
+
+
+def _limit(x: Tensor, center: Tensor) -> Tensor:
+    """What 2 / (n - correction) * (x - mean) tends to for n = correction, with infinity for either sign."""
+    return table.where(x.detach() == center.detach(), math.nan, math.inf)
 
 
 def _of_square(g: Tensor, out: Tensor) -> Tensor:
@@ -104,10 +118,14 @@ class Var(Spread):
         layout = x._layout
         # The mean depends on x as well, but deviations from it add up to 0: their part of the gradient vanishes.
         center = MeanDim.apply(x, plan_reduction(layout, dim).dims, True)
+        if _diverges(layout, dim, correction):
+            return cast(with_reduced_dims(g, layout, dim, keepdim) * _limit(x, center), layout.dtype)
         return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _scale(layout, dim, correction)
 
     def kernel_x(g, x, dim, correction):
         layout = x._layout
+        if _diverges(layout, dim, correction):
+            return Var.grad_x(g, x, dim, correction, True)  # g of one element broadcasts with or without its dims
         plan = plan_reduction(layout, dim)
         mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
         kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
