@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.dtypes import int64
+from jitgrad.core.dtypes import int32, int64
+from jitgrad.core.errors import must_be_tensor, not_implemented_for
 from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -19,7 +20,7 @@ from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.shape.copy import Clone, cast, contiguous
+from jitgrad.ops.shape.copy import Clone, contiguous
 from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import Transpose, reshaped
 
@@ -249,38 +250,69 @@ def tile(input: Tensor, *each: Any, dims: Any = None) -> Tensor:
     return repeat(input, (1,) * (input._layout.ndim - len(times)) + times)
 
 
-def _repeat_places(repeats: Tensor) -> Tensor:
-    """The index k, int64, ``repeats[k]`` times in a row, for every k."""
-    counts = contiguous(cast(repeats.detach(), int64))
+def _repeat_places(repeats: Tensor, output_size: int | None) -> Tensor:
+    """The index k ``repeats[k]`` times in a row, for every k, in the dtype of ``repeats``."""
+    dtype = repeats._layout.dtype
+    if dtype not in (int32, int64):
+        raise not_implemented_for("repeat_interleave_cpu", dtype)
+    if repeats._layout.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    counts = contiguous(repeats.detach())
     total = int(counts.sum().item())
-    layout = intern(np.dtype(np.int64), (total,), None, "cpu")
+    if output_size is not None and output_size != total:
+        raise RuntimeError("allocated size does not match required size")
+    if counts._layout.numel and int(counts.min().item()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    layout = intern(dtype.numpy, (total,), None, "cpu")
     out = wrap(empty_for(layout), layout)
     launch(kernels.repeat_index, counts._data, out._data)
     return out
 
 
 @public
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *,
+def repeat_interleave(input: Tensor, repeats: Any = ..., dim: int | None = None, *,
                       output_size: int | None = None) -> Tensor:  # fmt: skip
     """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each).
 
-    Without ``dim`` the tensor counts as one dimension. With ``repeats`` alone: the places themselves.
+    Without ``dim`` the tensor counts as one dimension. With ``repeats`` alone: the places themselves. RuntimeError
+    for negative ``repeats`` and where the result's size is not ``output_size``, if that is given.
     """
-    if repeats is None:
-        return _repeat_places(input)
+    if repeats is ...:
+        if not isinstance(input, Tensor):
+            raise must_be_tensor("repeat_interleave", "repeats", 1, input)
+        return _repeat_places(input, output_size)
     x = input.reshape(-1) if dim is None else input
     d = normalize_dim(0 if dim is None else dim, x._layout.ndim)
-    if is_int(repeats):
-        n, count = x._layout.shape[d], int(repeats)
-        if count < 0:
-            raise RuntimeError("Repeats must be non-negative")
-        expanded = x.unsqueeze(d + 1).expand(*x._layout.shape[: d + 1], count, *x._layout.shape[d + 1 :])
-        return expanded.clone().reshape((*x._layout.shape[:d], n * count, *x._layout.shape[d + 1 :]))
-    if repeats._layout.ndim == 0 or repeats._layout.shape == (1,):
-        return repeat_interleave(x, int(repeats.item()), d)
-    if repeats._layout.shape != (x._layout.shape[d],):
+    if not isinstance(repeats, Tensor):
+        if is_int(repeats):
+            return _repeat_each(x, int(repeats), d, output_size)
+        raise TypeError(
+            "repeat_interleave() received an invalid combination of arguments - got (Tensor, "
+            f"{type(repeats).__name__}), but expected one of:\n"
+            " * (Tensor input, Tensor repeats, int dim = None, *, int output_size = None)\n"
+            " * (Tensor repeats, *, int output_size = None)\n"
+            " * (Tensor input, int repeats, int dim = None, *, int output_size = None)\n"
+        )
+    if repeats._layout.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    size = x._layout.shape[d] if x._layout.ndim else 1
+    if repeats._layout.numel == 1:
+        repeats = repeats.detach().reshape(1).expand(size)
+    elif repeats._layout.numel != size:
         raise RuntimeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{repeats._layout.shape[0]} and input.size({d}) = {x._layout.shape[d]}"
+            f"{repeats._layout.numel} and input.size({dim or 0}) = {size}"
         )
-    return x.index_select(d, _repeat_places(repeats))
+    return x.index_select(d, _repeat_places(repeats, output_size))
+
+
+def _repeat_each(x: Tensor, count: int, d: int, output_size: int | None) -> Tensor:
+    """Every slice along dim ``d`` repeated ``count`` times in a row."""
+    shape = x._layout.shape
+    n = shape[d]
+    if count < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    if output_size is not None and output_size != n * count:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * count} but got {output_size}")
+    expanded = x.unsqueeze(d + 1).expand(*shape[: d + 1], count, *shape[d + 1 :])
+    return expanded.clone().reshape((*shape[:d], n * count, *shape[d + 1 :]))
