@@ -12,7 +12,7 @@ import jitgrad
 
 torch = pytest.importorskip("torch")
 
-NAMES = {"np": np, "copy": copy, "pickle": pickle}
+NAMES = {"np": np, "copy": copy, "pickle": pickle, "pytest": pytest}
 SETUP = """
 r = torch.arange(6.).reshape(2, 3).requires_grad_()
 x = torch.arange(24.).reshape(2, 3, 4)

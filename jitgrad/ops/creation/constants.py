@@ -56,7 +56,8 @@ def fits(value: Any, dtype: dtypes.dtype) -> bool:
         outside = outside or (isinstance(size, float) and math.isfinite(size) and abs(size) > limit)
     elif kind == 1:
         info = np.iinfo(dtype.numpy)
-        low = -int(info.max) if info.min == 0 else int(info.min)  # unsigned: -1 stands for the largest, as in C
+        # Of unsigned dtypes -1 is the largest number, as in C; a negative float has no such meaning.
+        low = -int(info.max) if info.min == 0 and isinstance(size, int) else int(info.min)
         outside = not math.isfinite(size) or not low <= size <= info.max
     else:
         outside = False
@@ -307,7 +308,7 @@ def _arange_length(start: Any, end: Any, step: Any) -> int:
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-        return -((start - end) // step)
+        return max(-((start - end) // step), 0)
     return math.ceil((end - start) / step)
 
 
@@ -330,6 +331,8 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
     category = max([dtypes.category_of(v) for v in (start, end, step)])
     chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
     length = _arange_length(start, end, step)
+    if chosen.name == "int64":  # counted in int64, as PyTorch does: bounds and step lose their fractions first
+        length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
     result = new(chosen, (length,), device)
     cast = int if chosen.category == 1 else float
     launch(kernels.arange, result._data, cast(start), cast(step))
@@ -345,6 +348,8 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
     start, end = _number(op, start), _number(op, end)
     category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    if chosen.category < 2:  # integers take whole bounds, as PyTorch does
+        start, end = convert_number(start, chosen), convert_number(end, chosen)
     cast = complex if chosen.category == 3 else float
     start, end = cast(start), cast(end)
     if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result

@@ -15,6 +15,7 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import matmul as kernels
+from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.linalg.matrix_products import (
     Bmm,
     MatrixProduct,
@@ -94,6 +95,8 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     if row and added._layout.contiguous and beta == alpha == 1:
         launch(kernels.add_row, added._data, product._data)
         return product
+    if product._layout.dtype.category == 1:  # of integers PyTorch takes whole factors: fractions are dropped
+        beta, alpha = (convert_number(factor, product._layout.dtype) for factor in (beta, alpha))
     product = _scaled(product, alpha)
     # With beta 0 what is added is not read: infinities and NaN in it do not spread.
     return product if beta == 0 else table.add(product, _scaled(unrecorded(added), beta))

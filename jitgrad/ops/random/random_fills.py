@@ -108,8 +108,8 @@ class Normal(RandomFill):
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
             fill_by(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
-            if mean:
-                copy_into(x._data, x._layout, wrap(x._data, x._layout) + mean)
+            if mean:  # of both parts, as in PyTorch
+                copy_into(parts._data, parts._layout, wrap(parts._data, parts._layout) + float(mean))
             return
         fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
 
@@ -252,7 +252,10 @@ def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill with normals of mean ``mean`` and standard deviation ``std``."""
+    """Fill with normals of mean ``mean`` and standard deviation ``std``, complex numbers with both parts' mean."""
+    for position, (name, value) in enumerate((("mean", mean), ("std", std)), 1):
+        if isinstance(value, complex):
+            raise TypeError(f"normal_(): argument '{name}' (position {position}) must be float, not complex")
     return Normal.inplace(self, mean, std, generator_for("normal_", generator))
 
 
