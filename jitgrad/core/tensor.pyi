@@ -1063,7 +1063,7 @@ class Tensor:
     def normal_(
         self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None,
     ) -> Tensor:
-        """Fill with normals of mean ``mean`` and standard deviation ``std``."""
+        """Fill with normals of mean ``mean`` and standard deviation ``std``, complex numbers with both parts' mean."""
     def not_equal(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x != y``."""
     def not_equal_(self, other: Tensor | _Number) -> Tensor:
@@ -1148,7 +1148,7 @@ class Tensor:
     def repeat(self, *repeats: builtins.int) -> Tensor:
         """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
     def repeat_interleave(
-        self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *,
+        self, repeats: Tensor | builtins.int, dim: builtins.int | None = None, *,
         output_size: builtins.int | None = None,
     ) -> Tensor:
         """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""

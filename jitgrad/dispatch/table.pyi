@@ -24,6 +24,7 @@ asinh: Function
 atan: Function
 atan2: Function
 atanh: Function
+binary_cross_entropy_slope: Function
 bitwise_and: Function
 bitwise_left_shift: Function
 bitwise_not: Function
