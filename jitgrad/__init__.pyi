@@ -1093,7 +1093,7 @@ def relu_(input: Tensor) -> Tensor:
 def remainder(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of ``y``, as Python's ``%``."""
 def repeat_interleave(
-    input: Tensor, repeats: Tensor | builtins.int, dim: builtins.int | None = None, *,
+    input: Tensor, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *,
     output_size: builtins.int | None = None,
 ) -> Tensor:
     """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""

@@ -1148,7 +1148,7 @@ class Tensor:
     def repeat(self, *repeats: builtins.int) -> Tensor:
         """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
     def repeat_interleave(
-        self, repeats: Tensor | builtins.int, dim: builtins.int | None = None, *,
+        self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *,
         output_size: builtins.int | None = None,
     ) -> Tensor:
         """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each)."""

@@ -269,15 +269,18 @@ def _repeat_places(repeats: Tensor, output_size: int | None) -> Tensor:
     return out
 
 
+_ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "None"})()  # None itself is refused, as in PyTorch
+
+
 @public
-def repeat_interleave(input: Tensor, repeats: Any = ..., dim: int | None = None, *,
+def repeat_interleave(input: Tensor, repeats: Any = _ABSENT, dim: int | None = None, *,
                       output_size: int | None = None) -> Tensor:  # fmt: skip
     """Each element, or slice along ``dim``, ``repeats`` times in a row (a number, or one for each).
 
     Without ``dim`` the tensor counts as one dimension. With ``repeats`` alone: the places themselves. RuntimeError
     for negative ``repeats`` and where the result's size is not ``output_size``, if that is given.
     """
-    if repeats is ...:
+    if repeats is _ABSENT:
         if not isinstance(input, Tensor):
             raise must_be_tensor("repeat_interleave", "repeats", 1, input)
         return _repeat_places(input, output_size)
