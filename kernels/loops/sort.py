@@ -7,7 +7,7 @@ import numpy as np
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.words.rows import _rank
 
-__all__ = ["select", "sort"]
+__all__ = ["kth", "select", "sort"]
 
 
 @library("values", "index")
@@ -51,3 +51,55 @@ def select(x, values, index, largest):
             worst = ranks[kept - 1]
         for j in range(k):
             values[r, j] = row[places[j]]
+
+
+def above(a, b):
+    """Whether a comes after b; NaN comes last."""
+    return (a > b) | ((a != a) & (b == b))
+
+
+def swap(row, places, i, j):
+    """Exchange two elements and their places."""
+    row[i], row[j] = row[j], row[i]
+    places[i], places[j] = places[j], places[i]
+
+
+@loop(split=("x", "values", "index"))
+def kth(x, values, index, rank):
+    """The element of each row that sorting would put at ``rank``, by quickselect.
+
+    Step for step PyTorch's, so that of equal elements the same one is found.
+    """
+    n = x.shape[1]
+    places = np.empty(n, np.int64)
+    for r in range(x.shape[0]):
+        row = x[r].copy()
+        for i in range(n):
+            places[i] = i
+        left, right = 0, n - 1
+        while right > left + 1:
+            # The median of the first, the middle and the last element, put first, divides the others.
+            swap(row, places, left + (right - left) // 2, left + 1)
+            if above(row[left + 1], row[right]):
+                swap(row, places, left + 1, right)
+            if above(row[left], row[right]):
+                swap(row, places, left, right)
+            if above(row[left + 1], row[left]):
+                swap(row, places, left + 1, left)
+            i, j, pivot = left + 1, right, row[left]
+            while True:
+                i += 1
+                while above(pivot, row[i]):
+                    i += 1
+                j -= 1
+                while above(row[j], pivot):
+                    j -= 1
+                if j < i:
+                    break
+                swap(row, places, i, j)
+            swap(row, places, left, j)
+            left = i if j <= rank else left
+            right = j - 1 if j >= rank else right
+        if right == left + 1 and above(row[left], row[right]):
+            swap(row, places, left, right)
+        values[r, 0], index[r, 0] = row[rank], places[rank]

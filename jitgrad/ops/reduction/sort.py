@@ -127,12 +127,10 @@ class Topk(ChosenAlongDim, public=True):
 
 def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Value and index of the element that stands at ``rank`` (from 0) in sorted order."""
-    values, index = _along_last(kernels.sort, x, dim, None, False)
-    if not x._layout.ndim:
+    values, index = _along_last(kernels.kth, x, dim, 1, rank)
+    if keepdim or not x._layout.ndim:
         return values, index
-    parts = [t.narrow(dim, rank, 1) for t in (values, index)]
-    parts = [unrecorded(contiguous(p if keepdim else p.squeeze(dim))) for p in parts]
-    return parts[0], parts[1]
+    return unrecorded(values.squeeze(dim)), unrecorded(index.squeeze(dim))
 
 
 def _ranked(rank: Callable[[Any, int], Any]) -> Callable[..., Any]:
