@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from jitgrad.core.node import Node
     from jitgrad.core.tensor import Tensor
 
-__all__ = ["EXCHANGE", "count_exchange", "hints", "modified_message", "short_name", "unpack_changed", "writes"]
+__all__ = [
+    "EXCHANGE", "count_exchange", "exchanged", "hints", "modified_message", "short_name", "unpack_changed", "writes",
+]  # fmt: skip
 
 EXCHANGE = 1 << 40  # more than there will be writes
+exchanged: list[bool] = []  # True in it once the data of any tensor was exchanged in this process
 _REMEMBERED = 16  # so many former layouts of a tensor: a program may exchange the data of one for ever
 
 # The hint at the end of the error for a saved tensor that was written to. The last one is shown: anomaly mode appends
@@ -38,6 +41,8 @@ def writes(version: int) -> int:
 
 def count_exchange(tensor: Tensor, counter: list[int]) -> None:
     """Count that the data of a tensor is about to be exchanged for data of another layout or in another place."""
+    if not exchanged:
+        exchanged.append(True)
     former = tensor._former_layouts
     if len(former) == _REMEMBERED:
         former = ((former[1][0], None), *former[2:])

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from jitgrad.core.inference import is_inference
 from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
+from jitgrad.core.saved_versions import EXCHANGE
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
 
@@ -62,16 +64,22 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 def offset_in(base: Tensor, view: Tensor) -> int:
     """The distance of the first element of ``view`` from that of ``base``, in elements of ``view``.
 
-    0 if they share no memory any more, since the data of one was exchanged: PyTorch counts it in the view's own memory.
+    Where they share no memory any more, since the data of one was exchanged, it is that in the view's own memory, as in
+    PyTorch.
     """
-    if not view._layout.numel or not base._layout.numel or not shares_memory(base, view):
+    if not view._layout.numel or not base._layout.numel:
         return 0
+    if not shares_memory(base, view):
+        return _offset_in_owner(view._data) if view._layout.device == "cpu" else 0
     return (address(view) - address(base)) // view._layout.dtype.itemsize
 
 
 def shares_memory(base: Tensor, view: Tensor) -> bool:
-    """Whether a view still shows memory of its base: not if ``.data =`` gave one of them other memory."""
-    return not (base._former_layouts or view._former_layouts) or np.may_share_memory(base._data, view._data)
+    """Whether a view still shows memory of its base: not if ``.data =`` or ``set_`` gave one of them other memory."""
+    counter = base._counter  # ``set_`` gives a tensor its own, and ``.data =`` is counted in that of base and views
+    if counter is view._counter and (is_inference(base) or counter[0] < EXCHANGE):
+        return True
+    return view._layout.device == "cpu" and bool(np.may_share_memory(base._data, view._data))
 
 
 def owner_of(array: np.ndarray) -> np.ndarray:
@@ -104,6 +112,15 @@ def check_bounds(shape: Sequence[int], strides: Sequence[int], start: int, item:
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {start}, and itemsize {item} "
             f"requiring a storage size of {need} are out of bounds for storage of size {have}"
         )
+
+
+def _offset_in_owner(array: Any) -> int:
+    """How many elements into the memory that NumPy allocated an array begins."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    start, own = (a.__array_interface__["data"][0] for a in (owner, array))
+    return int(own - start) // array.itemsize
 
 
 def empty_with_strides(layout: Layout) -> Any:

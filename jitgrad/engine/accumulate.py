@@ -18,7 +18,7 @@ from jitgrad.kernels.elementwise.arithmetic import Add
 from jitgrad.ops.creation.constants import empty_like
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["add_into", "add_new", "add_to_grad", "can_add_into", "first_grad", "own_copy"]
+__all__ = ["add_into", "add_new", "add_to_grad", "add_unlike", "can_add_into", "first_grad", "own_copy"]
 
 _ADD = OPERATIONS[Add.name]
 _writes: dict[Any, Any] = cache()  # {layout: launcher of the inplace sum of two tensors of that layout}
@@ -42,6 +42,17 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
         except RuntimeError:
             check_write(buffer)
     write(buffer, grad, buffer._data)
+
+
+def add_unlike(there: Tensor, grad: Tensor) -> Tensor:
+    """The sum of two gradients of one tensor, whose data may have been exchanged between the ops that used it.
+
+    Where they have two shapes, the larger gradient is summed to the smaller, as PyTorch sums each to the first shape.
+    """
+    if there._layout.shape != grad._layout.shape:
+        smaller = min(there, grad, key=lambda g: (g._layout.numel, g._layout.ndim))
+        there, grad = (g.sum_to_size(smaller._layout.shape) for g in (there, grad))
+    return add_new(there, grad)
 
 
 def can_add_into(buffer: Tensor, grad: Tensor) -> bool:

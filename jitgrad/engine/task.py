@@ -17,8 +17,9 @@ from operator import attrgetter
 from typing import Any
 
 from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
+from jitgrad.core.saved_versions import exchanged
 from jitgrad.core.tensor import Tensor
-from jitgrad.engine.accumulate import add_into, add_new, add_to_grad, can_add_into, first_grad, own_copy
+from jitgrad.engine.accumulate import add_into, add_new, add_to_grad, add_unlike, can_add_into, first_grad, own_copy
 from jitgrad.engine.hooks import Gradients, call_after_hooks, call_node_hooks, call_post_hooks, call_tensor_hooks
 from jitgrad.kernels.threads import fork_safe
 
@@ -114,6 +115,7 @@ class Task:
         """
         waiting, rules, keep, deliver, borrowed = self.waiting, self.rules, self.keep, self.deliver, self.borrowed
         captures = self.wanted_nodes
+        add = add_unlike if exchanged else add_new
         active = captures | self.needed if self.needed is not None else None
         for node in nodes:
             if node.special or (captures and node in captures):
@@ -152,7 +154,7 @@ class Task:
                         add_into(result, there)
                         waiting[target] = result
                     else:
-                        waiting[target] = add_new(there, result)
+                        waiting[target] = add(there, result)
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """The op nodes behind the roots; counts in ``leaves`` how many gradients each leaf waits for."""
@@ -298,7 +300,7 @@ class Task:
         if owned and not self.rules and can_add_into(grad, there):
             add_into(grad, there)
             return grad
-        return add_new(there, grad)
+        return add_unlike(there, grad) if exchanged else add_new(there, grad)
 
     def settle(self, node: Node) -> None:
         """Note that one edge to ``node`` brings no gradient. A leaf that waited for no other is finished."""

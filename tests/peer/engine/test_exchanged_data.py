@@ -58,6 +58,9 @@ n = x * 1; v = n[1:]; n.data = torch.full((5,), 5.0); v.mul_(2); n
 v = b[1:]; v.data = torch.ones(5); v.as_strided((2,), (1,), 0)
 v = b[1:]; v.data = torch.ones(5); v.as_strided((6,), (1,), 0)
 v = b[1:]; v.data = torch.ones(5); v.storage_offset()
+v = b[1:]; v.set_(torch.ones(5)); v.as_strided((2,), (1,), 1)
+n = x * 1; v = n[1:]; v.data = v.detach() * 0.5; u = v[1:]; u.mul_(0.5); n.sum().backward(); x.grad
+v = x[:]; y = v[:, None]; v.data = torch.arange(6.0).view(2, 3); (v.sum() + y.exp().sum()).backward(); x.grad
 l = torch.nn.Linear(3, 2).double(); y = l(x.double()); l.float(); y.sum().backward(); l.weight.grad
 l = torch.nn.Linear(3, 2); y = l(x).sum(); l.to(torch.float64); y.backward(); l.bias.grad
 l = torch.nn.Linear(3, 2); y = l(x).sum(); l.weight.data = torch.zeros(7, 3); y.backward(); l.bias.grad
