@@ -45,7 +45,7 @@ def _direction(x: Tensor) -> Tensor:
 
 
 def _divisor(out: Tensor) -> Tensor:
-    """``out`` with 1 for 0: what divides by 0 has an infinite derivative, which `where` multiplies by 0 and makes NaN."""
+    """``out`` with 1 for 0: a quotient by 0 has an infinite derivative, which `where` makes NaN: 0 times it."""
     return table.where(out == 0, 1, out)
 
 
