@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.errors import cpp_type, must_be_tensor
 from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
@@ -36,6 +37,8 @@ class Scan(AlongDim, abstract=True):
 def scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
     """Launch the kernel of ``pair``, for (rows, columns), along ``dim`` of ``x`` cast to ``dtype``."""
     dtype = accumulated(x, dtype)
+    if dtype.category == 0 and x._layout.ndim and x._layout.numel:  # PyTorch copies the others
+        raise not_implemented_for(f"{pair[0].name.removesuffix('_rows')}_out_cpu", dtype)
     source = contiguous(unrecorded(x, dtype))
     # Results are row-major: the plan is that of such memory, whatever the layout of ``x``.
     layout = intern(dtype.numpy, x._layout.shape)

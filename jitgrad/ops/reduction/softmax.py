@@ -40,7 +40,7 @@ def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
 
 
 def _check(op: str, x: Layout, dim: int) -> None:
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point and x.numel:  # PyTorch returns what is empty before it looks at the dtype
         # PyTorch has a kernel of its own for the last dim, which its error names.
         last = normalize_dim(dim, x.ndim) == x.ndim - 1
         raise not_implemented_for(f"{op}{'_lastdim' if last else ''}_kernel_impl", x.dtype)

@@ -41,7 +41,8 @@ def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Te
     if dtype is None and x._layout.dtype.category >= 2:
         return plan.reduce(SUMS, x, x._layout.numpy_dtype)
     dtype = accumulated(x, dtype)
-    if dtype.category >= 2:  # integers are cast by the kernel, element by element, as it adds them
+    # Elements are cast, then added. The kernel does it where integers become wider ones: others could be other numbers.
+    if dtype.category != 1 or x._layout.dtype.category >= 2:
         x = unrecorded(x, dtype)
     return plan.reduce(SUMS, x, dtype.numpy)
 

@@ -23,3 +23,11 @@ def test_of_all_needs_an_op_over_dims(along):
 
         class Nothing(ReductionOfAll, along=along):
             """Declared badly."""
+
+
+def test_elements_are_cast_before_they_are_added():
+    x = torch.tensor([[1, -1], [2, 3]])
+    assert x.sum(1, dtype=torch.bool).tolist() == [True, True]
+    assert (x * 0.6).sum(1, dtype=torch.int64).tolist() == [0, 2]
+    with pytest.raises(NotImplementedError, match="cumsum_out_cpu\" not implemented for 'Bool'"):
+        x.cumsum(1, dtype=torch.bool)

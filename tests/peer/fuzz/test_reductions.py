@@ -11,20 +11,20 @@ from .seeds import generators
 
 CALLS = [
     "x.sum()", "x.sum({dims}, keepdim={flag})", "x.sum({dim}, dtype=torch.{dtype})", "x.mean({dims}, keepdim={flag})",
-    "x.mean()", "x.prod()", "x.prod({dim}, keepdim={flag})", "x.prod({dim}, dtype=torch.{dtype})", "x.amax({dims})",
-    "x.amin({dims}, keepdim={flag})", "x.max()", "x.min()", "x.max({dim})", "x.min({dim}, keepdim={flag})",
-    "x.argmax({dim})", "x.argmin()", "x.argmin({dim}, keepdim={flag})", "torch.aminmax(x, dim={dim})",
-    "x.all()", "x.any({dim})", "x.all({dim}, keepdim={flag})", "x.any({dims})", "x.nansum({dims})", "x.nanmean({dims})",
-    "x.cumsum({dim})", "x.cumprod({dim})", "x.cumsum({dim}, dtype=torch.{dtype})", "x.logsumexp({dims})",
-    "x.softmax({dim})", "x.log_softmax({dim})", "x.var({dims}, correction={count}, keepdim={flag})",
-    "x.std({dims}, correction={count})", "torch.var_mean(x.nan_to_num(1, 2, 3), {dims})",
-    "torch.std_mean(x.nan_to_num(1, 2, 3), {dim}, keepdim={flag})",
+    "x.mean()", "x.nan_to_num(1, 2, 3).prod()", "x.prod({dim}, keepdim={flag})", "x.prod({dim}, dtype=torch.{dtype})",
+    "x.amax({dims})", "x.amin({dims}, keepdim={flag})", "x.max()", "x.min()", "x.max({dim})",
+    "x.min({dim}, keepdim={flag})", "x.argmax({dim})", "x.argmin()", "x.argmin({dim}, keepdim={flag})",
+    "torch.aminmax(x, dim={dim})", "x.all()", "x.any({dim})", "x.all({dim}, keepdim={flag})", "x.any({dims})",
+    "x.nansum({dims})", "x.nanmean({dims})", "x.cumsum({dim})", "x.nan_to_num(1, 2, 3).cumprod({dim})",
+    "x.cumsum({dim}, dtype=torch.{dtype})", "x.logsumexp({dims})", "x.softmax({dim})", "x.log_softmax({dim})",
+    "x.var({dims}, correction={count}, keepdim={flag})", "x.std({dims}, correction={count})",
+    "torch.var_mean(x.nan_to_num(1, 2, 3), {dims})", "torch.std_mean(x.nan_to_num(1, 2, 3), {dim}, keepdim={flag})",
     "x.norm()", "x.norm({order}, {dims})", "x.norm(p={order}, dim={dim}, keepdim={flag})",
     "x.sort(dim={dim}, stable=True)", "x.sort(dim={dim}, descending=True, stable=True)",
-    "x.argsort(dim={dim}, stable=True)",
-    "x.kthvalue({count} + 1, {dim}).values", "x.topk({count}, {dim}).values", "x.median()", "x.median({dim}).values",
-    "x.nanmedian({dim}).values", "x.count_nonzero({dims})", "torch.logical_not(x).sum({dims})",
-    "x.flatten().cumsum(0)", "x.float().sum({dims}, dtype=torch.float64)",
+    "x.argsort(dim={dim}, stable=True)", "x.detach().abs().kthvalue({count} + 1, {dim}).values",
+    "x.topk({count}, {dim}).values", "x.median()", "x.median({dim}).values", "x.nanmedian({dim}).values",
+    "x.count_nonzero({dims})", "torch.logical_not(x).sum({dims})", "x.flatten().cumsum(0)",
+    "x.float().sum({dims}, dtype=torch.float64)",
 ]  # fmt: skip
 DTYPES = ["float64", "float64", "float32", "int64", "int32", "uint8", "bool", "complex128"]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, np.nan, np.inf, -np.inf]
