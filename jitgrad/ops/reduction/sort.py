@@ -26,10 +26,10 @@ from jitgrad.ops.shape.copy import contiguous
 __all__: list[str] = []
 
 
-def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bool) -> tuple[Tensor, Tensor]:
+def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, option: int) -> tuple[Tensor, Tensor]:
     """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices), row-major, of size ``width`` there.
 
-    ``width`` None is n; ``flag`` is the kernel's last argument. A tensor of no dims is one row of one element.
+    ``width`` None is n; ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
     """
     layout = x._layout
     d = normalize_dim(dim, layout.ndim)
@@ -40,7 +40,7 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, flag: bo
     values, index = np.empty(shape, layout.numpy_dtype), np.empty(shape, np.int64)
     if values.size:
         source = contiguous(moved)._data.reshape(-1, n)
-        launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), flag)
+        launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), option)
     results = [wrap(a, intern(a.dtype, shape)) for a in (values, index)]
     if layout.ndim > 1 and d != layout.ndim - 1:
         results = [unrecorded(contiguous(r.transpose(d, -1))) for r in results]
