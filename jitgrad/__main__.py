@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -61,11 +62,28 @@ def _clear(folder: Path, kernels: int, size: int) -> int:
 
 
 def warmup(args: argparse.Namespace) -> int:
-    """Compile the common kernels into the cache."""
+    """Compile the common kernels, or those of a script, into the cache."""
+    from jitgrad.commands.warmup import warmup_like
+
+    if args.like is None:
+        return _warmup_all(args)
+    if not args.like or not Path(args.like[0]).is_file():
+        print(f"warmup --like: no such script: {' '.join(args.like[:1]) or 'none is named'}", file=sys.stderr)
+        return 2
+    used = warmup_like(args.like[0], args.like[1:])
+    print(
+        f"{args.like[0]} used {used.compiled + used.loaded} kernels: {used.compiled} compiled now, {used.loaded} were "
+        f"on disk; {compiler.cache_directory()} has them for every process from now on."
+    )
+    return used.status
+
+
+def _warmup_all(args: argparse.Namespace) -> int:
     import jitgrad
     from jitgrad.commands.warmup import warmup as compile_all
 
-    count = compile_all([getattr(jitgrad, name) for name in args.dtype or ["float32"]])
+    dtypes = [getattr(jitgrad, name) for name in args.dtype or ["float32"]]
+    count = compile_all(dtypes, processes=args.processes)
     print(f"{count} kernels compiled; {compiler.cache_directory()} has them for every process from now on.")
     return 0
 
@@ -107,6 +125,18 @@ def _warmup_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dtype", action="append", choices=["float32", "float64"], help="for this dtype; may be repeated (float32)"
     )
+    command.add_argument(
+        "--processes", type=int, default=_cores(), help="how many compile at the same time (all cores: %(default)s)"
+    )
+    command.add_argument(
+        "--like", nargs=argparse.REMAINDER,
+        help="SCRIPT [ARGUMENT ...]: run this script instead, and keep the kernels that the run uses",
+    )  # fmt: skip
+
+
+def _cores() -> int:
+    """The cores that this process may use, whatever the setting for threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _stubs_options(command: argparse.ArgumentParser) -> None:

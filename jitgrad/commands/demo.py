@@ -56,7 +56,8 @@ def train(epochs: int = 20, seed: int = 0, quiet: bool = False) -> Result:
     before = (statistics.compiled, statistics.loaded, statistics.compile_seconds)
     seconds: list[float] = []
     # A step is timed from batch to updated parameters; reading the loss for the mean comes after it.
-    with tqdm(total=epochs * len(loader), unit="step", disable=quiet, dynamic_ncols=True) as bar:
+    # None: a bar on a terminal only; elsewhere the lines of the epochs are enough.
+    with tqdm(total=epochs * len(loader), unit="step", disable=quiet or None, dynamic_ncols=True) as bar:
         for epoch in range(epochs):
             losses = []
             for images, labels in loader:

@@ -152,8 +152,8 @@ def _check_workers(number: int, timeout: float, prefetch_factor: int | None, per
         raise ValueError("persistent_workers option needs num_workers > 0")
     if number:
         warnings.warn(
-            f"DataLoader: num_workers={number} starts no worker process: samples are read in the calling process, in the "
-            "same order. Use num_workers=0.",
+            f"DataLoader: num_workers={number} starts no worker process: samples are read in the calling process, in "
+            "the same order. Use num_workers=0.",
             stacklevel=3,
         )
 
