@@ -50,27 +50,23 @@ def tensors(value: Any) -> Iterator[Any]:
         yield from tensors(list(value.values()))
 
 
-def cotangents(library: Library, outputs: list[Any]) -> list[Any]:
-    """Numbers without a pattern, the same for both libraries."""
-    made = []
-    for number, out in enumerate(outputs):
-        values = np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2
-        if out.dtype.is_complex:
-            values = values + 1j * np.sin(np.arange(out.numel()) * 2.3 - number)
-        made.append(library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype))
-    return made
+def cotangent(library: Library, out: Any, number: int) -> Any:
+    """Numbers without a pattern, the same for both libraries, for the result of that number."""
+    values = np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2
+    if out.dtype.is_complex:
+        values = values + 1j * np.sin(np.arange(out.numel()) * 2.3 - number)
+    return library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype)
 
 
 def gradients(library: Library, outputs: list[Any], inputs: list[Any], order: int) -> list[Any]:
     """The gradients of ``outputs``, and those of these, up to ``order``."""
     found, grad = [], library.module.autograd.grad
     for again in range(order, 0, -1):
-        outputs = [out for out in outputs if out is not None and out.requires_grad]
-        if not outputs:
+        recorded = {k: out for k, out in enumerate(outputs) if out is not None and out.requires_grad}
+        if not recorded:
             break
-        outputs = list(
-            grad(outputs, inputs, cotangents(library, outputs), create_graph=again > 1, allow_unused=True)
-        )
+        weights = [cotangent(library, out, k) for k, out in recorded.items()]
+        outputs = list(grad(list(recorded.values()), inputs, weights, create_graph=again > 1, allow_unused=True))
         found.append([None if g is None else seen(g) for g in outputs])
     return found
 

@@ -7,7 +7,9 @@ KNOWN = [
     ("a(cos|sin|tan)h", "in place", "derivative for 'inplace version", "PyTorch has no gradient here; ours is right"),
     ("norm_nuc", ".*", "nuclear norm", "needs singular values, for which there is no op yet; refused in words"),
     ("(arg)?sort", "function|method", "^result( 1)?:", "PyTorch's order of equal elements, which it does not promise"),
-]
+    ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
+     "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+]  # fmt: skip
 
 
 def is_known(entry: str, variant: str, text: str) -> bool:
