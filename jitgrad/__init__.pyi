@@ -83,6 +83,8 @@ FloatTensor: _LegacyType
 IntTensor: _LegacyType
 LongTensor: _LegacyType
 ShortTensor: _LegacyType
+def _neg_view(input: Tensor) -> Tensor:
+    """The tensor times -1 as a view."""
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value; of complex numbers the modulus, which is real."""
 def abs_(input: Tensor) -> Tensor:
@@ -370,10 +372,10 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
     """Tensors one after another along ``dim``."""
 def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along ``dim``."""
-def conj(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex conjugate; a real tensor is its own."""
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate as a view, which computes nothing: ops see to it. A real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex conjugate; a real tensor is its own."""
+    """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of ``conj_physical``."""
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
@@ -629,7 +631,7 @@ def huber_loss(
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root of x*x + y*y, without overflow on the way."""
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part of a complex tensor, as a view."""
+    """The imaginary part of a complex tensor, as a view: of a conjugated one, with the negative bit."""
 def index_add(
     input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, alpha: _Number = 1, *, out: Tensor | None = None,
 ) -> Tensor:
@@ -659,14 +661,14 @@ def instance_norm(
 int: dtypes.dtype
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the dtype is complex64 or complex128."""
-def is_conj(self: Tensor) -> builtins.bool:
-    """Whether values are conjugated lazily: never, ``conj`` computes at once."""
+def is_conj(input: Tensor) -> builtins.bool:
+    """Whether the tensor has its conjugate bit set: it shows the conjugate of what its memory holds."""
 def is_floating_point(input: Tensor) -> builtins.bool:
     """Whether the dtype is float32 or float64."""
 def is_inference(input: Tensor) -> builtins.bool:
     """Whether the tensor was made in inference mode, or shows the memory of one that was."""
-def is_neg(self: Tensor) -> builtins.bool:
-    """Whether values are conjugated lazily: never, ``conj`` computes at once."""
+def is_neg(input: Tensor) -> builtins.bool:
+    """Whether the tensor has its negative bit set: it shows what its memory holds, times -1."""
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Whether the only element of a tensor is not zero."""
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
@@ -1105,10 +1107,10 @@ def reshape(input: Tensor, *shape: builtins.int) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """Change the shape to that of ``other``, as ``resize_`` does."""
-def resolve_conj(self: Tensor) -> Tensor:
-    """The tensor itself: nothing is conjugated or negated lazily."""
-def resolve_neg(self: Tensor) -> Tensor:
-    """The tensor itself: nothing is conjugated or negated lazily."""
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself, or a copy without conjugate bit if it has one."""
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself, or a copy without negative bit if it has one."""
 def result_type(tensor1: Tensor | _Number, tensor2: Tensor | _Number) -> dtypes.dtype:
     """The dtype of an op on two tensors or numbers."""
 def rms_norm(

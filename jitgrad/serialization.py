@@ -29,6 +29,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.nn.parameter import Parameter
 from jitgrad.ops.creation.from_data import from_numpy
+from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
 
 __all__ = ["load", "save"]
 
@@ -156,9 +157,12 @@ class _Writer:
         return {"pickle": self._file("pickle", pickle.dumps(value)), "kind": type(value).__qualname__}
 
     def _tensor(self, tensor: Tensor) -> dict[str, Any]:
-        array, entry = tensor.detach().cpu().numpy(), {"grad": tensor.requires_grad}
+        memory, bits = without_bits(tensor), (is_conj(tensor), is_neg(tensor))
+        array, entry = memory.cpu().numpy(), dict[str, Any](grad=tensor.requires_grad)
         entry["parameter"] = type(tensor) is not Tensor
-        owner = owner_of(array) if array is tensor._data else tensor._data
+        if any(bits):
+            entry["bits"] = bits
+        owner = owner_of(array) if array is memory._data else memory._data
         self.memory.setdefault(id(owner), (owner, []))[1].append((entry, array))
         return entry
 
@@ -236,7 +240,7 @@ class _Reader:
 
 
 def _leaf(tensor: Tensor, value: dict[str, Any]) -> Tensor:
-    tensor = tensor.detach()
+    tensor = with_bits(tensor, *value.get("bits", (False, False)))
     if value["parameter"]:
         return Parameter(tensor, requires_grad=value["grad"])
     return tensor.requires_grad_(value["grad"])

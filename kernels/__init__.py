@@ -1,8 +1,8 @@
 """The kernels of jitgrad: compiled loops over arrays, on NumPy and Numba alone; nothing here knows Tensor or graph.
 
 Floors, from the ground up: ``words/`` (scalar functions), ``codegen/`` (rules and loops to text), this folder's files
-(text to machine code, threads, device arrays, and `launch`, which starts every kernel), ``cuda/``, then ``loops/`` and
-``elementwise/`` (the table of ops) side by side. Installed as ``jitgrad.kernels``. Read `launch` first.
+(text to machine code, threads, device and lazy arrays, and `launch`, which starts every kernel), ``cuda/``, then
+``loops/`` and ``elementwise/`` (the table of ops) side by side. Installed as ``jitgrad.kernels``. Read `launch` first.
 
 `compiler` keeps compiled kernels on disk, by Numba's protocol for dispatchers: one file per overload, named by the
 hash of text, argument types, CPU and versions, with a checksum, written by rename. So no file can be stale, and many

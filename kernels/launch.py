@@ -20,18 +20,27 @@ from jitgrad.kernels.codegen.emit_cpu import words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
+from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.words.syntax import parameters
 
-__all__ = ["Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "text_file"]
+__all__ = [
+    "Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "register_resolvers", "text_file",
+]  # fmt: skip
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
 observers: list[Observer] = []
 
 
 def launch(kernel: Kernel, *args: Any) -> None:
-    """Run ``kernel`` on ``args``: input arrays, output arrays, scalars."""
+    """Run ``kernel`` on ``args``: input arrays, output arrays, scalars. Arrays that are lazy are resolved first."""
     if not observers:
-        kernel.call(*args)
+        try:
+            kernel.call(*args)
+        except Unresolved:
+            _launch_resolved(kernel, args)
+        return
+    if LazyArray in map(type, args):
+        _launch_resolved(kernel, args)
         return
     for observer in tuple(observers):
         if before := getattr(observer, "before", None):
@@ -42,6 +51,29 @@ def launch(kernel: Kernel, *args: Any) -> None:
     seconds = time.perf_counter() - start
     for observer in tuple(observers):
         observer(kernel, args, seconds)
+
+
+# ``read(lazy)``: a new array of the numbers that a lazy one stands for; ``store(array, lazy)`` writes them to it.
+# Both are launches of elementwise kernels, which are planned some floors above, in dispatch/launch_plan.py.
+_resolvers: list[Callable[..., Any]] = []
+
+
+def register_resolvers(read: Callable[[LazyArray], Any], store: Callable[[Any, LazyArray], None]) -> None:
+    """Let ``launch`` resolve lazy arrays by these functions."""
+    _resolvers[:] = read, store
+
+
+def _launch_resolved(kernel: Kernel, args: tuple[Any, ...]) -> None:
+    """Run a kernel on new arrays in the place of those that are lazy, and store what it wrote to them."""
+    read, store = _resolvers
+    lazy = {id(a): a for a in args if type(a) is LazyArray}
+    if not lazy:  # hidden in an argument, where ``launch`` can't replace it
+        raise Unresolved
+    resolved = {key: read(a) for key, a in lazy.items()}
+    launch(kernel, *[resolved.get(id(a), a) for a in args])
+    for k in kernel.writes:
+        if id(args[k]) in lazy:
+            store(resolved[id(args[k])], args[k])
 
 
 class Kernel:

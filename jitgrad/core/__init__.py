@@ -15,6 +15,9 @@ storage.py, copies to it in device.py, ops as methods in tensor.py). Read layout
   instance of a subclass whose ``saved`` unpacks. Transforms wrap tensors; the graph is recorded on plain ones.
 - A version counts writes, and above them exchanges of data (``.data =``) for another layout, for which kernels of nodes
   that saved the tensor were not planned: backward's one comparison finds both (saved_versions.py).
+- A conjugate is a view whose array is a LazyArray (kernels/lazy_array.py). The bits are the array's, not the layout's
+  or the tensor's: so views inherit them, results have none, plans are those of plain tensors, and nothing tests for
+  them. What wants numbers raises, and the launcher that it was called from resolves its arrays and calls it again.
 - An inference tensor's version counter raises when it is read outside of inference mode, so code that is there anyway
   refuses to save it or write to it. A refused write has written nothing (in PyTorch it has), and an op on inference
   tensors only is recorded if one requires grad (PyTorch's is not).

@@ -51,6 +51,12 @@ def cpp_name(dtype: dtype) -> str:
     return _NAMES[dtype.name].cpp_name
 
 
+def cpp_tensor_type(tensor: Any) -> str:
+    """What C++ calls the type of a tensor: "torch.FloatTensor", and "CPUComplexFloatType" where there was no such."""
+    dtype = tensor.dtype
+    return f"{tensor.device.type.upper()}{scalar_type(dtype)}Type" if dtype.is_complex else str(tensor.type())
+
+
 # The functions below return errors and leave it to the caller to raise them: a traceback then ends in the op.
 
 

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.edge import node_of, number_of
+from jitgrad.core.errors import cpp_tensor_type
 
 if TYPE_CHECKING:
     from jitgrad.core.layout import Layout
@@ -87,7 +88,7 @@ def short_name(node: Node) -> str:
 
 def modified_message(tensor: Tensor, version: int, node: Node) -> str:
     """The error for a tensor that ``node`` has saved at ``version`` and that was written to since."""
-    title = tensor.type().replace("jitgrad.", "torch.")
+    title = cpp_tensor_type(tensor)
     shape = ", ".join(map(str, tensor.shape))
     # A node's own output is saved without its edge, which would make a cycle.
     edge = tensor._edge or (node if node.is_output(tensor) else None)

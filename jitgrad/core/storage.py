@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.layout import Layout
+from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = [
     "UNWRITTEN",
@@ -80,7 +81,8 @@ def register_allocator(device_type: str, allocate: Any, transfer: Any) -> None:
 
 def device_of_array(array: Any) -> Any:
     """The device of an array, as layouts have it."""
-    return "cpu" if isinstance(array, np.ndarray) else _devices[type(array)]
+    memory = memory_of(array)
+    return "cpu" if isinstance(memory, np.ndarray) else _devices[type(memory)]
 
 
 def register_array_type(array_type: type, device: Any) -> None:

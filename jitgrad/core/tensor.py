@@ -16,6 +16,7 @@ from jitgrad.core.storage import UNWRITTEN, counter_of
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.core.transform_guards import API, refuse_inside
 from jitgrad.core.view_errors import stale_message
+from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = ["Tensor", "address", "method", "wrap"]
 
@@ -301,7 +302,7 @@ class Tensor:
 
 def address(tensor: Tensor) -> int:
     """The address in memory of a tensor's first element."""
-    data = tensor._data
+    data = memory_of(tensor._data)
     return data.address if tensor._layout.device != "cpu" else data.__array_interface__["data"][0]
 
 

@@ -151,6 +151,8 @@ class Tensor:
     _leaf_edge: Any
     _leaf_hooks: Any
     _level: Any
+    def _neg_view(self) -> Tensor:
+        """The tensor times -1 as a view."""
     def _rebase(self, edge: Edge | None, before: Any = None) -> None:
         """Make ``edge`` the history of a tensor that an inplace op has written to, and through it of its base and views."""
     _requires_grad: builtins.bool
@@ -406,10 +408,10 @@ class Tensor:
         """``input`` kept between ``min`` and ``max``: numbers, tensors that broadcast, or None."""
     def clone(self, memory_format: Any = None, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of ``x`` that gradients flow through."""
-    def conj(self, *, out: Tensor | None = None) -> Tensor:
-        """The complex conjugate; a real tensor is its own."""
+    def conj(self) -> Tensor:
+        """The complex conjugate as a view, which computes nothing: ops see to it. A real tensor itself."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """The complex conjugate; a real tensor is its own."""
+        """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
     def conj_physical_(self) -> Tensor:
         """In-place version of ``conj_physical``."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
@@ -655,7 +657,7 @@ class Tensor:
         """In-place version of ``hypot``."""
     @property
     def imag(self) -> Tensor:
-        """The imaginary part of a complex tensor, as a view."""
+        """The imaginary part of a complex tensor, as a view: of a conjugated one, with the negative bit."""
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(
@@ -685,7 +687,7 @@ class Tensor:
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is complex64 or complex128."""
     def is_conj(self) -> builtins.bool:
-        """Whether values are conjugated lazily: never, ``conj`` computes at once."""
+        """Whether the tensor has its conjugate bit set: it shows the conjugate of what its memory holds."""
     def is_contiguous(self, memory_format: Any = None) -> builtins.bool:
         """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
     @property
@@ -705,7 +707,7 @@ class Tensor:
     def is_meta(self) -> builtins.bool:
         """Always False: every tensor has values."""
     def is_neg(self) -> builtins.bool:
-        """Whether values are conjugated lazily: never, ``conj`` computes at once."""
+        """Whether the tensor has its negative bit set: it shows what its memory holds, times -1."""
     @property
     def is_nested(self) -> builtins.bool:
         """Always False: there are no nested tensors."""
@@ -718,6 +720,8 @@ class Tensor:
         """Always False: there are no quantised tensors."""
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Whether two tensors have the same shape."""
+    def is_set_to(self, tensor: Tensor) -> builtins.bool:
+        """Whether two tensors show the same elements of the same memory in the same order; never if one has a bit set."""
     def is_signed(self) -> builtins.bool:
         """Whether the dtype has negative numbers."""
     @property
@@ -1178,9 +1182,9 @@ class Tensor:
     def resize_as_(self, other: Tensor, *, memory_format: Any = None) -> Tensor:
         """Change the shape to that of ``other``, as ``resize_`` does."""
     def resolve_conj(self) -> Tensor:
-        """The tensor itself: nothing is conjugated or negated lazily."""
+        """The tensor itself, or a copy without conjugate bit if it has one."""
     def resolve_neg(self) -> Tensor:
-        """The tensor itself: nothing is conjugated or negated lazily."""
+        """The tensor itself, or a copy without negative bit if it has one."""
     def retain_grad(self) -> None:
         """Let backward put the gradient of a non-leaf into ``.grad``; no effect on leaves, which have it anyway."""
     @property

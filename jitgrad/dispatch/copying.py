@@ -16,6 +16,7 @@ from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
+from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import fill as kernels
 
 __all__ = [
@@ -131,6 +132,9 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
         launch(kernels.fill, array.reshape(-1), value)
     elif array.T.flags.c_contiguous:
         launch(kernels.fill, array.T.reshape(-1), value)
+    elif type(array) is LazyArray:  # its memory gets the number that reads as ``value``
+        value = value.conjugate() if array.conjugate else value
+        fill_array(array.memory, layout, -value if array.negative else value)
     else:
         sizes, (steps,) = collapse(layout.shape, [layout.strides])
         # Strided kernels get a one-element array at the start, and index from it: one overload for every rank.

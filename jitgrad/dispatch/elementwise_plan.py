@@ -212,13 +212,13 @@ class ElementwiseNode(Node):
         values |= {a.name: a.value for a in backward.forward.arguments if a.kind == "literal"}
         values |= self.scalars
         complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"
-        values["g"] = g.conj() if complex_rule else g
+        values["g"] = g.conj_physical() if complex_rule else g
         results = []
         for name, rule in zip(backward.names, backward.rules, strict=True):
             grad = rule.function(*(values[p] for p in rule.parameters))
             if not isinstance(grad, Tensor):  # a rule may be a constant
                 grad = g.new_full(g.shape, grad)
-            grad = grad.conj() if complex_rule else grad
+            grad = grad.conj_physical() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
         return self.shaped(results)
 

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import same_device
-from jitgrad.core.layout import Layout, broadcast_strides, collapse, intern, is_dense
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, intern, is_dense, layout_of
+from jitgrad.core.storage import device_of_array, empty_for
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
+from jitgrad.dispatch.strides import empty_with_strides
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import provider as cuda
+from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
 from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE, elementwise_kernel
-from jitgrad.kernels.launch import Kernel, launch, observers
+from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
+from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 
-__all__ = ["LaunchPlan", "plan_elementwise"]
+__all__ = ["LaunchPlan", "plan_elementwise", "resolved"]
 
 
 class LaunchPlan:
@@ -61,13 +64,23 @@ def make(plan):
 {constants}
     def launcher({parameters}):
 {allocate}
-        # launch, written out: with nobody observing it is the bare call.
-        if observers: launch(kernel, {arguments})
-        else: call({arguments})
+        try:  # costs nothing while nothing is raised
+            # launch, written out: with nobody observing it is the bare call.
+            if observers: launch(kernel, {arguments})
+            else: call({arguments})
+        except Unresolved:
+            {retry}
 {wrap}
         return {results}
     return launcher
 """
+
+
+# On lazy arrays a launcher calls itself again with resolved ones; see kernels/lazy_array.py.
+_RETRY = {
+    False: "return launcher(*all_resolved(({tensors})){numbers})",
+    True: "return write_resolved(launcher, ({tensors}), data0, layout0{numbers})",
+}
 
 
 @functools.cache
@@ -101,14 +114,77 @@ def _launcher(
         arguments=", ".join([*arrays, *scalars, *tail]),
         wrap="\n".join([] if target else [_WRAP.format(k=k) for k in count]),
         results="None" if target else ", ".join(f"out{k}" for k in count),
+        retry=_RETRY[target].format(tensors=", ".join([*tensors, ""]), numbers="".join(f", {s}" for s in scalars)),
     )
     scope = {
         "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
+        "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
         "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]  # type: ignore[return-value]
+
+
+# -- lazy arrays --------------------------------------------------------------------------------------
+
+
+def resolved(x: Tensor) -> Tensor:
+    """The numbers of a tensor whose array is lazy, unrecorded in new memory of the same layout; else ``x`` itself."""
+    return wrap(_read(x._data), x._layout) if type(x._data) is LazyArray else x
+
+
+def _all_resolved(tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    found = [resolved(t) for t in tensors]
+    if all(t is f for t, f in zip(tensors, found, strict=True)):
+        raise Unresolved
+    return found
+
+
+def _write_resolved(write: Callable[..., None], tensors: tuple[Tensor, ...], data: Any, layout: Layout,
+                    *numbers: Any) -> None:  # fmt: skip
+    """Launch a ``write`` some of whose arrays are lazy; ``data``, the target, is of ``layout``."""
+    if type(data) is not LazyArray:
+        write(*_all_resolved(tensors), *numbers, data)
+        return
+    result = empty_with_strides(layout)
+    write(*map(resolved, tensors), *numbers, result)
+    _store(result, data)
+
+
+def _read(lazy: LazyArray) -> Any:
+    """A new array, with the strides of a lazy one, of the numbers that it stands for."""
+    layout = layout_of(lazy.memory, device_of_array(lazy.memory))
+    array = empty_with_strides(layout)
+    _apply_bits(lazy, wrap(lazy.memory, layout), array)
+    return array
+
+
+def _store(array: Any, lazy: LazyArray) -> None:
+    """Write the numbers of ``array`` to a lazy one of the same shape."""
+    _apply_bits(lazy, wrap(array, layout_of(array, device_of_array(array))), lazy.memory)
+
+
+def _apply_bits(lazy: LazyArray, source: Tensor, target: Any) -> None:
+    """Write the numbers of ``source``, conjugated and negated as the bits of ``lazy`` say, to an array.
+
+    This reads a lazy array and also stores to one, since both operations are their own inverses.
+    """
+    ops = [op for bit, op in ((lazy.conjugate, ConjPhysical), (lazy.negative, Neg)) if bit]
+    for op in ops:
+        layout = layout_of(target, source._layout.device)
+        plan = _bit_plans.get((op, source._layout, layout))
+        if plan is None:
+            plan = _bit_plans[op, source._layout, layout] = plan_elementwise(
+                f"{op.name}_forward", [(op.rule, "out")], [Argument("x", "array")], [source._layout],
+                layout.numpy_dtype, layout.shape, [layout.numpy_dtype], target=layout,
+            )  # fmt: skip
+        plan.write(source, target)
+        source = wrap(target, layout)
+
+
+_bit_plans: dict[Any, LaunchPlan] = cache()
+register_resolvers(_read, _store)
 
 
 def first_element(array: Any) -> Any:

@@ -15,6 +15,7 @@ from jitgrad.core.layout import Layout, is_dense
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, address
 from jitgrad.core.view_errors import check_view_kind
+from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
@@ -87,7 +88,7 @@ def overlaps(target: Tensor, other: Tensor) -> bool:
         return False  # the same elements in the same order: each is read before it is written
     if mine.device != "cpu":
         return True
-    if not np.may_share_memory(target._data, other._data):
+    if not np.may_share_memory(memory_of(target._data), memory_of(other._data)):
         return False
     if is_dense(mine) and is_dense(theirs):
         raise RuntimeError(

@@ -15,6 +15,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.parameter_types import explain, mark_explaining
+from jitgrad.kernels.lazy_array import with_bits_of
 
 __all__ = ["into_out", "takes_out"]
 
@@ -66,7 +67,7 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
             UserWarning, stacklevel=5,  # the user's line, above the op's function and this module's
         )  # fmt: skip
     out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
-    out._data = empty_for(out._layout)
+    out._data = with_bits_of(out._data, empty_for(out._layout))
 
 
 def takes_out(function: F) -> F:

@@ -13,6 +13,7 @@ from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
 from jitgrad.core.saved_versions import EXCHANGE
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
+from jitgrad.kernels.lazy_array import LazyArray, Unresolved, memory_of
 
 __all__ = [
     "Memory", "check_bounds", "empty_with_strides", "extent", "offset_in", "owner_of", "restrided", "shares_memory",
@@ -39,6 +40,10 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
     may reach any part of the owner's memory, and beyond.
     """
     if not isinstance(array, np.ndarray):
+        if type(array) is LazyArray:
+            if array.conjugate and dtype is not None:  # real and imaginary parts differ in what the bit does to them
+                raise Unresolved
+            return array.on(restrided(array.memory, shape, strides, offset, dtype))
         return array.restrided(shape, strides, offset, dtype)
     dtype = array.dtype if dtype is None else dtype
     item = dtype.itemsize
@@ -70,7 +75,7 @@ def offset_in(base: Tensor, view: Tensor) -> int:
     if not view._layout.numel or not base._layout.numel:
         return 0
     if not shares_memory(base, view):
-        return _offset_in_owner(view._data) if view._layout.device == "cpu" else 0
+        return _offset_in_owner(memory_of(view._data)) if view._layout.device == "cpu" else 0
     return (address(view) - address(base)) // view._layout.dtype.itemsize
 
 
@@ -79,7 +84,9 @@ def shares_memory(base: Tensor, view: Tensor) -> bool:
     counter = base._counter  # ``set_`` gives a tensor its own, and ``.data =`` is counted in that of base and views
     if counter is view._counter and (is_inference(base) or counter[0] < EXCHANGE):
         return True
-    return view._layout.device == "cpu" and bool(np.may_share_memory(base._data, view._data))
+    if view._layout.device != "cpu":
+        return False
+    return bool(np.may_share_memory(memory_of(base._data), memory_of(view._data)))
 
 
 def owner_of(array: np.ndarray) -> np.ndarray:
@@ -96,7 +103,7 @@ def storage_of(tensor: Tensor) -> tuple[int, int]:
 
     It is found by NumPy's links from a part to the array that it was cut from, as a detached view has no base.
     """
-    array: Any = tensor._data
+    array: Any = memory_of(tensor._data)
     if not isinstance(array, np.ndarray):
         owner = tensor if tensor._base is None else tensor._base
         return address(owner), extent(owner._layout.shape, owner._layout.strides) * owner._layout.dtype.itemsize

@@ -43,7 +43,7 @@ clamp_max_number: Function
 clamp_min: Function
 clamp_min_number: Function
 clamp_numbers: Function
-conj: Function
+conj_physical: Function
 copysign: Function
 copysign_number: Function
 cos: Function

@@ -23,22 +23,32 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.strides import check_bounds, empty_with_strides, extent, offset_in, shares_memory
 from jitgrad.dispatch.structured import Structured
 from jitgrad.engine.exchanged_data import StridedCopy
+from jitgrad.kernels.lazy_array import has_bits
 from jitgrad.ops.shape.complex_view import ViewAsComplex, ViewAsReal
+from jitgrad.ops.shape.lazy_view import Conj, NegView, resolve_conj
 from jitgrad.ops.shape.slicing import AsStrided, zeros_of
 
 __all__ = ["CopySlices", "Place"]
 
 
 class Place:
-    """The strides and offset of a view in its base; called with a tensor of the base's shape, it takes that view."""
+    """The strides and offset of a view in its base; called with a tensor of the base's shape, it takes that view.
 
-    __slots__ = ("base", "offset", "view")
+    conjugate, negative: what the view does to the numbers of its base, whatever bits that has itself.
+    """
+
+    __slots__ = ("base", "conjugate", "negative", "offset", "view")
 
     def __init__(self, base: Tensor, view: Tensor):
         self.base, self.view, self.offset = base._layout, view._layout, offset_in(base, view)
         if not shares_memory(base, view):
             have = extent(self.base.shape, self.base.strides) * self.base.dtype.itemsize
             check_bounds(self.view.shape, self.view.strides, self.offset, self.view.dtype.itemsize, have)
+        (conjugate, negative), (of_base, below_zero) = has_bits(view._data), has_bits(base._data)
+        # Of a complex number that is conjugated a real view shows one part: at even offsets the real, else the other.
+        turned = of_base and not self.view.dtype.is_complex and self.offset % 2 == 1
+        self.conjugate = self.view.dtype.is_complex and conjugate != of_base
+        self.negative = negative ^ below_zero ^ turned
 
     def __call__(self, x: Tensor) -> Tensor:
         """The view of ``x``, or of a copy of it if its strides are not those of the base.
@@ -50,14 +60,22 @@ class Place:
             x = StridedCopy.apply(x, self.base)
         view = self.view
         if view.dtype.is_complex == x._layout.dtype.is_complex:
-            return AsStrided.apply(x, view.shape, view.strides, self.offset)
+            turned = self._turned(x)
+            if turned is not x and view.shape == x._layout.shape and view.strides == x._layout.strides:
+                return turned
+            return AsStrided.apply(turned, view.shape, view.strides, self.offset)
         if view.dtype.is_complex:
             shape, strides = (*view.shape, 2), (*(2 * s for s in view.strides), 1)
-            return ViewAsComplex.apply(AsStrided.apply(x, shape, strides, 2 * self.offset))
-        pairs = ViewAsReal.apply(x)
+            return self._turned(ViewAsComplex.apply(AsStrided.apply(x, shape, strides, 2 * self.offset)))
+        pairs = self._turned(ViewAsReal.apply(resolve_conj(x)))
         if pairs._layout.shape == view.shape and pairs._layout.strides == view.strides and not self.offset:
             return pairs
         return AsStrided.apply(pairs, view.shape, view.strides, self.offset)
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """``x``, conjugated and negated as the view's numbers are."""
+        x = Conj.apply(x) if self.conjugate else x
+        return NegView.apply(x) if self.negative else x
 
 
 class CopySlice(Structured):

@@ -20,6 +20,7 @@ from jitgrad.core.layout import Layout, cache
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.kernels.launch import Kernel, Loop, launch
 from jitgrad.kernels.loops.optimizer import foreach
 from jitgrad.ops.shape.copy import contiguous
@@ -79,14 +80,14 @@ def _launch_mixed(kernel: Kernel, tensors: list[Tensor], numbers: Sequence[Any])
     The rules of all optimisers treat both parts of a complex number as two real parameters, as PyTorch does.
     """
     # One copy for each tensor: a kernel may get a tensor twice, where a kind of state is not in use.
-    copies = {id(t): contiguous(t.detach()) for t in tensors}
+    copies = {id(t): resolved(contiguous(t.detach())) for t in tensors}
     dense = [copies[id(t)] for t in tensors]
     arrays = [t._data.view(t.dtype.to_real().numpy) if t.dtype.is_complex and t.ndim else t._data for t in dense]
     # NumPy refuses to view an array without dims as another size of element: it gets a dim first.
     arrays = [a.reshape(1).view(a.real.dtype) if a.dtype.kind == "c" else a for a in arrays]
     launch(kernel, *arrays, *numbers)
     for k in kernel.writes:
-        if not tensors[k]._layout.contiguous:
+        if dense[k]._data is not tensors[k]._data:
             copy_into(tensors[k]._data, tensors[k]._layout, dense[k])
 
 

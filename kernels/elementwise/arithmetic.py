@@ -202,7 +202,7 @@ class SgnComplex(Elementwise):
         return where(x == 0, 0, g / size - real(g / x) * (x / size))
 
 
-class Conj(Elementwise):
+class ConjPhysical(Elementwise):
     """Complex conjugate."""
 
     kind, reference, holomorphic, accepts = "same", np.conj, False, "complex"

@@ -15,8 +15,9 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.compiler import compile_text
-from jitgrad.kernels.device_array import run_on_device
+from jitgrad.kernels.device_array import DeviceArray, run_on_device
 from jitgrad.kernels.launch import SPLIT_SIZE, Kernel, Loop, loop
+from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.words import maximum
 from jitgrad.kernels.words.vocabulary import T
 
@@ -144,8 +145,9 @@ def adagrad(param, grad, sum_sq, step, lr, lr_decay, weight_decay, eps, maximize
 
 
 # A NumPy array's header, as NumPy's C headers publish it and every extension has compiled in: the
-# object's own head, the data's address, the number of dimensions, the address of their sizes. To
-# read it costs 30 ns an array; to ask Python for the address costs 1 us.
+# object's own head, the last word of which is its type, the data's address, the number of dimensions, the address of
+# their sizes. To read it costs 30 ns an array; to ask Python for the address costs 1 us. Other objects have another
+# header, so the function does nothing and returns False if not all are of one type.
 _HEAD = object.__basicsize__
 _TEXT = f"""\
 from numba import carray, types
@@ -177,6 +179,10 @@ S = np.{{counter}}
 {{loop}}_one = njit(nogil=True, error_model="numpy", fastmath={{{{"contract"}}}})({{loop}})
 
 def {{loop}}_all(table, first, last, {{scalars}}):
+    kind = word(table[0] + {_HEAD - 8})
+    for k in range(1, table.size):
+        if word(table[k] + {_HEAD - 8}) != kind:
+            return False
     count = table.size // {{arrays}}
     start = 0
     for k in range(count):
@@ -184,6 +190,7 @@ def {{loop}}_all(table, first, last, {{scalars}}):
         begin, end = min(max(first - start, 0), size), min(max(last - start, 0), size)
         start += size
         {{loop}}_one({{parts}}, {{scalars}})
+    return True
 """
 _PART = "carray(pointer(word(table[{k} * count + k] + {head}) + begin * {item}, T), end - begin)"
 _COUNTER = "carray(pointer(word(table[{k} * count + k] + {head}), S), 1)"
@@ -210,7 +217,9 @@ class Foreach(Kernel):
 
     def _run(self, *args: Any) -> None:
         if type(args[0]) is not np.ndarray:
-            return run_on_device("foreach", (self, *args))
+            if type(args[0]) is DeviceArray:
+                return run_on_device("foreach", (self, *args))
+            args = _plain_arrays(args)
         count = self.count
         many = len(self.arrays) * count
         arrays, scalars = args[:many], args[many:]
@@ -221,11 +230,11 @@ class Foreach(Kernel):
         total = sum([a.size for a in arrays[:count]])
         if total >= SPLIT_SIZE and threads.get_num_threads() > 1:
             self._run_split(call, arrays, scalars, total)
-        else:
-            call(np.fromiter(map(id, arrays), np.uintp, many), 0, total, *scalars)
+        elif not call(np.fromiter(map(id, arrays), np.uintp, many), 0, total, *scalars):
+            self._run(*_plain_arrays(args))
 
     def _run_split(self, call: Any, arrays: tuple[Any, ...], scalars: tuple[Any, ...], total: int) -> None:
-        jobs: list[Any] = []
+        arrays, jobs = _plain_arrays(arrays), []
         alive: list[Any] = []  # the tables hold addresses only
         for begin, end in threads.spans(total, threads.get_num_threads()):
             # Elements of all parameters are numbered through; each thread has a range of them, cut anywhere.
@@ -240,6 +249,13 @@ class Foreach(Kernel):
         flat = [a.reshape(-1) for a in arrays]
         for k in range(self.count):
             self.loop.call(*flat[k :: self.count], *scalars)
+
+
+def _plain_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments, subclasses of NumPy's arrays as arrays; Unresolved for lazy ones."""
+    if LazyArray in map(type, args):
+        raise Unresolved
+    return tuple([a.view(np.ndarray) if isinstance(a, np.ndarray) else a for a in args])
 
 
 @functools.cache

@@ -18,12 +18,15 @@ from jitgrad.core.errors import overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
+from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.strides import storage_of
+from jitgrad.kernels.lazy_array import has_bits
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.creation.from_data import LegacyType, from_numpy
 from jitgrad.ops.shape.copy import ToCopy, cast
+from jitgrad.ops.shape.lazy_view import is_conj, is_neg
 
 __all__ = ["host_array", "on_host", "to"]
 
@@ -35,7 +38,16 @@ def host_array(x: Tensor) -> np.ndarray:
             f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
-    return x._data
+    data = x._data
+    for bit, (is_set, remedy) in zip(has_bits(data), _BITS, strict=True):
+        if bit:
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {is_set} bit set. Use tensor.{remedy}().numpy() instead."
+            )
+    return data
+
+
+_BITS = (("conjugate", "resolve_conj"), ("negative", "resolve_neg"))
 
 
 # -- to Python ----------------------------------------------------------------------------------------
@@ -51,7 +63,7 @@ def item(self: Tensor) -> Any:
 
 def on_host(x: Tensor) -> np.ndarray:
     """The values, copied from another device if need be."""
-    return host_array(x if x._layout.device == "cpu" else x.detach().cpu())
+    return host_array(resolved(x) if x._layout.device == "cpu" else x.detach().cpu())
 
 
 @method
@@ -220,6 +232,16 @@ def data_ptr(self: Tensor) -> int:
 
 
 @method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors show the same elements of the same memory in the same order; never if one has a bit set."""
+    layout, other = self._layout, tensor._layout
+    if is_conj(self) or is_conj(tensor) or is_neg(self) or is_neg(tensor):
+        return False  # PyTorch compares their resolved copies
+    same_memory = self is tensor or (layout.numel > 0 and address(self) == address(tensor))
+    return same_memory and layout.shape == other.shape and layout.strides == other.strides
+
+
+@method
 def storage_offset(self: Tensor) -> int:
     """How many elements into its storage, the memory that it shares with its base, this tensor begins."""
     if not self._layout.numel:
@@ -266,20 +288,6 @@ def is_pinned(self: Tensor) -> bool:
     return False
 
 
-def _is_conj(self: Tensor) -> bool:
-    """Whether values are conjugated lazily: never, ``conj`` computes at once."""
-    return False
-
-
-def _resolved(self: Tensor) -> Tensor:
-    """The tensor itself: nothing is conjugated or negated lazily."""
-    return self
-
-
-for _name in ("is_conj", "is_neg"):
-    public(_is_conj, _name)
-for _name in ("resolve_conj", "resolve_neg"):
-    public(_resolved, _name)
 for _function in (numel, is_floating_point, is_complex):
     public(_function)
 public(is_tensor, method_too=False)

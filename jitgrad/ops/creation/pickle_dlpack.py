@@ -13,12 +13,15 @@ from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.ops.creation.conversion import host_array, on_host
 from jitgrad.ops.creation.from_data import from_numpy, writable
+from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
 
 
-def _rebuild(kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu") -> Tensor:
-    """The tensor of a pickle: what ``__reduce_ex__`` names to be called with the values."""
+def _rebuild(
+    kind: Any, array: np.ndarray, requires_grad: bool, device: str = "cpu", bits: tuple[bool, bool] = (False, False)
+) -> Tensor:
+    """The tensor of a pickle: what ``__reduce_ex__`` names to be called with the memory and its bits."""
     result = wrap(array, layout_of(array))
-    result = result if device == "cpu" else result.to(device)
+    result = with_bits(result if device == "cpu" else result.to(device), *bits)
     result.__class__ = kind
     result._requires_grad = requires_grad
     return result
@@ -31,7 +34,9 @@ def _user_state(x: Tensor) -> dict[str, Any] | None:
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    return _rebuild, (self.__class__, on_host(self), self._requires_grad, str(self._layout.device)), _user_state(self)
+    memory, bits = on_host(without_bits(self)), (is_conj(self), is_neg(self))
+    args = self.__class__, memory, self._requires_grad, str(self._layout.device)
+    return _rebuild, (*args, bits) if any(bits) else args, _user_state(self)
 
 
 @method
@@ -76,12 +81,14 @@ def _on_copied_memory(x: Tensor, memo: dict[int, Any]) -> Tensor:
 def __dlpack__(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
     if self._requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return host_array(self).__dlpack__(**options)
+    if is_conj(self):
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    return host_array(without_bits(self)).__dlpack__(**options)
 
 
 @method
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return self._data.__dlpack_device__()
+    return without_bits(self)._data.__dlpack_device__()
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:

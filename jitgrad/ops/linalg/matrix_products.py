@@ -53,7 +53,7 @@ def _adjoint(x: Tensor) -> Tensor:
 
 def conj(x: Tensor) -> Tensor:
     """The complex conjugate as part of the graph; a real tensor itself."""
-    return table.conj(x) if x._layout.dtype.is_complex else x
+    return table.conj_physical(x) if x._layout.dtype.is_complex else x
 
 
 def refuse_bools(dtype: dtype, kernel: str) -> None:
@@ -64,7 +64,7 @@ def refuse_bools(dtype: dtype, kernel: str) -> None:
 
 def _conjugated(x: Tensor) -> Any:
     """The array of conj(x), for backward kernels; that of a real tensor as it is."""
-    return table.conj(unrecorded(x))._data if x._layout.dtype.is_complex else x._data
+    return table.conj_physical(unrecorded(x))._data if x._layout.dtype.is_complex else x._data
 
 
 def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:

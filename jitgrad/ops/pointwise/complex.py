@@ -24,13 +24,12 @@ __all__ = ["Complex", "Polar"]
 
 @public
 @takes_out
-def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is its own."""
-    return apply(table.conj, input) if input._layout.dtype.is_complex else input
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
+    return apply(table.conj_physical, input) if input._layout.dtype.is_complex else input
 
 
-public(conj, "conj_physical")
-public(inplace_form(conj, "conj_physical_"))
+public(inplace_form(conj_physical))
 
 
 @public

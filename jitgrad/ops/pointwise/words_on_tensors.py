@@ -23,7 +23,7 @@ from jitgrad.ops.pointwise.arithmetic import (
     sgn,
     square,
 )  # fmt: skip
-from jitgrad.ops.pointwise.complex import angle, conj
+from jitgrad.ops.pointwise.complex import angle, conj_physical
 from jitgrad.ops.pointwise.where_clamp import clamp_max, clamp_min, constant_in, where
 from jitgrad.ops.shape.complex_view import imag, real
 
@@ -55,7 +55,7 @@ def _trunc_divide(x: Any, y: Any) -> Any:
 _MEANINGS: dict[str, Callable[..., Any]] = {
     "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
     "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign, "floor_divide": _floor_divide,
-    "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj,
+    "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj_physical,
     "angle": angle, "real": real, "imag": imag, "constant_in": constant_in,
 }  # fmt: skip
 

@@ -50,7 +50,7 @@ class ProdDim(Reduction):
             others = _products_of_others(x, dim)
         else:
             others = expand_reduced(out, layout, dim, keepdim) / x
-        return cast(expand_reduced(g, layout, dim, keepdim) * others.conj(), layout.dtype)
+        return cast(expand_reduced(g, layout, dim, keepdim) * others.conj_physical(), layout.dtype)
 
     def kernel_x(g, x, dim):
         layout, x = x._layout, unrecorded(x, g._layout.dtype)

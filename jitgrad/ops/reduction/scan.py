@@ -89,7 +89,7 @@ class Cumprod(Scan):
         # By the chain rule out[i] has the derivative out[i] / x[j] by each x[j] up to it, unless that is 0.
         if (x.detach() == 0).any().item():
             return cast(_sums_of_products_without_each(g, x, normalize_dim(dim, source.ndim)), source.dtype)
-        return cast(Cumsum.apply(g * out.conj(), dim, None, True) / x.conj(), source.dtype)
+        return cast(Cumsum.apply(g * out.conj_physical(), dim, None, True) / x.conj_physical(), source.dtype)
 
     def kernel_x(g, out, x, dim):
         source, x = x._layout, unrecorded(x, g._layout.dtype)
@@ -106,8 +106,8 @@ def _sums_of_products_without_each(g: Tensor, x: Tensor, d: int) -> Tensor:
         return g
     n = x._layout.shape[d]
     reached = np.triu(np.ones((n, n), np.bool_)).reshape(n, n, *[1] * (x._layout.ndim - d - 1))
-    products = Cumprod.apply(one_in_place_of_each(x, d), d + 1)
-    return SumDim.apply(table.where(wrap(reached, layout_of(reached)), products.conj(), 0) * g.unsqueeze(d), d + 1)
+    products = Cumprod.apply(one_in_place_of_each(x, d), d + 1).conj_physical()
+    return SumDim.apply(table.where(wrap(reached, layout_of(reached)), products, 0) * g.unsqueeze(d), d + 1)
 
 
 def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -121,8 +121,8 @@ def _apart_from_first_zero(g: Tensor, out: Tensor, x: Tensor, dim: int) -> Tenso
     zero = x == 0
     # Zeros counted from the start: at the first one the count is 1.
     first = zero & (running_sum(zero, dim) == 1)
-    safe, without = where(zero, 1, x).conj(), Cumprod.forward(where(first, 1, x), dim).conj()
-    elsewhere = where(zero, 0, running_sum(g * out.conj(), dim, None, True) / safe)
+    safe, without = where(zero, 1, x).conj_physical(), Cumprod.forward(where(first, 1, x), dim).conj_physical()
+    elsewhere = where(zero, 0, running_sum(g * out.conj_physical(), dim, None, True) / safe)
     return where(first, running_sum(g * without, dim, None, True), elsewhere)
 
 

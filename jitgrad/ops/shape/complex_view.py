@@ -11,8 +11,10 @@ from jitgrad.dispatch.batch_rules import BatchedCall, aligned
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import View
+from jitgrad.kernels.lazy_array import Unresolved
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.dtype_view import reread
+from jitgrad.ops.shape.lazy_view import Conj, NegView, is_conj, resolve_conj
 from jitgrad.ops.shape.slicing import Select
 
 __all__ = ["ViewAsComplex", "ViewAsReal", "imag", "real"]
@@ -28,7 +30,14 @@ class ViewAsReal(View, public=True):
         layout = x._layout
         if not layout.dtype.is_complex:
             raise RuntimeError("view_as_real is only supported for complex tensors")
-        return reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
+        try:
+            return reread(x, layout.dtype.to_real(), (*layout.shape, 2), (*(2 * s for s in layout.strides), 1))
+        except Unresolved:
+            raise RuntimeError(
+                "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you "
+                "can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT "
+                "alias the original."
+            ) from None
 
     def grad_x(g):
         return ViewAsComplex.apply(contiguous(g))  # which takes pairs that lie side by side only
@@ -64,19 +73,33 @@ class ViewAsComplex(View, public=True):
         return reread(x, dtype, layout.shape[:-1], tuple(s // 2 for s in layout.strides[:-1]))
 
     def grad_x(g):
-        return ViewAsReal.apply(g)
+        return ViewAsReal.apply(resolve_conj(g))
 
 
 def real(input: Tensor) -> Tensor:
     """The real part, as a view; a real tensor itself."""
-    return Select.apply(ViewAsReal.apply(input), -1, 0) if input._layout.dtype.is_complex else input
+    if not input._layout.dtype.is_complex:
+        return input
+    try:
+        pairs = ViewAsReal.apply(input)
+    except RuntimeError:
+        if not is_conj(input):
+            raise
+        pairs = ViewAsReal.apply(Conj.apply(input))
+    return Select.apply(pairs, -1, 0)
 
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part of a complex tensor, as a view."""
+    """The imaginary part of a complex tensor, as a view: of a conjugated one, with the negative bit."""
     if not input._layout.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return Select.apply(ViewAsReal.apply(input), -1, 1)
+    try:
+        pairs = ViewAsReal.apply(input)
+    except RuntimeError:
+        if not is_conj(input):
+            raise
+        pairs = NegView.apply(ViewAsReal.apply(Conj.apply(input)))
+    return Select.apply(pairs, -1, 1)
 
 
 def _part_property(function: Any) -> property:

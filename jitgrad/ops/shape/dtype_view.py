@@ -12,6 +12,7 @@ from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import View, view_of
+from jitgrad.kernels.lazy_array import LazyArray
 
 __all__ = ["ViewAsDtype", "reread"]
 
@@ -31,6 +32,9 @@ class ViewAsDtype(View, public="function"):
     def forward(x, dtype):
         dtype = by_name("float64") if dtype is float else dtype  # Python's float is a double
         layout, old = x._layout, x._layout.dtype
+        if type(x._data) is LazyArray:
+            kind = "conjugate view tensors" if x._data.conjugate else "tensors with negative bit set"
+            raise RuntimeError(f"torch.Tensor.view is not supported for {kind} when converting to a different dtype.")
         if dtype.itemsize == old.itemsize:
             return reread(x, dtype, layout.shape, layout.strides)
         if not layout.ndim:

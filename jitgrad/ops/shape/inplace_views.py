@@ -21,6 +21,7 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.dispatch.strides import extent, restrided
 from jitgrad.dispatch.underived import underived
+from jitgrad.kernels.lazy_array import memory_of, with_bits_of
 from jitgrad.ops.shape.expand import Unsqueeze, squeeze
 from jitgrad.ops.shape.slicing import as_strided
 from jitgrad.ops.shape.view import T, Transpose
@@ -105,8 +106,8 @@ def resize_(self: Tensor, *each: Any, size: Any = None, memory_format: Any = Non
         if room:
             kept = intern(layout.numpy_dtype, (room,), None, layout.device)
             source = as_strided(self.detach(), (room,), (1,), 0)
-            copy_into(data.reshape(-1)[:room], kept, source)
-        self._data = data
+            copy_into(with_bits_of(self._data, data).reshape(-1)[:room], kept, source)
+        self._data = with_bits_of(self._data, data)
     self._layout = layout
     count_write(self)
     return self
@@ -131,7 +132,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
         raise RuntimeError(
             f"Could not set tensor of type {cpp_type(source.dtype)} to a tensor of type {cpp_type(self.dtype)}"
         )
-    self._data, self._layout = source._data, source._layout
+    self._data, self._layout = with_bits_of(self._data, memory_of(source._data)), source._layout
     if self._edge is None and self._requires_grad:
         renew_leaf(self)
     if not is_inference(self):  # a counter of its own: writes to the old memory are no writes to this tensor now

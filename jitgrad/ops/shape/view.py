@@ -24,6 +24,7 @@ from jitgrad.dispatch.strides import restrided, view_strides
 from jitgrad.dispatch.structured import Structured, View, view_of
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.dtype_view import ViewAsDtype
+from jitgrad.ops.shape.lazy_view import conj
 
 __all__ = ["Alias", "Permute", "Reshaped", "Reshaping", "Transpose", "relaid", "reshape", "reshaped"]
 
@@ -340,16 +341,12 @@ def _reversed_dims(self: Tensor) -> Tensor:
     return Permute.apply(self, tuple(range(self._layout.ndim))[::-1])
 
 
-def _conjugated(x: Tensor) -> Tensor:
-    return x.conj() if x._layout.dtype.is_complex else x
-
-
 def _hermitian(self: Tensor) -> Tensor:
     n = self._layout.ndim
     if n == 2:
-        return _conjugated(Transpose.apply(self, 0, 1))
+        return conj(Transpose.apply(self, 0, 1))
     if n == 0:
-        return _conjugated(Alias.apply(self))
+        return conj(Alias.apply(self))
     hint = " For batches of matrices, consider using tensor.mH" if n > 2 else ""
     raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{hint}")
 
@@ -357,7 +354,7 @@ def _hermitian(self: Tensor) -> Tensor:
 @public
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each of a batch of matrices."""
-    return _conjugated(_matrix(input, "mH"))
+    return conj(_matrix(input, "mH"))
 
 
 Tensor.T = property(_reversed_dims, doc="The tensor with its dims reversed.")  # type: ignore[method-assign, assignment]

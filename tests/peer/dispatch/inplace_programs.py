@@ -42,9 +42,10 @@ def seen(value):
             "requires_grad": value.requires_grad, "is_leaf": value.is_leaf,
             "grad_fn": None if node is None else type(node).__name__, "output_nr": value.output_nr,
             "version": value._version, "is_view": value._is_view(), "retains_grad": value.retains_grad,
+            "bits": (value.is_conj(), value.is_neg()),
             "next": None if node is None else [e and type(e).__name__ for e, _ in node.next_functions],
         }  # fmt: skip
-        return marks, value.detach().resolve_conj().numpy().copy()
+        return marks, value.detach().resolve_conj().resolve_neg().numpy().copy()
     if isinstance(value, BaseException):
         return type(value).__name__, words(value)
     if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
@@ -68,11 +69,14 @@ def gradients(scope, results):
         for v in values:
             if v.grad_fn is not None and v.dtype.is_floating_point:
                 total = total + (v * v).sum()
+            elif v.grad_fn is not None and v.dtype.is_complex:
+                total = total + (v.real * v.real + 2 * v.imag * v.imag).sum()
         if not isinstance(total, int):
             total.backward()
     except RuntimeError as error:
         return seen(error)
-    return [None if scope[name].grad is None else seen(scope[name].grad.detach())[1] for name in ("w", "m", "c")]
+    leaves = {n: v for n, v in scope.items() if any(v is w for w in values) and v.is_leaf and v.requires_grad}
+    return {n: None if v.grad is None else seen(v.grad.detach())[1] for n, v in leaves.items()}
 
 
 def run(library, program):

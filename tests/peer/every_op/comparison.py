@@ -135,7 +135,7 @@ def attempt(call, *args):
 
 
 def array(result):
-    return result.numpy(force=True) if isinstance(result, torch.Tensor) else result.detach().numpy()
+    return result.numpy(force=True)
 
 
 def assert_same_error(ours, theirs):
