@@ -1377,7 +1377,7 @@ def xlogy(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) 
 def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
     """x * log(y), 0 where x is 0 and y is not NaN."""
 def zero_(input: Tensor) -> Tensor:
-    """In-place version of ``zero``."""
+    """Set all elements to zero."""
 @overload
 def zeros(
     size: Sequence[builtins.int], *, out: Tensor | None = None, dtype: _DType | None = None, layout: Any = None,

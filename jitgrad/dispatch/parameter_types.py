@@ -123,7 +123,8 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "Sequence[int]": (lambda values: is_int(values) or _all(values, is_int), "tuple of ints"),
     "Sequence[Tensor]": (lambda values: _all(values, _is_tensor), "tuple of Tensors"),
-    "_DType": (lambda value: isinstance(value, dtype) or value in (bool, int, float, complex), "torch.dtype"),
+    "dtypes.dtype": (lambda value: isinstance(value, dtype), "torch.dtype"),
+    "_DType": (lambda value: isinstance(value, dtype) or isinstance(value, type), "torch.dtype"),
 }
 
 

@@ -146,7 +146,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 
 public(fill_)
-public(Zero.inplace, "zero_", method_too=False)
+def zero_(input: Tensor) -> Tensor:
+    """Set all elements to zero."""
+    return Zero.inplace(input)
+
+
+public(zero_, method_too=False)
 
 
 # -- triangles and diagonals --------------------------------------------------------------------------

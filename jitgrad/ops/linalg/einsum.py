@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.core.errors import type_name
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public
@@ -191,8 +192,11 @@ def einsum(*args: Any) -> Tensor:
         )
     equation, *given = args
     if not isinstance(equation, str):
-        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}")
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
     operands: list[Tensor] = list(given[0]) if isinstance(given[0], (tuple, list)) else given
+    for k, operand in enumerate(operands):
+        if not isinstance(operand, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(operand)}")
     inputs, output = _read(equation, operands)
     lists = [_expanded(labels, x, k) for k, (labels, x) in enumerate(zip(inputs, operands, strict=True))]
     order, outputs = _order(lists, output)

@@ -181,7 +181,7 @@ public(outer, "ger")
 @takes_out
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
-    if input._layout.ndim == 0 or other._layout.ndim == 0:
+    if other._layout.ndim == 0 or input._layout.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(

@@ -45,7 +45,7 @@ def _drops(p: float, train: bool, x: Tensor) -> bool:
     """Whether anything is to be drawn. RuntimeError unless 0 <= p <= 1."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
-    return train and p > 0 and x._layout.numel > 0
+    return x._layout.numel > 0 and train and p > 0
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:

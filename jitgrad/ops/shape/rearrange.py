@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
-from jitgrad.core.errors import must_be_tensor, not_implemented_for
+from jitgrad.core.errors import must_be, must_be_tensor, not_implemented_for
 from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -102,6 +102,8 @@ class Rot90(Structured, public=True):
     reference = np.rot90
 
     def forward(x, k=1, dims=(0, 1)):
+        if not isinstance(dims, (tuple, list)):
+            raise must_be("rot90", "dims", 3, "tuple of ints", dims)
         if len(dims) != 2:
             raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
         if x._layout.ndim < 2:

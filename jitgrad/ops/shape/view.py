@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.errors import must_be, must_be_tensor
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
@@ -177,7 +177,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Split one dim into several whose sizes multiply to its own; one may be -1."""
     shape = input._layout.shape
     dim = normalize_dim(dim, len(shape))
-    sizes = as_ints("unflatten", sizes, "sizes")
+    if not isinstance(sizes, (tuple, list)):
+        raise must_be("unflatten", "sizes", 2, "tuple of ints", sizes)
+    sizes = as_ints("unflatten", sizes, "sizes", 2)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     try:
