@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.errors import cpp_type, must_be_tensor
+from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for
 from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
