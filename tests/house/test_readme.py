@@ -23,8 +23,11 @@ def test_blocks_run_one_after_the_other(capsys, tmp_path):
         if "(Elementwise" not in block:  # belongs into kernels/elementwise/arithmetic.py; tested there
             run(block, scope, tmp_path)
     first_loss = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(r"tensor\(.*, grad_fn=<MseLossBackward0>\)", first_loss)
-    assert float(re.search(r"\(([\d.e-]+)", first_loss)[1]) < 0.01
+    shown = re.search(r"print\(loss\)  # (tensor\(.*, grad_fn=<MseLossBackward0>\)), as PyTorch prints", README)[1]
+    value = re.compile(r"\d\.\d+")  # another processor may round another last digit in 300 steps
+    assert value.sub("", first_loss) == value.sub("", shown)
+    assert float(value.search(first_loss)[0]) == pytest.approx(float(value.search(shown)[0]), abs=2e-4)
+
 
 
 def test_own_loop_and_its_backward_are_adjoint(tmp_path):
