@@ -11,7 +11,7 @@ from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 
-__all__ = ["FUNCTIONS", "OPS", "fast_method", "method", "numpy_names", "public"]
+__all__ = ["FUNCTIONS", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names", "public"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
 OPS: dict[str, Any] = {}  # every declared op by its name, for generated tests
@@ -27,15 +27,30 @@ def public(
     method don't, which saves it 0.1 us a call; its first argument, at least, is a tensor.
     """
     name = name or function.__name__
-    form = function if is_own(function) or explains(function) else explained(function)
+    form = explaining_form(function)
     # Inplace are ``add_`` and ``__iadd__``, but not ``__add__``.
     register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
     if function_too:
         _check_free(name, FUNCTIONS.get(name), function)
-        FUNCTIONS[name] = form
+        FUNCTIONS[name] = named_in("jitgrad", form, name)
     if method_too:
         _check_free(name, vars(Tensor).get(name), function)
         setattr(Tensor, name, function if fast else form)
+    return function
+
+
+def explaining_form(function: F) -> F:
+    """A form of ``function`` whose errors name the argument that is wrong: itself, if it is an op's own."""
+    return function if is_own(function) or explains(function) else explained(function)
+
+
+def named_in(module: str, function: F, name: str) -> F:
+    """Give a function the name by which users find it in ``module``: a pickle of it holds no more than that.
+
+    A function that ``jitgrad`` has under another name keeps that one.
+    """
+    if FUNCTIONS.get(function.__qualname__) is not function:
+        function.__module__, function.__name__, function.__qualname__ = module, name, name
     return function
 
 

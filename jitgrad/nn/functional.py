@@ -11,8 +11,7 @@ from typing import Any
 
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.op_calls import is_own
-from jitgrad.dispatch.parameter_types import explained, explains
+from jitgrad.dispatch.registry import explaining_form, named_in
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
@@ -235,6 +234,6 @@ def embedding(
 # Modules and users call these alike, so errors of both name the argument that is wrong. Those that are left out warn,
 # and warnings count callers.
 _WARNING = {"dropout1d", "dropout2d", "dropout3d", "softmax", "softmin", "log_softmax"}
-for _name in set(__all__) - _WARNING:
-    if not (is_own(globals()[_name]) or explains(globals()[_name])):
-        globals()[_name] = explained(globals()[_name])
+for _name in __all__:
+    _function = globals()[_name]
+    globals()[_name] = named_in(__name__, _function if _name in _WARNING else explaining_form(_function), _name)

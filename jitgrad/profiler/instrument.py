@@ -34,7 +34,8 @@ _OPERATORS = {"__getitem__": "index", "__setitem__": "index_put_", "__matmul__":
 def _name(function: Any) -> str:
     """The name of an op's function in traces, empty for what is no op."""
     name = _OPERATORS.get(function.__name__, function.__name__)
-    if not function.__module__.startswith(("jitgrad.ops.", "jitgrad.dispatch.")) or name in _QUESTIONS:
+    written_in = function.__globals__["__name__"]  # not ``__module__``, which says where users find the function
+    if not written_in.startswith(("jitgrad.ops.", "jitgrad.dispatch.")) or name in _QUESTIONS:
         return ""
     return "" if name.startswith(("_", "<", "is_")) else name
 
