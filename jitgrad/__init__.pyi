@@ -992,7 +992,7 @@ def polygamma(n: builtins.int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
 def positive(input: Tensor) -> Tensor:
     """``input`` itself; RuntimeError for booleans."""
-def pow(input: Tensor, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input`` to the power ``exponent``, tensors or numbers."""
 preserve_format: _Format
 def prod(
@@ -1372,9 +1372,9 @@ def where(condition: Tensor, *, out: Tensor | None = None) -> tuple[Tensor, ...]
 @overload
 def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input`` where the condition holds, else ``other``; the three broadcast."""
-def xlogy(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """x * log(y), 0 where x is 0 and y is not NaN."""
-def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
+def xlogy_(input: Tensor | _Number, other: Tensor | _Number) -> Tensor:
     """x * log(y), 0 where x is 0 and y is not NaN."""
 def zero_(input: Tensor) -> Tensor:
     """Set all elements to zero."""

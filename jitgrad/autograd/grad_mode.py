@@ -3,7 +3,4 @@
 from jitgrad.core.grad_mode import enable_grad, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode
 
-for _mode in (enable_grad, inference_mode, no_grad, set_grad_enabled):
-    _mode.__module__ = __name__  # which set_grad_enabled's text shows
-
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]

@@ -164,6 +164,10 @@ class set_grad_enabled(Mode):
         return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
 
 
+# PyTorch's path, importable here too, which the text of set_grad_enabled shows.
+enable_grad.__module__ = no_grad.__module__ = set_grad_enabled.__module__ = "jitgrad.autograd.grad_mode"
+
+
 def is_multithreading_enabled() -> bool:
     """Return the last value that ``set_multithreading_enabled`` has set in this thread; True at first."""
     return state.multithreading

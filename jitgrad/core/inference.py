@@ -117,6 +117,9 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
 
+inference_mode.__module__ = enable_grad.__module__  # PyTorch's path
+
+
 class differentiable(enable_grad):
     """Record inside, in inference mode too: what ``func.grad`` and ``functional`` need to differentiate a function.
 

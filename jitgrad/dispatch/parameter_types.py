@@ -37,7 +37,7 @@ TYPES = _by_name({
         "Tensor",
     "other exponent min max value fill_value element elements test_elements start end mean std tensor1 tensor2":
         "Tensor | _Number",
-    "condition where.input lerp.weight lerp_.weight scatter.src scatter_.src": "Tensor | _Number",
+    "condition where.input xlogy.input pow.input lerp.weight lerp_.weight scatter.src scatter_.src": "Tensor | _Number",
     "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
     "bernoulli.p bernoulli_.p": "Tensor | float",
     "angle": "Tensor",
@@ -131,9 +131,10 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
     """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
 
-    A TypeError that names an op stays as it is: it is an op's own, and may say more.
+    A TypeError that names an op stays as it is: it is an op's own, and may say more. So does a NotImplementedError,
+    which speaks of a dtype.
     """
-    if type(error) is TypeError and _OWN_ERROR.match(str(error)):
+    if isinstance(error, NotImplementedError) or (type(error) is TypeError and _OWN_ERROR.match(str(error))):
         return
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)

@@ -37,6 +37,11 @@ class Rsqrt(Elementwise, public=True):
         return -0.5 * g * (out * out * out)
 
 
+def slope_in_base(g, x, y):
+    """The derivative by ``x``. Where ``y`` is a number of the program, the exponent y - 1 is one too."""
+    return where(y == 0, 0, g * (y * power_of(x, y - 1)))
+
+
 class Pow(Elementwise):
     """``x`` to the power ``y``; small whole exponents that are numbers multiply."""
 
@@ -45,7 +50,7 @@ class Pow(Elementwise):
     domain, accepts = ((0.3, 3), (0.5, 2)), "int float complex"
     variants = {
         "pow_number": {
-            "grad_name": "PowBackward0", "numbers_only": True, "grad_y": None,
+            "grad_name": "PowBackward0", "numbers_only": True, "grad_x": slope_in_base, "grad_y": None,
             "literals": {"y": (2, 3, 4, 1, 0.5, -0.5, -1, -2)},
         },
         "number_pow": {"grad_name": "PowBackward2", "grad_x": None},
