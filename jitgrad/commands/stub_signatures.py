@@ -14,13 +14,12 @@ from jitgrad.commands.stub_parameters import FORMS, INTERNAL, RETURNS
 from jitgrad.core import return_types
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
-from jitgrad.dispatch.parameter_types import parameter_type
+from jitgrad.dispatch.parameter_types import PUBLIC_NAMES, parameter_type
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 from jitgrad.dispatch.structured import Structured
 
 __all__ = ["signatures"]
 
-_PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
 _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
 
 
@@ -59,7 +58,7 @@ def _structured_op(function: Callable[..., Any]) -> Any:
 
 
 def _elementwise(op: Any, out: bool) -> Signature:
-    operands = [_parameter(_PUBLIC_NAMES.get(n, n), _operand(op, n)) for n in op.inputs]
+    operands = [_parameter(PUBLIC_NAMES.get(n, n), _operand(op, n)) for n in op.inputs]
     scalars = [_parameter(n, "_Number", default) for n, default in op.scalars.items()]
     return Signature([*operands, *scalars, *([_OUT] if out else [])], return_annotation="Tensor")
 
@@ -75,7 +74,7 @@ def _operand(op: Any, name: str) -> str:
 
 def _structured(op: type[Structured], out: bool) -> Signature:
     source = inspect.signature(op.forward)  # type: ignore[attr-defined]
-    parameters = [p.replace(name=_PUBLIC_NAMES.get(p.name, p.name)) for p in source.parameters.values()]
+    parameters = [p.replace(name=PUBLIC_NAMES.get(p.name, p.name)) for p in source.parameters.values()]
     if out and "out" not in source.parameters:
         parameters.append(_OUT)
     return Signature(parameters, return_annotation=_result(op))

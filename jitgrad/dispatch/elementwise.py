@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.errors import must_be, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, broadcast_shapes, cache
@@ -23,16 +24,18 @@ from jitgrad.dispatch.copying import copy_before_write, strided_copy
 from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
 from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.operand_checks import (
+    NUMBERS,
     check_category,
     check_devices,
     check_history,
     check_kernel,
     check_memory,
     check_result_cast,
-    number_category,
     overlaps,
 )  # fmt: skip
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.parameter_types import PUBLIC_NAMES
+from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 
@@ -176,18 +179,33 @@ class ElementwiseOp:
             raise TypeError(f"{self.op.name}() takes {len(names)} arguments but more were given")
         name, op = names[position], self.op
         allowed = name in op.scalars or op.numbers is None or name in op.numbers
-        category = number_category(op.name, name, position, value, allowed)
+        if not (allowed and isinstance(value, NUMBERS)):
+            raise self._refused(position, value)
+        category = dtypes.category_of(value)
         if value in self.op.literals.get(names[position], ()):
-            return (category, float(value))
+            return (category, float(value))  # type: ignore[arg-type]
         return category
+
+    def _refused(self, position: int, value: Any) -> TypeError:
+        """The error for an operand that is neither a tensor nor a number, or a number where only a tensor may be.
+
+        It names no op that users don't know, such as a variant for numbers: the public function that was called then
+        says which of its arguments is wrong (see parameter_types.py).
+        """
+        op = self.op
+        name = (*op.inputs, *op.scalars)[position]
+        kind = "Number" if name in op.scalars else "Tensor"
+        if op.name not in FUNCTIONS:
+            return TypeError(f"must be {kind}, not {type_name(value)}")
+        return must_be(op.name, PUBLIC_NAMES.get(name, name), position + 1, kind, value)
 
     def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], target: Layout | None) -> ForwardPlan:
         op = self.op
         if len(operands) < len(op.inputs):
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
             raise TypeError(f"{op.name}() missing required arguments: {missing}")
-        if not tensors:  # raises: one operand has to be a tensor
-            number_category(op.name, op.inputs[0], 0, operands[0], allowed=False)
+        if not tensors:
+            raise self._refused(0, operands[0])
         check_devices(op.name, tensors)
         dtype, out_dtype = self._dtypes(operands, target)
         arguments = self._arguments(operands)

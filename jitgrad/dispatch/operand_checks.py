@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be_tensor, not_implemented_for, same_device, scalar_type
+from jitgrad.core.errors import not_implemented_for, same_device, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import Layout, is_dense
@@ -19,22 +19,11 @@ from jitgrad.kernels.lazy_array import memory_of
 
 __all__ = [
     "NUMBERS", "check_category", "check_devices", "check_history", "check_inplace_target", "check_kernel",
-    "check_memory", "check_result_cast", "number_category", "overlaps",
+    "check_memory", "check_result_cast", "overlaps",
 ]  # fmt: skip
 
 NUMBERS = (bool, int, float, complex, np.number, np.bool_)  # what may stand for a number
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")  # by category, as declarations write them
-_PUBLIC_NAMES = {"x": "input", "y": "other"}
-
-
-def number_category(op: str, name: str, position: int, value: Any, allowed: bool = True) -> int:
-    """The category of a Python or NumPy number; TypeError for any other value, or if no number is ``allowed``.
-
-    name, position: those of the argument, for the error; position counts from 0.
-    """
-    if not (allowed and isinstance(value, NUMBERS)):
-        raise must_be_tensor(op, _PUBLIC_NAMES.get(name, name), position + 1, value)
-    return dtypes.category_of(value)
 
 
 def check_devices(op: str, tensors: Sequence[Tensor]) -> None:

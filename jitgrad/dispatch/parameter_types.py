@@ -14,13 +14,15 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Any, TypeVar
 
+import numpy as np
+
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import must_be
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.sizes import is_int
 
-__all__ = ["explain", "explained", "explains", "mark_explaining", "parameter_type"]
+__all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,7 +112,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_bool(value: Any) -> bool:
-    return type(value).__name__ in ("bool", "bool_")
+    return isinstance(value, (bool, np.bool_))
 
 
 # By a type as annotations write it: what fits it, and PyTorch's name of it. A type that is not here fits anything.
@@ -149,11 +151,13 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
         if value is parameter.default or not all(t in _FITS for t in types):
             continue
         if not any(_FITS[t][0](value) for t in types):
-            raise must_be(name, _PUBLIC_NAMES.get(parameter.name, parameter.name), position, _FITS[types[0]][1], value)
+            label = PUBLIC_NAMES.get(parameter.name, parameter.name)
+            # The error that it replaces speaks of a step inside: a traceback that shows both would teach nothing.
+            raise must_be(name, label, position, _FITS[types[0]][1], value) from None
 
 
 _OWN_ERROR = re.compile(r"\w+\(\)|expected ")
-_PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
+PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
 
 
 def explained(function: F) -> F:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
-from jitgrad.core.errors import must_be_tensor, scalar_type
+from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -45,7 +45,11 @@ def published(name: str, inplace_function: bool = False) -> Callable[[Function],
             return result if out is None else into_out(name, result, out)
 
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
-            return function(self, *args, **named, inplace=True)
+            try:
+                return function(self, *args, **named, inplace=True)
+            except Exception as error:
+                explain(error, function, f"{name}_", (self, *args), named)
+                raise
 
         mark_explaining(public_function)
         for made, made_name in ((public_function, name), (in_place, f"{name}_")):
@@ -91,8 +95,13 @@ def _category(operands: tuple[Any, ...]) -> int:
     return max(o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in operands)
 
 
-def _check_alpha(alpha: Any, *operands: Any) -> None:
-    """RuntimeError if the factor's type is above that of the result, and for a bool unless the result is bool."""
+def _check_alpha(op: str, alpha: Any, *operands: Any) -> None:
+    """TypeError if the factor is no number, RuntimeError if its type is above that of the result.
+
+    A bool is only for results that are bools.
+    """
+    if not isinstance(alpha, (*NUMBERS, Tensor)):
+        raise TypeError(f"{op}(): argument 'alpha' must be Number, not {type_name(alpha)}")
     result = _category(operands)
     if isinstance(alpha, bool) and result:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -109,13 +118,13 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
         if alpha == 1:  # nearly always; the op without alpha has the shorter path
             return fast(input, other) if out is None else fast(input, other, out=out)
-        _check_alpha(alpha, input, other)
+        _check_alpha(name, alpha, input, other)
         return general.general(input, other, alpha, out=out)
 
     def in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
         if alpha == 1:
             return fast_in_place(self, other)
-        _check_alpha(alpha, self, other)
+        _check_alpha(f"{name}_", alpha, self, other)
         return general(self, other, alpha, inplace=True)
 
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
