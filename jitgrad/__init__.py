@@ -22,7 +22,7 @@ from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.core.layout import Size
 from jitgrad.core.lazy_import import lazy_attributes as _lazy_attributes
-from jitgrad.dispatch.registry import FUNCTIONS as _FUNCTIONS
+from jitgrad.dispatch.registry import FUNCTIONS as _FUNCTIONS, LATER as _LATER, published as _published
 from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
 from jitgrad.core.tensor import Tensor
@@ -56,12 +56,16 @@ def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a 
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
-    return _FUNCTIONS[name] if name in _FUNCTIONS and name not in _LAZY else _lazy_attribute(name)
+    if name not in _LAZY and (function := _published(name)) is not None:
+        if name in _LATER:  # a user's op may be declared again under its name, these may not
+            globals()[name] = function
+        return function
+    return _lazy_attribute(name)
 
 
 def __dir__():
     """The names that users may use, imported or not, and Python's own (``__doc__``, ...)."""
-    return [n for n in _all_names() if n not in _INTERNAL and (n[0] != "_" or n.endswith("__"))]
+    return [n for n in {*_all_names(), *_LATER} if n not in _INTERNAL and (n[0] != "_" or n.endswith("__"))]
 
 
 if "JITGRAD_DEBUG" in _os.environ:

@@ -2,6 +2,8 @@
 
 import os
 
+import jitgrad.ops.nn  # noqa: F401  (tests of every op are tests of those that are imported late, too)
+
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
 
 

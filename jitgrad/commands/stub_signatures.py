@@ -17,6 +17,7 @@ from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.parameter_types import PUBLIC_NAMES, parameter_type
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
 from jitgrad.dispatch.structured import Structured
+from jitgrad.ops import nn  # noqa: F401  (declares its ops, which are imported late)
 
 __all__ = ["signatures"]
 

@@ -27,7 +27,7 @@ from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
-from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
+from jitgrad.dispatch.registry import OPS, public, published
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 
@@ -267,7 +267,7 @@ def _taken(op: type[Elementwise], name: str) -> str:
     """What is published already under ``name``, which declaration ``op`` wants to have; "" if nothing is."""
     if not op.public:
         return ""
-    if name in FUNCTIONS:
+    if published(name) is not None:
         return f"jitgrad.{name}"
     return f"Tensor.{name}" if hasattr(Tensor, name) else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from jitgrad.core.tensor import Tensor
@@ -11,11 +12,22 @@ from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 
-__all__ = ["FUNCTIONS", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names", "public"]
+__all__ = [
+    "FUNCTIONS", "LATER", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names", "public",
+    "published",
+]  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
+LATER: dict[str, str] = {}  # names that a module publishes when it is imported, which happens at their first use
 OPS: dict[str, Any] = {}  # every declared op by its name, for generated tests
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def published(name: str) -> Callable[..., Any] | None:
+    """What is ``jitgrad.NAME``, None if nothing is; the module that publishes it later is imported now."""
+    if name not in FUNCTIONS and name in LATER:
+        import_module(LATER[name])
+    return FUNCTIONS.get(name)
 
 
 def public(
@@ -31,7 +43,7 @@ def public(
     # Inplace are ``add_`` and ``__iadd__``, but not ``__add__``.
     register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
     if function_too:
-        _check_free(name, FUNCTIONS.get(name), function)
+        _check_free(name, published(name), function)
         FUNCTIONS[name] = named_in("jitgrad", form, name)
     if method_too:
         _check_free(name, vars(Tensor).get(name), function)

@@ -47,7 +47,7 @@ from jitgrad.dispatch.declaration_checks import (
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain
-from jitgrad.dispatch.registry import FUNCTIONS, OPS, public
+from jitgrad.dispatch.registry import OPS, public, published
 from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, argument_kind
 from jitgrad.kernels.device_array import name_op
 
@@ -130,7 +130,7 @@ class Structured:
 
 def publish(cls: Any, function: Callable[..., Any], name: str, function_too: bool, method_too: bool) -> None:
     """Publish a declaration's function; TypeError if the name is published already."""
-    taken = FUNCTIONS.get(name) if function_too else getattr(Tensor, name, None)
+    taken = published(name) if function_too else getattr(Tensor, name, None)
     if taken is not None:
         remedy = "give the op another name, or publish the function that goes on to it"
         raise refuse(cls, f"{name!r} is published already, by {taken.__module__}", remedy)

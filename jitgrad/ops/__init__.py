@@ -12,7 +12,9 @@ imported in any order, which tests/dispatch/test_structured_declarations.py does
 that policies of selective checkpoints compare.
 """
 
+from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
+from jitgrad.dispatch.registry import LATER
 from jitgrad.ops.shape import complex_view, copy, expand, inplace_views, join, rearrange, slicing, split, view
 from jitgrad.ops.creation import constants, conversion, fill, from_data, pickle_dlpack, type_info
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_comparisons, inplace_functions
@@ -21,5 +23,13 @@ from jitgrad.ops.reduction import any_all, extrema, prod, scan, softmax, sort, s
 from jitgrad.ops.linalg import added_products, einsum, matmul, matrix_products, trace_cross
 from jitgrad.ops.indexing import gather, getitem, grids, index_select, masked, slice_scatter, take
 from jitgrad.ops.random import random_fills, sampling
-from jitgrad.ops.nn import batch_norm, binary_loss, dropout, embedding, loss, nll_loss, norm
-from jitgrad.ops import aten
+
+# Ops of neural networks are imported with ``jitgrad.nn``, or at the first use of one of these names. Functions alone
+# can be: the methods of Tensor must be there from the start.
+LATER.update(dict.fromkeys((
+    "alpha_dropout", "alpha_dropout_", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "cross_entropy", "dropout", "dropout_", "embedding", "feature_alpha_dropout", "feature_alpha_dropout_",
+    "feature_dropout", "feature_dropout_", "group_norm", "huber_loss", "instance_norm", "kl_div", "l1_loss",
+    "layer_norm", "mse_loss", "nll_loss", "rms_norm", "smooth_l1_loss",
+), "jitgrad.ops.nn"))  # fmt: skip
+__getattr__, __dir__ = lazy_attributes(__name__, {name: f"jitgrad.ops.{name}" for name in ("aten", "nn")})

@@ -13,6 +13,7 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.declaration_checks import snake_case
 from jitgrad.dispatch.registry import FUNCTIONS, OPS
+from jitgrad.ops import nn  # noqa: F401  (its ops are among those that are named here)
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
 

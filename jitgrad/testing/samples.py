@@ -13,6 +13,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
+from jitgrad.ops import nn  # noqa: F401  (its ops have samples too)
 
 __all__ = ["elementwise_sample", "op_samples"]
 

@@ -124,3 +124,29 @@ def test_a_pointwise_loss_takes_the_number_that_its_slope_names():
     op = declare((PointwiseLoss,), loops=MSE, slope=slope, __doc__="My loss.")
     assert op.parameters == ("x", "target", "reduction", "scale") and op.defaults[2:] == ("mean", 2.0)
     assert op.grads["target"][1] == ("g", "x", "target", "reduction", "scale")
+
+
+def test_names_that_are_published_late_are_those_that_the_module_publishes():
+    program = """
+import jitgrad
+from jitgrad.dispatch.registry import FUNCTIONS, LATER
+before = set(FUNCTIONS), set(vars(jitgrad.Tensor))
+import jitgrad.ops.nn
+print(set(FUNCTIONS) - before[0] == set(LATER), set(vars(jitgrad.Tensor)) == before[1])
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "True"]
+
+
+def test_a_name_that_is_published_late_is_taken():
+    program = """
+import jitgrad
+try:
+    class LayerNorm(jitgrad.Elementwise, public=True):
+        "Mine."
+        def forward(x): return x
+except TypeError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "'layer_norm'" in run.stdout and "taken" in run.stdout
