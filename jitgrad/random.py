@@ -50,7 +50,8 @@ class Generator:
             raise RuntimeError(f"Device type {device} is not supported for torch.Generator() api.")
         self._state: np.ndarray[Any, Any] | None = None
         self.lock = threading.RLock()
-        _generators.add(self)
+        with _generators_lock:
+            _generators.add(self)
 
     @property
     def state(self) -> np.ndarray[Any, Any]:
@@ -120,7 +121,7 @@ def _restored(state: Tensor) -> Generator:
 
 
 _generators: weakref.WeakSet[Generator] = weakref.WeakSet()
-_forking = threading.Lock()  # one thread at a time holds all generators
+_generators_lock = threading.Lock()  # held while one is added, and by a fork, which goes through all of them
 _held: list[Generator] = []
 
 
@@ -128,9 +129,10 @@ def _hold_generators() -> None:
     """Before a fork: wait until nothing draws.
 
     Of a kernel that runs in another thread the child would have half a state, an index out of range among it, and a
-    lock that nothing releases.
+    lock that nothing releases. A thread that draws may wait for the compiler's lock, so a fork takes that one later:
+    its hooks run in reverse order, and kernels/words/syntax.py was imported earlier.
     """
-    _forking.acquire()
+    _generators_lock.acquire()
     _held.extend(_generators)
     for generator in _held:
         generator.lock.acquire()
@@ -140,7 +142,7 @@ def _release_generators() -> None:
     for generator in _held:
         generator.lock.release()
     _held.clear()
-    _forking.release()
+    _generators_lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -58,6 +58,36 @@ def test_fork_while_a_thread_draws():
     assert run(DRAWING) == ["0"]
 
 
+# With so many generators, and threads that take turns so often, one is made while the fork goes through the others.
+MAKING = """
+import os, sys, threading
+import jitgrad as torch
+
+sys.setswitchinterval(1e-6)
+kept, end = [torch.Generator() for _ in range(2000)], threading.Event()
+
+def make():
+    while not end.is_set():
+        kept.append(torch.Generator())
+
+thread = threading.Thread(target=make)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        torch.Generator()
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+end.set()
+thread.join()
+"""
+
+
+@needs_fork
+def test_fork_while_a_thread_makes_generators():
+    assert run(MAKING) == ["0"] * 10
+
+
 HOLDING = """
 import os, threading
 import jitgrad as torch
