@@ -58,10 +58,9 @@ def empty_for(layout: Layout) -> Any:
             ) from None
     if layout.device != "cpu":
         return _allocators[layout.device.type](layout)
-    # Memory without gaps, its dims in the order of the layout's strides, seen in the order of its shape.
-    order = sorted(range(layout.ndim), key=lambda d: (-layout.strides[d], d))
-    flat = np.empty([layout.shape[d] for d in order], layout.numpy_dtype)
-    return flat.transpose(np.argsort(order))
+    # Without a buffer NumPy allocates as much as the shape needs, which is right for strides without gaps.
+    item = layout.numpy_dtype.itemsize
+    return np.ndarray(layout.shape, layout.numpy_dtype, None, 0, [s * item for s in layout.strides])
 
 
 # By device type, filled by whoever provides the device (jitgrad/cuda.py); the CPU's are NumPy's.

@@ -12,7 +12,7 @@ from jitgrad.core.node import edge_of
 from jitgrad.core.storage import empty_for, transfer
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
-from jitgrad.dispatch.strides import empty_with_strides
+from jitgrad.dispatch.strides import dense_strides, empty_with_strides
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.launch import launch
@@ -20,8 +20,8 @@ from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import fill as kernels
 
 __all__ = [
-    "copy_before_write", "copy_into", "copy_to_layout", "dense_strides", "fill_array",
-    "filled", "preserved_layout", "strided_copy",
+    "copy_before_write", "copy_into", "copy_to_layout", "fill_array", "filled",
+    "preserved_layout", "strided_copy",
 ]  # fmt: skip
 
 _plans: dict[tuple[Layout, Layout], LaunchPlan] = cache()
@@ -89,41 +89,8 @@ def preserved_layout(layout: Layout, dtype: dtypes.dtype | None = None) -> Layou
     numpy_dtype = (dtype or layout.dtype).numpy
     if layout.contiguous:
         return intern(numpy_dtype, layout.shape, None, layout.device)
-    strides = layout.strides if is_dense(layout) else dense_strides(layout)
+    strides = layout.strides if is_dense(layout) else dense_strides([layout], layout.shape)
     return intern(numpy_dtype, layout.shape, strides, layout.device)
-
-
-def dense_strides(layout: Layout) -> tuple[int, ...]:
-    """Strides without gaps for the layout's shape, its dims in the order of their strides.
-
-    PyTorch's insertion sort (TensorIterator::reorder_dimensions): strides of 0 and equal ones are no order between two
-    dims, and what the sort does then is seen in the strides of results.
-    """
-    order = list(range(layout.ndim))[::-1]  # innermost first
-    for last in range(1, layout.ndim):
-        at = last
-        for place in range(last - 1, -1, -1):
-            verdict = _compare(layout, order[place], order[at])
-            if verdict > 0:
-                order[place], order[at] = order[at], order[place]
-                at = place
-            elif verdict < 0:
-                break
-    strides, step = [0] * layout.ndim, 1
-    for d in order:
-        strides[d] = step
-        step *= max(layout.shape[d], 1)
-    return tuple(strides)
-
-
-def _compare(layout: Layout, d: int, e: int) -> int:
-    """-1 if dim ``d`` belongs inside of ``e``, 1 if outside, 0 if their strides do not decide."""
-    a, b = layout.strides[d], layout.strides[e]
-    if a == 0 or b == 0:
-        return 0
-    if a == b:
-        return int(layout.shape[d] > layout.shape[e])
-    return -1 if a < b else 1
 
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:

@@ -17,7 +17,7 @@ from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, inte
 from jitgrad.core.storage import device_of_array, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
-from jitgrad.dispatch.strides import empty_with_strides
+from jitgrad.dispatch.strides import empty_with_strides, result_strides
 from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
@@ -209,7 +209,7 @@ def plan_elementwise(
     if target is not None and target.device != device:
         raise same_device(name.removesuffix("_forward"), target.device, device)
     arguments, walked = _read_once(arguments, inputs, shape) if device == "cpu" else (arguments, inputs)
-    strides = _preserved_strides(walked, shape)
+    strides = result_strides(inputs, shape)
     outs = [target] if target else [intern(d, shape, strides, device) for d in out_dtypes]
     form, tail = _form([*walked, *outs], shape, outs[0])
     if len(walked) < len(inputs):
@@ -220,7 +220,7 @@ def plan_elementwise(
             form = "flat"  # the single elements may have no dimension
     wide = False
     if device != "cpu":
-        form, tail, wide = _device_form(form, [*inputs, *outs], shape)
+        form, tail, wide = _device_form(form, [*inputs, *outs], shape, outs[0])
     kernel = elementwise_kernel(
         name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
         parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
@@ -252,21 +252,16 @@ def _nothing(*args: Any) -> None:
     """The kernel of empty tensors, for which none has to be compiled; launches of it are observed as others are."""
 
 
-def _device_form(form: str, every: Sequence[Layout], shape: tuple[int, ...]) -> tuple[str, tuple[Any, ...], bool]:
+def _device_form(
+    form: str, every: Sequence[Layout], shape: tuple[int, ...], out: Layout
+) -> tuple[str, tuple[Any, ...], bool]:
     """(form of a launch on a device, its ``tail``, whether indices need 64 bits); those of 32 bits are quicker."""
     n = int(np.prod(shape, dtype=np.int64))
     if form != "strided":
         return "device flat", (n,), False
-    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    sizes, steps = _loops(every, shape, out)
     wide = n + sum(abs(s) * size for step in steps for s, size in zip(step, sizes, strict=True)) >= 1 << 32
     return "device strided", (cuda.geometry(sizes, steps, wide), n), wide
-
-
-def _preserved_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides of a result: those of the inputs if all have the same dense ones, as in PyTorch; None: row-major."""
-    first = inputs[0].strides
-    same = all(x.shape == shape and x.strides == first for x in inputs)
-    return first if same and not inputs[0].contiguous and is_dense(inputs[0]) else None
 
 
 def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[str, tuple[Any, ...]]:
@@ -280,7 +275,14 @@ def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple
     if out.numel == 0:
         return "flat", ()  # nothing to do; the loop's bound is the empty result
     # Unsigned: Numba checks signed indices for negative values, and LLVM then does not vectorise the loop.
-    sizes, steps = collapse(shape, [broadcast_strides(x, shape) for x in every])
+    sizes, steps = _loops(every, shape, out)
     rows = int(np.prod(sizes[:-1], dtype=np.int64))
     tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
     return "strided", tail
+
+
+def _loops(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple[list[int], list[list[int]]]:
+    """(sizes, strides for each array) of nested loops, outermost first, which write ``out`` in order of memory."""
+    order = sorted(range(len(shape)), key=lambda d: -abs(out.strides[d]))  # stable: of a row-major result that of dims
+    steps = [broadcast_strides(x, shape) for x in every]
+    return collapse(tuple([shape[d] for d in order]), [tuple([s[d] for d in order]) for s in steps])

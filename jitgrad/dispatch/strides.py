@@ -16,8 +16,8 @@ from jitgrad.core.tensor import Tensor, address
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved, memory_of
 
 __all__ = [
-    "Memory", "check_bounds", "empty_with_strides", "extent", "offset_in", "owner_of", "restrided", "shares_memory",
-    "storage_of", "view_strides",
+    "Memory", "check_bounds", "dense_strides", "empty_with_strides", "extent", "offset_in", "owner_of", "restrided",
+    "result_strides", "shares_memory", "storage_of", "view_strides",
 ]  # fmt: skip
 
 
@@ -141,6 +141,60 @@ def empty_with_strides(layout: Layout) -> Any:
 def dense_layout(numpy_dtype: Any, count: int, device: Any) -> Layout:
     """The layout of a whole storage of ``count`` elements."""
     return intern(np.dtype(numpy_dtype), (count,), None, device)
+
+
+def result_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides that PyTorch gives the result of an elementwise op; None if row-major.
+
+    Those of the inputs, if all have the same dense ones; else no gaps, the dims in the order of the inputs' strides.
+    """
+    if all(x.shape == shape for x in inputs):
+        if all(x.contiguous for x in inputs) and 0 not in shape:
+            return None
+        first = inputs[0]
+        if is_dense(first) and all(x.strides == first.strides for x in inputs):
+            return first.strides
+    return dense_strides(inputs, shape)
+
+
+def dense_strides(inputs: Sequence[Layout], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides without gaps for ``shape``, its dims in the order of the strides of ``inputs``, which broadcast to it.
+
+    PyTorch's insertion sort (TensorIterator::reorder_dimensions): strides of 0 and equal ones are no order between two
+    dims, and what the sort does then is seen in the strides of results. The first input with an order decides.
+    """
+    steps = [_aligned_strides(x, shape) for x in inputs]
+    order = list(range(len(shape)))[::-1]  # innermost first
+    for last in range(1, len(shape)):
+        at = last
+        for place in range(last - 1, -1, -1):
+            verdict = _compare(steps, shape, order[place], order[at])
+            if verdict > 0:
+                order[place], order[at] = order[at], order[place]
+                at = place
+            elif verdict < 0:
+                break
+    strides, step = [0] * len(shape), 1
+    for d in order:
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def _aligned_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A stride for each dim of ``shape``, which ``layout`` broadcasts to: 0 where its elements are repeated."""
+    lead = len(shape) - layout.ndim
+    repeated = zip(layout.shape, shape[lead:], layout.strides, strict=True)
+    return (0,) * lead + tuple([0 if n == 1 != wanted else stride for n, wanted, stride in repeated])
+
+
+def _compare(steps: Sequence[tuple[int, ...]], shape: tuple[int, ...], d: int, e: int) -> int:
+    """-1 if dim ``d`` belongs inside of ``e``, 1 if outside, 0 if the strides of no input decide."""
+    for strides in steps:
+        a, b = strides[d], strides[e]
+        if a and b and (a != b or shape[d] > shape[e]):
+            return -1 if a < b else 1
+    return 0
 
 
 def view_strides(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -1,0 +1,61 @@
+"""Strides of the results of elementwise ops, whose dims lie in the order that PyTorch's TensorIterator finds."""
+
+import random
+
+import pytest
+
+import jitgrad
+
+torch = pytest.importorskip("torch")
+
+PROGRAMS = [
+    "t.T * 2",
+    "t.T + y",
+    "y + t.T",
+    "t.T * scalar",
+    "torch.maximum(t.T, y[0])",
+    "torch.maximum(y[0], t.T)",
+    "torch.where(t.T > 0, y, scalar)",
+    "torch.addcmul(y[:, :1], t.T, y)",
+    "torch.lerp(t.T, y, t.T)",
+    "cube[:, ::2].permute(2, 0, 1) * 2",
+    "cube.permute(1, 2, 0) + cube.permute(1, 2, 0)[:, :1]",
+    "y[:1].expand(4, 3).T + t",
+    "t.T[:, ::2].exp()",
+]
+
+
+def strides_of(library, program):
+    values = {
+        "torch": library, "t": library.ones(3, 4), "y": library.ones(4, 3), "scalar": library.tensor(2.0),
+        "cube": library.ones(2, 4, 3),
+    }  # fmt: skip
+    return tuple(eval(program, values).stride())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_result_has_the_order_of_dims_of_its_operands(program):
+    assert strides_of(jitgrad, program) == strides_of(torch, program)
+
+
+def operand(library, shape, order, steps, repeated):
+    """A tensor of ``shape``: dims in ``order`` in memory, every ``steps``-th element, one stored where ``repeated``."""
+    stored = [1 if repeated[d] else shape[d] * steps[d] for d in order]
+    x = library.ones(stored)[tuple(slice(None, None, 1 if repeated[d] else steps[d]) for d in order)]
+    return x.permute([order.index(d) for d in range(len(shape))]).expand(shape)
+
+
+def test_random_layouts():
+    generator = random.Random(0)
+    for _ in range(150):
+        shape = [generator.choice((2, 3, 4)) for _ in range(generator.choice((2, 3, 4)))]
+        layouts = []
+        for _ in range(2):
+            order = generator.sample(range(len(shape)), len(shape))
+            steps = [generator.choice((1, 1, 2)) for _ in shape]
+            layouts.append((order, steps, [generator.random() < 0.2 for _ in shape]))
+        ours, theirs = (
+            (library.add(*(operand(library, shape, *layout) for layout in layouts)) * 2).stride()
+            for library in (jitgrad, torch)
+        )
+        assert tuple(ours) == tuple(theirs), (shape, layouts)
