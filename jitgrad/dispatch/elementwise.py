@@ -111,7 +111,7 @@ class ElementwiseOp:
         """Write the result into the first operand, the target of the inplace form."""
         target = tensors[0]
         record = bool(self.op.grads) and grad_state.enabled and any(t._requires_grad for t in tensors)
-        check_memory(target)
+        check_memory(target._layout)
         saved_inputs = [copy_before_write(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
         others = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]
         plan.launch.write(target, *others, *scalars, target._data)

@@ -11,6 +11,7 @@ One declaration gives both forms and the node of both. Rules must not name ``x``
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -25,9 +26,10 @@ from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import check_inplace_target, has_internal_overlap, overlaps
 from jitgrad.dispatch.registry import method
+from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import Structured, bind_arguments, record
 
-__all__ = ["InplaceOp", "through_rows"]
+__all__ = ["InplaceOp", "stored_once", "through_rows", "warn_of_expanded"]
 
 
 class InplaceOp(Structured, abstract=True):
@@ -120,6 +122,26 @@ def through_rows(x: Tensor, write: Callable[[Any], None], order: tuple[int, ...]
     rows = copy_to_layout(view, layout)
     write(rows._data)
     copy_into(view._data, view._layout, rows)
+
+
+def stored_once(x: Tensor) -> Tensor:
+    """``x`` without repetition: of a dim whose elements share one place in memory (stride 0) the first alone."""
+    layout = x._layout
+    if not has_internal_overlap(layout):
+        return x
+    shape = tuple([1 if not s else n for n, s in zip(layout.shape, layout.strides, strict=True)])
+    return wrap(restrided(x._data, shape, layout.strides),
+                intern(layout.numpy_dtype, shape, layout.strides, layout.device))  # fmt: skip
+
+
+def warn_of_expanded(op: str, x: Tensor, example: str) -> None:
+    """PyTorch's warning if several elements of ``x``, the target of ``op``, have one place in memory."""
+    if has_internal_overlap(x._layout):
+        warnings.warn(
+            f"Use of {op} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            f"operation. This also applies to advanced indexing e.g. {example}",
+            UserWarning, stacklevel=3,  # the user's line, above the public function that calls this
+        )  # fmt: skip
 
 
 def _transposed(x: Tensor, order: tuple[int, ...]) -> Any:

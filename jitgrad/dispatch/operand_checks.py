@@ -101,7 +101,7 @@ def check_inplace_target(target: Tensor, record: bool, allows_internal_overlap: 
     """
     check_history(target, record)
     if not allows_internal_overlap:
-        check_memory(target)
+        check_memory(target._layout)
 
 
 def check_history(target: Tensor, record: bool) -> None:
@@ -124,9 +124,9 @@ def check_history(target: Tensor, record: bool) -> None:
     check_write(target)
 
 
-def check_memory(target: Tensor) -> None:
-    """RuntimeError if several elements of ``target`` have one place in memory: which one wins would be chance."""
-    if has_internal_overlap(target._layout):
+def check_memory(target: Layout) -> None:
+    """RuntimeError if several elements of what is written to have one place in memory: which one wins is chance."""
+    if has_internal_overlap(target):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single "
             "memory location. Please clone() the tensor before performing the operation."

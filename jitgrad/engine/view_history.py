@@ -20,6 +20,7 @@ from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.core.view_errors import stale_message
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.dispatch.strides import check_bounds, empty_with_strides, extent, offset_in, shares_memory
 from jitgrad.dispatch.structured import Structured
 from jitgrad.engine.exchanged_data import StridedCopy
@@ -150,6 +151,7 @@ class CopySlices(Node):
         self.owned = self.writer.owned
         if self.edges[0] is None:
             return (None, *others)
+        check_memory(self.place.view)  # PyTorch, too, refuses the gradient of a write to an expanded view
         if part is None:
             part = zeros_of(self.place.view)
         return (CopySlice.apply(g, part, self.place), *others)

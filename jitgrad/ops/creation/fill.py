@@ -12,7 +12,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
-from jitgrad.dispatch.inplace_ops import InplaceOp
+from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import takes_out
@@ -157,11 +157,23 @@ public(zero_, method_too=False)
 # -- triangles and diagonals --------------------------------------------------------------------------
 
 
-def _triangle(x: Tensor, diagonal: int, lower: bool, op: str) -> Tensor:
-    """A row-major copy of matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
-    layout, diagonal = x._layout, as_int(diagonal)
-    if layout.ndim < 2:
+def _clear(x: Tensor, diagonal: int, lower: bool, op: str) -> None:
+    """Set what matrices have above ``diagonal``, or, not ``lower``, below it, to zero.
+
+    Where several elements have one place in memory, one that is to be zero decides: of repeated columns the last above
+    the diagonal, of repeated rows the last below it.
+    """
+    if x._layout.ndim < 2:
         raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
+    stored, diagonal = stored_once(x), as_int(diagonal)
+    rows, columns = (n - m for n, m in zip(x._layout.shape[-2:], stored._layout.shape[-2:], strict=True))
+    diagonal += -columns if lower else rows
+    copy_into(stored._data, stored._layout, _triangle(stored, diagonal, lower))
+
+
+def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
+    """A row-major copy of matrices with zeros above ``diagonal``, or, not ``lower``, below it."""
+    layout = x._layout
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
     data = empty_for(out)
     if layout.numel:
@@ -185,7 +197,7 @@ class Tril(Triangle, public=True):
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), -1))
 
     def write(x, diagonal=0):
-        copy_into(x._data, x._layout, _triangle(x, diagonal, True, "tril"))
+        _clear(x, diagonal, True, "tril")
 
     def grad_x(g, diagonal):
         return Tril.apply(g, diagonal)
@@ -198,7 +210,7 @@ class Triu(Triangle, public=True):
     samples = cases(lambda: (draw(3, 4),), lambda: (draw(2, 4, 3), 1))
 
     def write(x, diagonal=0):
-        copy_into(x._data, x._layout, _triangle(x, diagonal, False, "triu"))
+        _clear(x, diagonal, False, "triu")
 
     def grad_x(g, diagonal):
         return Triu.apply(g, diagonal)

@@ -13,6 +13,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.inplace_ops import warn_of_expanded
 from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.structured import view_of
@@ -85,6 +86,7 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         value = _number_like(value, result)
     elif value._layout.shape[:1] == (1,):
         value = value.view(value._layout.shape[_leading_ones(value._layout.shape) :])
+    warn_of_expanded("index_put_", result, "tensor[indices] = tensor")
     put(result, indices, value, False)
 
 
@@ -105,7 +107,7 @@ def _type_name(value: Any) -> str:
 def _assign(target: Tensor, value: Any) -> None:
     """target[...] = value, ``target`` being a view; leading dims of size 1 that it lacks are dropped from ``value``."""
     if not isinstance(value, Tensor) or (not value._layout.ndim and target._layout.ndim):
-        check_memory(target)
+        check_memory(target._layout)
         fill_(target, value)
         return
     shape = value._layout.shape

@@ -14,13 +14,14 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.copying import filled
-from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
+from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.ops.creation.constants import arange
 from jitgrad.ops.indexing.index_pattern import Pattern, resolve
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
 from jitgrad.ops.shape.copy import cast
@@ -94,14 +95,19 @@ class IndexPut(InplaceOp):
     reference = lambda x, places, values, pattern, accumulate: written(
         x, values, _indexed, places, pattern, add=accumulate
     )
-    name, grad_name = "index_put_places", "IndexPutBackward0"
+    name, grad_name, allows_internal_overlap = "index_put_places", "IndexPutBackward0", True
 
     def write(x, places, values, pattern, accumulate):
-        outer, _, inner = pattern.blocks
-        expanded = Expand.forward(wrap(values._data, values._layout), pattern.result)
-        source = in_blocks(expanded, (outer, places._layout.numel, inner))
+        outer, _, inner = blocks = pattern.blocks
+        source = Expand.forward(wrap(values._data, values._layout), pattern.result)
+        order, stored = pattern.order, stored_once(x)
+        if stored is not x:  # each element is named alone, by its place among those that have memory of their own
+            places, order, x = Index.forward(_places_in(stored, x._layout.shape), places, pattern), None, stored
+            outer, _, inner = blocks = (1, x._layout.numel, 1)
+        rows = in_blocks(source, (outer, places._layout.numel, inner))
+        flat = places._data.reshape(-1)
         kernel = kernels.add_rows if accumulate else kernels.put_rows
-        through_rows(x, lambda data: launch(kernel, source, places._data, data.reshape(pattern.blocks)), pattern.order)
+        through_rows(x, lambda data: launch(kernel, rows, flat, data.reshape(blocks)), order)
 
     def grad_x(g, places, pattern, accumulate):
         if accumulate:
@@ -110,6 +116,11 @@ class IndexPut(InplaceOp):
 
     def grad_values(g, places, pattern, values_layout):
         return summed_to(Index.apply(g, places, pattern), values_layout.shape)
+
+
+def _places_in(stored: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """For each element of ``stored``, expanded to ``shape``, its place in row-major order, as int64."""
+    return arange(stored._layout.numel).view(stored._layout.shape).expand(shape)
 
 
 def _by_index(node: Any, of_place: Callable[[int, int], Any]) -> tuple[Any, ...]:
@@ -196,6 +207,7 @@ def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | 
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
+    warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
     return put(self, _index_list("index_put_", self, indices, values), values, accumulate)
 
 

@@ -11,7 +11,7 @@ from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
-from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
+from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
@@ -164,12 +164,15 @@ class IndexCopy(RowsOp, public=True):
 class IndexFill(RowsOp, abstract=True):
     """Base of the two fills of slices: by a number, and by a tensor without dims, which has a gradient."""
 
+    allows_internal_overlap = True
     reference = lambda x, dim, index, value: written(x, value, _selected, dim, index)
 
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
+        places = _vector_index("index_fill", index, blocks_around(x._layout.shape, d)[1], d)
+        x = stored_once(x)
         outer, n, inner = blocks = blocks_around(x._layout.shape, d)
-        places = _vector_index("index_fill", index, n, d)
+        places = table.mul(places, 0) if n == 1 else places  # the only slice, of however many in one place
         rows = empty_like_layout(x._layout, (outer, places._layout.numel, inner))
         rows.fill_(value.detach() if isinstance(value, Tensor) else value)
         through_rows(x, lambda data: launch(kernels.put_rows, rows._data, places._data, data.reshape(blocks)))
@@ -204,6 +207,7 @@ def _distinct(index: Tensor) -> Tensor:
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Set the slices along ``dim`` that ``index`` names to a number, or a tensor without dimensions."""
+    warn_of_expanded("index_fill_", self, "tensor[mask] = scalar")
     return (IndexFillTensor if isinstance(value, Tensor) else IndexFillNumber).inplace(self, dim, index, value)
 
 

@@ -13,7 +13,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, align, is_batch, one_by_one, onto_first
 from jitgrad.dispatch.copying import copy_into, filled
-from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
+from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
@@ -24,6 +24,7 @@ from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.index_errors import check_no_dims
 from jitgrad.ops.indexing.nonzero import true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
+from jitgrad.ops.reduction.any_all import any as any_true
 from jitgrad.ops.reduction.sums import Sum
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.join import Cat
@@ -44,6 +45,16 @@ def _check_mask(op: str, mask: Any) -> None:
         raise RuntimeError(f"{op}: expected BoolTensor for mask")
 
 
+def _fill_target(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """(``x``, ``mask`` in its shape), both with each place in memory once: one true element of several sets it."""
+    _check_mask("masked_fill_", mask)
+    mask, stored = _mask_for(x, mask), stored_once(x)
+    if stored is not x:
+        pairs = zip(x._layout.shape, stored._layout.shape, strict=True)
+        mask = any_true(mask, [d for d, (n, m) in enumerate(pairs) if n != m], keepdim=True)
+    return stored, mask
+
+
 def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
     """The mask in the shape of ``x``, which it must broadcast to."""
     shape = tuple(broadcast_shapes(mask._layout.shape, x._layout.shape))
@@ -58,6 +69,7 @@ def _mask_for(x: Tensor, mask: Tensor) -> Tensor:
 class MaskedFill(InplaceOp, abstract=True):
     """Base of the two fills under a mask: by a number, and by a tensor without dims, which has a gradient."""
 
+    allows_internal_overlap = True
     reference = lambda x, mask, value: np.where(mask, value, x)
 
     def grad_x(g, mask):
@@ -72,9 +84,9 @@ class MaskedFillNumber(MaskedFill):
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, 1.5), lambda: (draw(2, 3), draw(3) > 0, 1.5))
 
     def write(x, mask, value):
-        _check_mask("masked_fill_", mask)
+        x, mask = _fill_target(x, mask)
         number = convert_number(value, x._layout.dtype)
-        places = contiguous(_mask_for(x, mask))._data.reshape(-1)
+        places = contiguous(mask)._data.reshape(-1)
         through_rows(x, lambda data: launch(kernels.fill_true, places, data.reshape(-1), number))
 
 
@@ -97,11 +109,11 @@ class MaskedFillTensor(MaskedFill):
     samples = cases(lambda: (draw(2, 3), draw(2, 3) > 0, draw(seed=1)))
 
     def write(x, mask, value):
-        _check_mask("masked_fill_", mask)
+        x, mask = _fill_target(x, mask)
         check_no_dims("masked_fill_", value)
         if value._layout.dtype.is_complex and x._layout.dtype.category in (1, 2):
             raise overflow(x.dtype)
-        chosen = table.where(_mask_for(x, mask), cast(value.detach(), x._layout.dtype), wrap(x._data, x._layout))
+        chosen = table.where(mask, cast(value.detach(), x._layout.dtype), wrap(x._data, x._layout))
         copy_into(x._data, x._layout, chosen)
 
     def grad_value(g, mask, value_layout):
@@ -120,6 +132,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     """In-place version of ``masked_fill``."""
+    warn_of_expanded("masked_fill_", self, "tensor[mask] = scalar")
     return (MaskedFillTensor if isinstance(value, Tensor) else MaskedFillNumber).inplace(self, mask, value)
 
 
