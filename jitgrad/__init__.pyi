@@ -324,8 +324,10 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     """Repeat to ``size`` without copying, as broadcasting does."""
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> builtins.bool:
     """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
-def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
+def cat(
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+) -> Tensor:
+    """Tensors one after another along ``dim``, which may be called ``axis``."""
 cdouble: dtypes.dtype
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is not below ``x``."""
@@ -368,10 +370,14 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     """Columns side by side: vectors, and matrices as they are."""
 def complex(input: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
-def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
-def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``."""
+def concat(
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+) -> Tensor:
+    """Tensors one after another along ``dim``, which may be called ``axis``."""
+def concatenate(
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+) -> Tensor:
+    """Tensors one after another along ``dim``, which may be called ``axis``."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate as a view, which computes nothing: ops see to it. A real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -464,7 +470,11 @@ def dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """``input`` with elements set to 0 with probability ``p`` and the rest divided by 1 - p."""
 def dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``dropout``."""
-def dsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+@overload
+def dsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
+    """Cut as ``tensor_split`` does, along the dim that ``dsplit`` is named for."""
+@overload
+def dsplit(input: Tensor, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``dsplit`` is named for."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their third dim."""
@@ -620,7 +630,11 @@ def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> 
     """Whether ``x > y``."""
 def hardshrink(input: Tensor, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, but 0 within ``lambd`` of 0."""
-def hsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+@overload
+def hsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
+    """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
+@overload
+def hsplit(input: Tensor, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one after another along their second dim (the first of vectors)."""
@@ -1106,7 +1120,7 @@ def reshape(input: Tensor, shape: Sequence[builtins.int]) -> Tensor:
 def reshape(input: Tensor, *shape: builtins.int) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Change the shape to that of ``other``, as ``resize_`` does."""
+    """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself, or a copy without conjugate bit if it has one."""
 def resolve_neg(input: Tensor) -> Tensor:
@@ -1225,10 +1239,14 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input ** 2``."""
 def square_(input: Tensor) -> Tensor:
     """``input ** 2``."""
-def squeeze(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int) -> Tensor:
-    """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
-def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dim ``dim``."""
+def squeeze(
+    input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
+) -> Tensor:
+    """Drop dims of size 1: all, or those of ``dim`` (an int or several, also named ``axis``) and ``more``."""
+def stack(
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+) -> Tensor:
+    """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
 def std(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
     keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,
@@ -1283,9 +1301,11 @@ def tensor(
     pin_memory: builtins.bool = False,
 ) -> Tensor:
     """Make a tensor of numbers, nested sequences, or a NumPy array; the data is always copied."""
-def tensor_split(
-    input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0,
-) -> tuple[Tensor, ...]:
+@overload
+def tensor_split(input: Tensor, sections: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+    """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
+@overload
+def tensor_split(input: Tensor, indices: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
 def tensordot(a: Tensor, b: Tensor, dims: builtins.int | Sequence[Any] = 2) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists."""
@@ -1328,8 +1348,8 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``x`` without its fraction."""
 def trunc_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``."""
-def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """The slices along ``dim``, without that dim; views."""
+def unbind(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int | None = None) -> tuple[Tensor, ...]:
+    """The slices along ``dim``, without that dim; views. ``axis``: NumPy's name of ``dim``."""
 def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
     """Split one dim into several whose sizes multiply to its own; one may be -1."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -1362,7 +1382,11 @@ def view_as_dtype(input: Tensor, dtype: dtypes.dtype, *, out: Tensor | None = No
     """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
 def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
-def vsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+@overload
+def vsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
+    """Cut as ``tensor_split`` does, along the dim that ``vsplit`` is named for."""
+@overload
+def vsplit(input: Tensor, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``vsplit`` is named for."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one below another; vectors count as rows."""

@@ -46,6 +46,15 @@ FORMS: dict[str, tuple[tuple[str, str], ...]] = {
         ("condition: Tensor, input: Tensor | _Number, other: Tensor | _Number", "Tensor"),
     ),
     "Tensor.where": (("self, condition: Tensor, other: Tensor | _Number", ""),),
+    "Tensor.split": (("self, split_size: int | Sequence[int], dim: int = 0", ""),),
+    "tensor_split": (
+        ("input: Tensor, sections: int, dim: int = 0", ""),
+        ("input: Tensor, indices: Sequence[int], dim: int = 0", ""),
+    ),
+    **dict.fromkeys(
+        ("hsplit", "vsplit", "dsplit"),
+        (("input: Tensor, sections: int", ""), ("input: Tensor, indices: Sequence[int]", "")),
+    ),
     "size": (("self", "Size"), ("self, dim: int", "int")),
     "stride": (("self", "tuple[int, ...]"), ("self, dim: int", "int")),
     "type": (("self", "str"), ("self, dtype: _DType | str | type, non_blocking: bool = False", "Tensor")),

@@ -514,7 +514,11 @@ class Tensor:
         """Sum of the products of two vectors' elements; RuntimeError where sizes or dtypes differ."""
     def double(self, memory_format: Any = None) -> Tensor:
         """The tensor as float64; itself if it is so already."""
-    def dsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    @overload
+    def dsplit(self, sections: builtins.int) -> tuple[Tensor, ...]:
+        """Cut as ``tensor_split`` does, along the dim that ``dsplit`` is named for."""
+    @overload
+    def dsplit(self, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
         """Cut as ``tensor_split`` does, along the dim that ``dsplit`` is named for."""
     @property
     def dtype(self) -> dtypes.dtype:
@@ -649,7 +653,11 @@ class Tensor:
         """In-place version of ``gt``."""
     def hardshrink(self, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
         """``x``, but 0 within ``lambd`` of 0."""
-    def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    @overload
+    def hsplit(self, sections: builtins.int) -> tuple[Tensor, ...]:
+        """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
+    @overload
+    def hsplit(self, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
         """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The square root of x*x + y*y, without overflow on the way."""
@@ -1175,12 +1183,12 @@ class Tensor:
         """The same elements in the shape of ``other``."""
     @overload
     def resize_(self, size: Sequence[builtins.int], *, memory_format: Any = None) -> Tensor:
-        """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order."""
+        """Change the shape, row-major or in a ``memory_format``; memory that is added is not initialised."""
     @overload
     def resize_(self, *size: builtins.int, memory_format: Any = None) -> Tensor:
-        """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order."""
+        """Change the shape, row-major or in a ``memory_format``; memory that is added is not initialised."""
     def resize_as_(self, other: Tensor, *, memory_format: Any = None) -> Tensor:
-        """Change the shape to that of ``other``, as ``resize_`` does."""
+        """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself, or a copy without conjugate bit if it has one."""
     def resolve_neg(self) -> Tensor:
@@ -1281,9 +1289,7 @@ class Tensor:
         out: Tensor | None = None, axis: builtins.int = -1,
     ) -> return_types.sort:
         """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
-    def split(
-        self, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0,
-    ) -> tuple[Tensor, ...]:
+    def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of given sizes along ``dim``; views."""
@@ -1295,9 +1301,13 @@ class Tensor:
         """``input ** 2``."""
     def square_(self) -> Tensor:
         """``input ** 2``."""
-    def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int) -> Tensor:
-        """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
-    def squeeze_(self, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int) -> Tensor:
+    def squeeze(
+        self, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
+    ) -> Tensor:
+        """Drop dims of size 1: all, or those of ``dim`` (an int or several, also named ``axis``) and ``more``."""
+    def squeeze_(
+        self, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
+    ) -> Tensor:
         """In-place version of ``squeeze``: the tensor's own layout changes."""
     def std(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
@@ -1357,9 +1367,11 @@ class Tensor:
         """Hyperbolic tangent."""
     def tanh_(self) -> Tensor:
         """In-place version of ``tanh``."""
-    def tensor_split(
-        self, indices_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0,
-    ) -> tuple[Tensor, ...]:
+    @overload
+    def tensor_split(self, sections: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
+    @overload
+    def tensor_split(self, indices: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
     @overload
     def tile(self, dims: Sequence[builtins.int]) -> Tensor:
@@ -1422,8 +1434,8 @@ class Tensor:
         """The name of the tensor's type, as "torch.FloatTensor"; given a dtype or such a name, the cast."""
     def type_as(self, other: Tensor) -> Tensor:
         """The tensor as the dtype of ``other``."""
-    def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """The slices along ``dim``, without that dim; views."""
+    def unbind(self, dim: builtins.int = 0, *, axis: builtins.int | None = None) -> tuple[Tensor, ...]:
+        """The slices along ``dim``, without that dim; views. ``axis``: NumPy's name of ``dim``."""
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Split one dim into several whose sizes multiply to its own; one may be -1."""
     def unfold(
@@ -1467,7 +1479,11 @@ class Tensor:
         """A real tensor whose last dim has size 2 as a complex one."""
     def view_as_real(self, *, out: Tensor | None = None) -> Tensor:
         """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
-    def vsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    @overload
+    def vsplit(self, sections: builtins.int) -> tuple[Tensor, ...]:
+        """Cut as ``tensor_split`` does, along the dim that ``vsplit`` is named for."""
+    @overload
+    def vsplit(self, indices: Sequence[builtins.int]) -> tuple[Tensor, ...]:
         """Cut as ``tensor_split`` does, along the dim that ``vsplit`` is named for."""
     def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:
         """This tensor where the condition holds, else ``other``."""

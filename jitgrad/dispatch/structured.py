@@ -205,7 +205,10 @@ def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) ->
 
 
 # Keywords of PyTorch and NumPy -> parameters of declarations, where an op has no parameter of that name itself.
-_KEYWORDS = {"input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim"}
+_KEYWORDS = {
+    "input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim",
+    "axis0": "dim0", "axis1": "dim1",
+}  # fmt: skip
 
 
 def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, ...]:

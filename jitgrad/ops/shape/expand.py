@@ -189,8 +189,9 @@ class SqueezeDims(Reshaping):
 
 
 @fast_method
-def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
-    """Drop dims of size 1: all, or those of ``dim`` (an int or several) and ``more`` whose size is 1."""
+def squeeze(input: Tensor, dim: Any = None, *more: int, axis: Any = None) -> Tensor:
+    """Drop dims of size 1: all, or those of ``dim`` (an int or several, also named ``axis``) and ``more``."""
+    dim = dim if axis is None else axis
     if dim is None:
         return Squeeze.apply(input)
     if is_int(dim) and not more:

@@ -9,17 +9,18 @@ from typing import Any
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write, is_inference
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, node_of, renew_leaf
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.core.wrapped import Wrapped, turn_into
 from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.memory_formats import layout_in_format, strides_of_result
 from jitgrad.dispatch.operand_checks import check_inplace_target
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import size_argument
-from jitgrad.dispatch.strides import extent, restrided
+from jitgrad.dispatch.strides import dense_layout, extent, restrided
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.lazy_array import memory_of, with_bits_of
 from jitgrad.ops.shape.expand import Unsqueeze, squeeze
@@ -85,9 +86,9 @@ _inplace("as_strided_", as_strided, "In-place version of ``as_strided``: the ten
 
 
 def resize_(self: Tensor, *each: Any, size: Any = None, memory_format: Any = None) -> Tensor:
-    """Change the shape, row-major; memory that is added is not initialised, elements that stay keep their order.
+    """Change the shape, row-major or in a ``memory_format``; memory that is added is not initialised.
 
-    RuntimeError for a tensor that requires grad.
+    Elements keep their places in memory. RuntimeError for a tensor that requires grad.
     """
     if self._requires_grad and not grad_state.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -95,27 +96,49 @@ def resize_(self: Tensor, *each: Any, size: Any = None, memory_format: Any = Non
     shape = size_argument("resize_", each, "size", size)
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
-    if shape == self._layout.shape:
+    if shape == self._layout.shape and memory_format is None:
         return self
-    layout = intern(self._layout.numpy_dtype, shape, None, self._layout.device)
+    layout = _resized(self._layout, shape, memory_format)
     room = extent(self._layout.shape, self._layout.strides)
     if layout.numel <= room:  # the memory from this tensor's first element to its last is enough
         self._data = restrided(self._data, layout.shape, layout.strides)
     else:
-        data = empty_for(layout)
+        data = empty_for(dense_layout(layout.numpy_dtype, layout.numel, layout.device))
         if room:
             kept = intern(layout.numpy_dtype, (room,), None, layout.device)
             source = as_strided(self.detach(), (room,), (1,), 0)
-            copy_into(with_bits_of(self._data, data).reshape(-1)[:room], kept, source)
-        self._data = with_bits_of(self._data, data)
+            copy_into(with_bits_of(self._data, data)[:room], kept, source)
+        self._data = with_bits_of(self._data, restrided(data, layout.shape, layout.strides))
     self._layout = layout
     count_write(self)
     return self
 
 
+def _resized(layout: Layout, shape: tuple[int, ...], memory_format: Any) -> Layout:
+    """The layout of a tensor of ``layout`` that is resized to ``shape``."""
+    row_major = intern(layout.numpy_dtype, shape, None, layout.device)
+    if memory_format is None:
+        return row_major
+    name = getattr(memory_format, "name", None)
+    if name is None:
+        raise TypeError(
+            f"resize_(): argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}"
+        )
+    if name == "preserve_format":
+        raise RuntimeError("Unsupported memory formatPreserve")
+    return layout_in_format(row_major, memory_format)
+
+
 def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Change the shape to that of ``other``, as ``resize_`` does."""
-    return resize_(self, other._layout.shape)
+    """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
+    if getattr(memory_format, "name", None) != "preserve_format":
+        return resize_(self, other._layout.shape, memory_format=memory_format)
+    resize_(self, other._layout.shape)
+    strides = strides_of_result([other._layout], self._layout.shape)
+    if strides is not None:
+        self._data = restrided(self._data, self._layout.shape, strides)
+        self._layout = intern(self._layout.numpy_dtype, self._layout.shape, strides, self._layout.device)
+    return self
 
 
 def set_(self: Tensor, source: Tensor | None = None) -> Tensor:

@@ -224,23 +224,25 @@ class Unbind(SplitView):
         return Stack.apply([filled(unused, 0) if part is None else part for part in g], dim)
 
 
-def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``.
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along ``dim``, which may be called ``axis``.
 
     dtypes are promoted. ValueError for no tensors, RuntimeError where other sizes differ.
     """
     given = _listed("cat", tensors)
     if not given:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    dim = dim if axis is None else axis
     result = Cat.apply(given, dim if type(dim) is int else int_argument("cat", "dim", 2, dim))
     return result if out is None else into_out("cat", result, out)
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dim ``dim``."""
+def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
     given = _listed("stack", tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
+    dim = dim if axis is None else axis
     result = Stack.apply(given, dim if type(dim) is int else int_argument("stack", "dim", 2, dim))
     return result if out is None else into_out("stack", result, out)
 

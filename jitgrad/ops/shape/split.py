@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from jitgrad.core.errors import must_be
 from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
@@ -18,6 +20,24 @@ from jitgrad.ops.shape.join import Cat, SplitView, Unbind
 from jitgrad.ops.shape.slicing import Slice
 
 __all__ = ["split", "unbind"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _also_named(*names: str) -> Callable[[F], F]:
+    """Let a function's second argument be given under any of ``names``, those that it has in PyTorch's overloads."""
+
+    def decorate(function: F) -> F:
+        second = list(inspect.signature(function).parameters)[1]
+
+        @functools.wraps(function)
+        def renaming(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **{second if k in names else k: v for k, v in kwargs.items()})
+
+        vars(renaming)["also_takes"] = names  # for stubs: its signature is that of ``function``
+        return renaming  # type: ignore[return-value]
+
+    return decorate
 
 
 def _zeros_beside(layout: Layout, dim: int, n: int) -> Tensor:
@@ -122,6 +142,7 @@ def _split_by_sizes(op: Any, tensor: Tensor, split_sizes: Any, dim: int) -> tupl
 
 
 @fast_method
+@_also_named("split_size")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
     if is_int(split_size_or_sections):
@@ -172,14 +193,16 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 
 
 @fast_method
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along ``dim``, without that dim; views."""
+def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Tensor, ...]:
+    """The slices along ``dim``, without that dim; views. ``axis``: NumPy's name of ``dim``."""
+    dim = dim if axis is None else axis
     if not input._layout.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return Unbind.apply(input, normalize_dim(dim, input._layout.ndim))
 
 
 @public
+@_also_named("sections", "indices", "tensor_indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
     d = _dim("tensor_split", input, dim)
@@ -214,7 +237,7 @@ def _named_split(op: str, least: int, dim_of: Any) -> None:
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"Cut as ``tensor_split`` does, along the dim that ``{op}`` is named for."
-    public(function)
+    public(_also_named("sections", "indices")(function))
 
 
 _named_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
