@@ -6,7 +6,6 @@ wrapped tensors, writes that are recorded.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from jitgrad.dispatch.parameter_types import PUBLIC_NAMES
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words.syntax import read_once
 
 __all__ = ["ElementwiseOp"]
 
@@ -53,7 +53,7 @@ class ElementwiseOp:
         self.function: Any = self.general  # the fast paths, set by elementwise_publish.py
         self.inplace: Any = None
 
-    @cached_property
+    @read_once
     def node_type(self) -> type[ElementwiseNode]:
         """The class of the op's nodes, which is what ``grad_fn`` shows; made when the op is first planned."""
         return type(self.op.grad_name, (ElementwiseNode,), {"__doc__": self.op.__doc__})

@@ -23,6 +23,7 @@ its own unless the class says so: ``public=True`` publishes both, ``public="func
 from __future__ import annotations
 
 import inspect
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -50,6 +51,7 @@ from jitgrad.dispatch.parameter_types import explain
 from jitgrad.dispatch.registry import OPS, public, published
 from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, argument_kind
 from jitgrad.kernels.device_array import name_op
+from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
 
@@ -59,10 +61,15 @@ _WANTED = (WANTED, WANTED_LIST)
 class _NodeTypeOnFirstUse:
     """In the place of an op's ``node_type`` until it is first read: most programs record few of all ops."""
 
+    def __init__(self) -> None:
+        self.lock = fork_safe(threading.Lock())
+
     def __get__(self, instance: Any, op: type[Structured]) -> type[StructuredNode]:
-        body = {"op": op, "owned": op.owned, "__doc__": op.__doc__}
-        op.node_type = type(op.grad_name, (StructuredNode,), body)
-        return op.node_type
+        with self.lock:  # two threads that made one each would put the names of what is saved on different classes
+            if vars(op)["node_type"] is self:
+                body = {"op": op, "owned": op.owned, "__doc__": op.__doc__}
+                op.node_type = type(op.grad_name, (StructuredNode,), body)
+            return vars(op)["node_type"]
 
 
 _LATER: Any = _NodeTypeOnFirstUse()
