@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.core.errors import same_device
 from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, intern, is_dense, layout_of
-from jitgrad.core.storage import device_of_array, empty_for
+from jitgrad.core.storage import allocator, device_of_array
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.dispatch.strides import empty_with_strides, result_strides
@@ -54,7 +54,7 @@ _ARRAY = {"1d": "{}", "flat": "{}.ravel()", "permuted": "{}.ravel('K')", "stride
           "device flat": "{}.flat", "device strided": "{}.flat"}  # fmt: skip
 _TAILS = {"strided": 4, "device flat": 1, "device strided": 2}
 _FRESH = """\
-        data{k} = empty(shape{k}, dtype{k}) if plain{k} else empty_for(layout{k})"""
+        data{k} = empty(shape{k}, dtype{k}) if plain{k} else fresh{k}()"""
 _WRAP = """\
         out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}
         if tensor_observers: announce_tensor(out{k})"""
@@ -99,7 +99,8 @@ def _launcher(
     count = range(outputs)
     constants = [
         f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype\n"
-        f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'"
+        f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'\n"
+        f"    fresh{k} = allocator(layout{k})"
         for k in count
     ]
     tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]
@@ -117,7 +118,7 @@ def _launcher(
         retry=_RETRY[target].format(tensors=", ".join([*tensors, ""]), numbers="".join(f", {s}" for s in scalars)),
     )
     scope = {
-        "launch": launch, "observers": observers, "empty": np.empty, "empty_for": empty_for,
+        "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator,
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
         "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
         "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,

@@ -32,7 +32,9 @@ def _also_named(*names: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def renaming(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **{second if k in names else k: v for k, v in kwargs.items()})
+            if kwargs:
+                kwargs = {second if k in names else k: v for k, v in kwargs.items()}
+            return function(*args, **kwargs)
 
         vars(renaming)["also_takes"] = names  # for stubs: its signature is that of ``function``
         return renaming  # type: ignore[return-value]
