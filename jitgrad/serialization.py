@@ -46,6 +46,8 @@ def save(obj: Any, f: Any) -> None:
     Tensors that share memory, as tied weights and views do, share it again after ``load``. Gradients and
     graphs are not kept.
     """
+    if not (isinstance(f, (str, os.PathLike)) or hasattr(f, "write")):
+        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     writer = _Writer()
     structure = {"format": _FORMAT, "value": writer.encode(obj)}
     writer.write_tensors()

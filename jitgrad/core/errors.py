@@ -6,13 +6,14 @@ that holds an element ("float", "long int"), and as the name by which C++ code a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jitgrad.core.dtypes import dtype
 
 __all__ = [
-    "cpp_name", "cpp_type", "expected_scalar_type", "must_be", "must_be_tensor", "not_implemented_for", "overflow",
-    "same_device", "scalar_type", "type_name",
+    "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
+    "not_implemented_for", "overflow", "same_device", "scalar_type", "type_name",
 ]  # fmt: skip
 
 
@@ -86,6 +87,14 @@ def must_be(op: str, argument: str, position: int, kind: str, value: Any) -> Typ
 def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeError:
     """An argument that should have been a tensor; ``position`` counts from 1."""
     return must_be(op, argument, position, "Tensor", value)
+
+
+def invalid_combination(op: str, args: Sequence[Any], *signatures: str) -> TypeError:
+    """Arguments that fit none of an op's ``signatures``, "(int high, tuple of ints size)", say."""
+    given, expected = ", ".join(map(type_name, args)), "".join(f" * {s}\n" for s in signatures)
+    return TypeError(
+        f"{op}() received an invalid combination of arguments - got ({given}), but expected one of:\n{expected}"
+    )
 
 
 def expected_scalar_type(wanted: dtype, found: dtype) -> RuntimeError:

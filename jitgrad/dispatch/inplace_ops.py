@@ -106,6 +106,7 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
 
     inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
     inplace.__doc__ = f"In-place version of ``{op.name}``."
+    vars(inplace)["__wrapped__"] = op.write  # whose signature help() shows, and errors compare arguments with
     return inplace
 
 

@@ -20,7 +20,7 @@ from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import must_be
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
-from jitgrad.dispatch.sizes import is_int
+from jitgrad.dispatch.sizes import is_int, is_real
 
 __all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
 
@@ -119,7 +119,7 @@ def _is_bool(value: Any) -> bool:
 _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Tensor": (_is_tensor, "Tensor"),
     "_Number": (_is_number, "Number"),
-    "float": (_is_number, "float"),
+    "float": (is_real, "float"),
     "int": (is_int, "int"),
     "bool": (_is_bool, "bool"),
     "None": (lambda value: value is None, "None"),
@@ -130,19 +130,22 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def explain(error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> None:
+def explain(
+    error: Exception, function: Callable[..., Any], name: str, args: Any, kwargs: Any, first: int = 1
+) -> None:  # fmt: skip
     """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
 
-    A TypeError that names an op stays as it is: it is an op's own, and may say more. So does a NotImplementedError,
+    first: what the error calls the position of the first argument; 0 for methods, as PyTorch doesn't count the tensor.
+    A TypeError that names this op stays as it is: it is the op's own, and may say more. So does a NotImplementedError,
     which speaks of a dtype.
     """
-    if isinstance(error, NotImplementedError) or (type(error) is TypeError and _OWN_ERROR.match(str(error))):
+    if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:  # too many or too few arguments, which Python's own error says
         return
-    for position, parameter in enumerate(bound.signature.parameters.values(), 1):
+    for position, parameter in enumerate(bound.signature.parameters.values(), first):
         if parameter.name not in bound.arguments or parameter.kind in (
             Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD
         ):  # fmt: skip
@@ -156,19 +159,26 @@ def explain(error: Exception, function: Callable[..., Any], name: str, args: Any
             raise must_be(name, label, position, _FITS[types[0]][1], value) from None
 
 
-_OWN_ERROR = re.compile(r"\w+\(\)|expected ")
-PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of what declarations call x and y
+def _is_own(text: str, name: str) -> bool:
+    """Whether an error says that it is of op ``name``, and not of one that this is made of: multinomial's of topk."""
+    named = _OP_NAME.match(text)
+    return named[1].strip("_") == name.strip("_") if named else text.startswith("expected ")
 
 
-def explained(function: F) -> F:
-    """``function``, whose errors name the argument that is of a wrong type. Costs 0.1 us a call."""
+_OP_NAME = re.compile(r"(\w+)\(\)")
+PUBLIC_NAMES = {"self": "input", "x": "input", "y": "other"}  # PyTorch's names of what we call self, x and y
+
+
+def explained(function: F, name: str = "", first: int = 1) -> F:
+    """``function``, whose errors name the argument that is of a wrong type (see ``explain``). Costs 0.1 us a call."""
+    name = name or function.__name__
 
     @functools.wraps(function)
     def explaining(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            explain(error, function, function.__name__, args, kwargs)
+            explain(error, function, name, args, kwargs, first)
             raise
 
     mark_explaining(explaining)

@@ -39,9 +39,11 @@ def public(
     method don't, which saves it 0.1 us a call; its first argument, at least, is a tensor.
     """
     name = name or function.__name__
-    form = explaining_form(function)
-    # Inplace are ``add_`` and ``__iadd__``, but not ``__add__``.
-    register(function, operation_behind(function), in_place=name.startswith("__i") or name[-1] == "_" != name[0])
+    in_place = name.startswith("__i") or name[-1] == "_" != name[0]  # ``add_`` and ``__iadd__``, but not ``__add__``
+    # An op's own function looks at its operands, the in-place one not at the tensor that a method is called of.
+    silent = not explains(function) and (in_place or not is_own(function))
+    form = explained(function, name, 1 if function_too else 0) if silent else function
+    register(function, operation_behind(function), in_place=in_place)
     if function_too:
         _check_free(name, published(name), function)
         FUNCTIONS[name] = named_in("jitgrad", form, name)
@@ -84,9 +86,9 @@ def _check_free(name: str, taken: Any, function: Any) -> None:
         )
 
 
-def method(function: F, name: str = "") -> F:
-    """Publish ``function`` as ``Tensor.NAME`` only; calls of it can be observed."""
-    return public(function, name, function_too=False, fast=True)
+def method(function: F, name: str = "", *, fast: bool = False) -> F:
+    """Publish ``function`` as ``Tensor.NAME`` only; calls of it can be observed. Operators are always ``fast``."""
+    return public(function, name, function_too=False, fast=fast or name.startswith("__"))
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}

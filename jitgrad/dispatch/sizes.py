@@ -12,8 +12,8 @@ from jitgrad.core.layout import as_int
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "as_ints", "check_dims", "check_no_negative", "dims_argument", "infer_size", "int_argument", "is_int",
-    "size_argument",
+    "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size", "int_argument",
+    "is_int", "is_real", "size_argument",
 ]  # fmt: skip
 
 
@@ -70,6 +70,20 @@ def int_argument(op: str, name: str, position: int, value: Any) -> int:
         return as_int(value)
     except TypeError:
         raise must_be(op, name, position, "int", value) from None
+
+
+def is_real(value: Any) -> bool:
+    """Whether ``value`` may stand for a float: a number of Python, NumPy or a 0-d tensor that isn't complex."""
+    if isinstance(value, Tensor):
+        return not value._layout.ndim and value._layout.dtype.category < 3
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
+def float_argument(op: str, name: str, position: int, value: Any) -> float:
+    """An argument that is one real number, of Python, NumPy or a tensor; TypeError for anything else."""
+    if not is_real(value):
+        raise must_be(op, name, position, "float", value)
+    return float(value)
 
 
 def dims_argument(dim: Any) -> int | tuple[int, ...] | None:

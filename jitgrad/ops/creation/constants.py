@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import must_be, must_be_tensor, overflow, type_name
+from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, overflow, type_name
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -288,14 +288,14 @@ public(scalar_tensor, method_too=False)
 # -- ranges -------------------------------------------------------------------------------------------
 
 
-def _number(op: str, value: Any) -> Any:
+def _number(op: str, name: str, position: int, value: Any) -> Any:
     """A bound of a range as a Python number; it may be given as a tensor of one element or a NumPy scalar."""
-    if isinstance(value, (Tensor, np.generic)):
+    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value._layout.numel == 1):
         value = value.item()
     if isinstance(value, complex) and op == "arange":
         raise overflow(dtypes.float64)
     if not isinstance(value, (int, float, complex)):
-        raise TypeError(f"{op}(): arguments must be Numbers, not {type_name(value)}")
+        raise must_be(op, name, position, "Number", value)
     return value
 
 
@@ -319,15 +319,13 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
     int64 if all are ints, else the default dtype. RuntimeError for step 0 or of the wrong sign.
     """
     if len(bounds) + len(named) == 0:
-        raise TypeError(
-            "arange() received an invalid combination of arguments - got (), but expected one of:\n"
-            " * (Number end, *, ...)\n * (Number start, Number end, Number step = 1, *, ...)"
-        )
+        raise invalid_combination("arange", (), "(Number end)", "(Number start, Number end, Number step = 1)")
     order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
     given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
     if unknown := set(given) - {"start", "end", "step"}:
         raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
-    start, end, step = [_number("arange", given[k]) for k in ("start", "end", "step")]
+    first = 1 if "start" in order else 0  # the position of what comes first, were ``start`` given
+    start, end, step = [_number("arange", k, n, given[k]) for n, k in enumerate(("start", "end", "step"), first)]
     category = max([dtypes.category_of(v) for v in (start, end, step)])
     chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
     length = _arange_length(start, end, step)
@@ -345,7 +343,7 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type_name(steps)}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = _number(op, start), _number(op, end)
+    start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
     category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
     if chosen.category < 2:  # integers take whole bounds, as PyTorch does

@@ -353,7 +353,7 @@ def _declare_casts() -> None:
 
         convert.__name__ = convert.__qualname__ = alias
         convert.__doc__ = f"The tensor as {name}; itself if it is so already."
-        method(convert)
+        method(convert, fast=True)
 
 
 _declare_casts()

@@ -75,7 +75,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return CopyFrom.inplace(self, src)
 
 
-method(copy_)
+method(copy_, fast=True)
 
 
 class Zero(Overwriting, public="method"):

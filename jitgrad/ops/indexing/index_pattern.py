@@ -22,7 +22,8 @@ from jitgrad.ops.indexing.places import empty_like_layout, in_blocks
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.view import Permute
 
-__all__ = ["Pattern", "resolve"]
+__all__ = ["INDEX_DTYPES", "Pattern", "resolve"]
+INDEX_DTYPES = ("int64", "int32", "uint8", "bool")  # of tensors used as indices
 
 
 class Pattern:

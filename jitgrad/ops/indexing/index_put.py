@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.dtypes import bool_
-from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
+from jitgrad.core.errors import must_be, must_be_tensor, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of
@@ -22,7 +22,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.indexing.index_pattern import Pattern, resolve
+from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES, Pattern, resolve
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.expand import Expand, summed_to
@@ -198,6 +198,11 @@ def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | 
         raise must_be_tensor(op, "values", 2, values)
     if not isinstance(indices, (tuple, list)):
         raise must_be(op, "indices", 1, "tuple of Tensors", indices)
+    for place, index in enumerate(indices):
+        if not (index is None or isinstance(index, Tensor)):
+            raise TypeError(f"expected Tensor as element {place} in argument 1, but got {type_name(index)}")
+        if index is not None and index._layout.dtype.name not in INDEX_DTYPES:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if all(i is None for i in indices):
         raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
     if len(indices) > x._layout.ndim:

@@ -12,6 +12,7 @@ from jitgrad.core.dtypes import by_name
 from jitgrad.core.tensor import Tensor
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.from_data import array_of, from_numpy
+from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
 
@@ -82,7 +83,7 @@ def _tensor_item(item: Tensor) -> Any:
     A wrapped int stays a tensor: a batch of them has no value that all samples share.
     """
     name = item._layout.dtype.name
-    if name not in ("int64", "int32", "uint8", "bool"):
+    if name not in INDEX_DTYPES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if name == "uint8" and item._layout.ndim:
         warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",

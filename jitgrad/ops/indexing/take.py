@@ -92,6 +92,21 @@ class Take(Structured, public=True):
         return Put.apply(zeros_of(x_layout), index, g, True)
 
 
+def _check_source(x: Tensor, index: Tensor, source: Tensor) -> None:
+    """IndexError or RuntimeError unless ``source`` has an element of ``x``'s dtype for each of the index's."""
+    given, wanted = source._layout.numel, index._layout.numel
+    if given != wanted:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{given}, index.numel() = {wanted}"
+        )
+    if source._layout.dtype is not x._layout.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{scalar_type(x.dtype)} and source.dtype = {scalar_type(source.dtype)}"
+        )
+
+
 class Put(InplaceOp, public=True):
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
 
@@ -103,6 +118,7 @@ class Put(InplaceOp, public=True):
     reference = lambda x, index, source, accumulate=False: written(x, source, np.take, index, add=accumulate)
 
     def write(x, index, source, accumulate=False):
+        _check_source(x, index, source)
         places = _flat_index("put_", x, index)
         kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), in_blocks(source, (1, -1, 1))
         through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.core.errors import must_be_tensor, scalar_type
-from jitgrad.core.layout import Layout, Size, as_int, broadcast_shapes, intern
+from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
+from jitgrad.core.layout import Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.sizes import is_int
+from jitgrad.dispatch.sizes import as_ints, is_int
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
 from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv
@@ -204,15 +204,25 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     A dim of size 1 goes with one of any size, over which is summed. RuntimeError where other paired sizes differ.
     """
     if isinstance(dims, (tuple, list)) and len(dims) == 2:
-        first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+        first, second = ([d] if is_int(d) else d for d in dims)
+        for name, position, each in (("dims_self", 3, first), ("dims_other", 4, second)):
+            if not isinstance(each, (tuple, list)):
+                raise must_be("tensordot", name, position, "tuple of ints", each)
+        first, second = as_ints("tensordot", first, "dims_self", 3), as_ints("tensordot", second, "dims_other", 4)
     elif is_int(dims):
         n = as_int(dims)
+        if not 0 <= n <= min(a._layout.ndim, b._layout.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={n}")
         first, second = list(range(-n, 0)), list(range(n))
     else:
         raise RuntimeError(
             "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
             f"but got dims={dims}"
         )
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    first = [normalize_dim(d, a._layout.ndim) for d in first]
+    second = [normalize_dim(d, b._layout.ndim) for d in second]
     for i, j in zip(first, second, strict=True):
         if b.shape[j] == 1:
             a = a.sum(i, True, dtype=a.dtype)
@@ -223,7 +233,6 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has "
                 f"size {b.shape[j]} in dim {j}"
             )
-    first, second = [d % a._layout.ndim for d in first], [d % b._layout.ndim for d in second]
     left = [d for d in range(a._layout.ndim) if d not in first]
     right = [d for d in range(b._layout.ndim) if d not in second]
     # -1 would be ambiguous in the shape of a tensor without elements, so there the other size is computed.

@@ -14,6 +14,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill
@@ -188,6 +189,7 @@ def _check_weight(x: Layout, weight: Tensor | None, promotes: bool = False) -> N
 
 def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """One or two dims go as they are, four are an image, all others are laid out as one."""
+    ignore_index = int_argument("nll_loss", "ignore_index", 5, ignore_index)
     ndim = x._layout.ndim
     if ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")

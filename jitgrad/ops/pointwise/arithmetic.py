@@ -131,7 +131,7 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     mark_explaining(function)  # the table's ops do
     public(function)
-    return method(in_place, f"{name}_")
+    return method(in_place, f"{name}_", fast=True)
 
 
 def _name(function: Function, name: str, doc: str | None) -> None:
@@ -190,7 +190,7 @@ def _div(name: str) -> tuple[Function, Function]:
     _name(function, name, _DIV)
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
     mark_explaining(function)
-    return public(function), method(in_place, f"{name}_")
+    return public(function), method(in_place, f"{name}_", fast=True)
 
 
 _DIV = """``input / other``, in floating point also for integers.
@@ -210,7 +210,7 @@ def _rounded(mode: str, input: Any, other: Any) -> table.Function:
 div, div_ = _div("div")
 _div("divide")
 public(table.div, "true_divide")
-method(table.div.operation.inplace, "true_divide_")
+method(table.div.operation.inplace, "true_divide_", fast=True)
 
 
 @published("floor_divide")

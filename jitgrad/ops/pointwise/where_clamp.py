@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for, scalar_type
+from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for, scalar_type
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.dispatch import table
@@ -82,18 +82,15 @@ def constant_in(value: Any, x: Any) -> Any:
 _PLAIN = (int, float)
 
 
-def _clamp_op(min: Any, max: Any) -> table.Function:
+def _clamp_op(x: Any, min: Any, max: Any) -> table.Function:
     """Which op of the table clamps with these bounds."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     given = [b for b in (min, max) if b is not None]
     tensors = [isinstance(b, Tensor) for b in given]
     if any(tensors) and not all(tensors):
-        names = ", ".join(type(b).__name__ for b in (min, max))
-        raise TypeError(
-            f"clamp() received an invalid combination of arguments - got (Tensor, {names}); the bounds are both "
-            "tensors or both numbers"
-        )
+        raise invalid_combination("clamp", (x, min, max), "(Tensor input, Tensor min = None, Tensor max = None)",
+                                  "(Tensor input, Number min = None, Number max = None)")  # fmt: skip
     if min is not None and max is not None:
         return table.clamp if all(tensors) else table.clamp_numbers
     if max is None:
@@ -108,7 +105,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, inplace: bool = Fa
     """
     if type(min) in _PLAIN and type(max) in _PLAIN:  # most calls: nothing to look for
         return apply(table.clamp_numbers, input, min, max, inplace=inplace)
-    return apply(_clamp_op(min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)
+    return apply(_clamp_op(input, min, max), input, *[b for b in (min, max) if b is not None], inplace=inplace)
 
 
 published("clamp", inplace_function=True)(clamp)

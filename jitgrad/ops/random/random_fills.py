@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.errors import not_implemented_for, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -14,6 +14,7 @@ from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
+from jitgrad.dispatch.sizes import float_argument, int_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
@@ -24,8 +25,8 @@ from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.random import Generator, default_generator
 
 __all__ = [
-    "DropoutMask", "RandomFill", "bernoulli_into", "exponential_", "fill_by", "generator_for", "normal_", "random_",
-    "uniform_",
+    "DropoutMask", "RandomFill", "bernoulli_into", "exponential_", "fill_by", "generator_for", "integer_bounds",
+    "normal_", "random_", "uniform_",
 ]  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def generator_for(op: str, generator: Any) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+        raise TypeError(f"{op}(): argument 'generator' must be torch.Generator, not {type_name(generator)}")
     return generator
 
 
@@ -246,51 +247,77 @@ class LogNormal(RandomFill):
 
 def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
     """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
-    # By name, since ``from`` is a keyword of Python and can be no parameter.
-    given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), bounds, strict=False)), **named}
-    return Uniform.inplace(self, given["from"], given["to"], generator_for("uniform_", generator))
+    given = {"from": 0.0, "to": 1.0, **_by_name("uniform_", ("from", "to"), bounds, named)}
+    low, high = (float_argument("uniform_", name, k, given[name]) for k, name in enumerate(("from", "to"), 1))
+    return Uniform.inplace(self, low, high, generator_for("uniform_", generator))
+
+
+def _by_name(op: str, order: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, for functions of which one is ``from``, which Python takes for no parameter."""
+    if len(args) > len(order):
+        raise TypeError(f"{op}() takes from 0 to {len(order)} positional arguments but {len(args)} were given")
+    given = dict(zip(order, args, strict=False))
+    for name in named:
+        if name in given or name not in order:
+            raise TypeError(f"{op}() got an unexpected keyword argument '{name}'")
+    return {**given, **named}
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normals of mean ``mean`` and standard deviation ``std``, complex numbers with both parts' mean."""
-    for position, (name, value) in enumerate((("mean", mean), ("std", std)), 1):
-        if isinstance(value, complex):
-            raise TypeError(f"normal_(): argument '{name}' (position {position}) must be float, not complex")
+    mean, std = float_argument("normal_", "mean", 1, mean), float_argument("normal_", "std", 2, std)
     return Normal.inplace(self, mean, std, generator_for("normal_", generator))
 
 
 def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with whole numbers: ``random_(to)``, ``random_(from, to)``; without bounds all that the dtype holds."""
-    order = ("to",) if len(bounds) == 1 else ("from", "to")
-    given = {**dict(zip(order, bounds, strict=False)), **named}
-    low, high = given.get("from"), given.get("to")
+    low, high = integer_bounds("random_", ("from", "to"), bounds, named)
     low = 0 if low is None and high is not None else low  # both None: all that the dtype holds
     return Integers.inplace(self, low, high, generator_for("random_", generator))
 
 
+def integer_bounds(
+    op: str, names: tuple[str, str], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[int | None, int | None]:
+    """(low, high) of ``op(high)`` and ``op(low, high)``, given by position or by their ``names``; None if left out."""
+    given = _by_name(op, names, (None, *args) if len(args) == 1 and names[1] not in named else args, named)
+    low, high = given.get(names[0]), given.get(names[1])
+    alone = low is None  # then ``high`` is the first argument
+    return (
+        None if alone else int_argument(op, names[0], 1, low),
+        None if high is None else int_argument(op, names[1], 1 if alone else 2, high),
+    )
+
+
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones with probability ``p`` (a number, or a tensor that broadcasts), else zeros."""
-    op = BernoulliEach if isinstance(p, Tensor) else BernoulliNumber
-    return op.inplace(self, p, generator_for("bernoulli_", generator))
+    source = generator_for("bernoulli_", generator)
+    if isinstance(p, Tensor):
+        return BernoulliEach.inplace(self, p, source)
+    return BernoulliNumber.inplace(self, float_argument("bernoulli_", "p", 1, p), source)
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the density lambd exp(-lambd x)."""
+    lambd = float_argument("exponential_", "lambd", 1, lambd)
     return Exponential.inplace(self, lambd, generator_for("exponential_", generator))
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the numbers of trials up to the first success, each of probability ``p``."""
+    p = float_argument("geometric_", "p", 1, p)
     return Geometric.inplace(self, p, generator_for("geometric_", generator))
 
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with values of the Cauchy distribution."""
+    median, sigma = float_argument("cauchy_", "median", 1, median), float_argument("cauchy_", "sigma", 2, sigma)
     return Cauchy.inplace(self, median, sigma, generator_for("cauchy_", generator))
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
     """Fill with exponentials of normals of mean ``mean`` and standard deviation ``std``."""
+    mean, std = float_argument("log_normal_", "mean", 1, mean), float_argument("log_normal_", "std", 2, std)
     return LogNormal.inplace(self, mean, std, generator_for("log_normal_", generator))
 
 

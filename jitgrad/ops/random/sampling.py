@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import overflow, scalar_type
+from jitgrad.core.errors import invalid_combination, must_be, overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
@@ -26,7 +26,7 @@ from jitgrad.dispatch.batch_randomness import (
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import check_dims, size_argument
+from jitgrad.dispatch.sizes import check_dims, float_argument, int_argument, is_real, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
@@ -38,6 +38,7 @@ from jitgrad.ops.random.random_fills import (
     exponential_,
     fill_by,
     generator_for,
+    integer_bounds,
     normal_,
     random_,
     uniform_,
@@ -78,13 +79,15 @@ def _sized(
         shape = size_argument(name, (named["size"],) if "size" in named and not size else size)
         check_dims(shape)
         chosen = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        made = _made(fill(batch_for_draw(new(chosen, shape, device)), generator=generator))
+        source = generator_for(name, generator)
+        made = _made(fill(batch_for_draw(new(chosen, shape, device)), generator=source))
         return finished(name, made, requires_grad, out)
 
     def like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
         made = _like(f"{name}_like", input, dtype, device, memory_format)
-        return finished(name, _made(fill(made, generator=generator)), requires_grad)
+        source = generator_for(f"{name}_like", generator)
+        return finished(name, _made(fill(made, generator=source)), requires_grad)
 
     for function, label, about in ((create, name, doc), (like, f"{name}_like", f"{doc} The shape is ``input``'s.")):
         function.__name__ = function.__qualname__ = label
@@ -97,37 +100,33 @@ rand, rand_like = _sized("rand", uniform_, "A tensor of values uniform in [0, 1)
 randn, randn_like = _sized("randn", normal_, "A tensor of standard normals.")
 
 
-def _integer_bounds(op: str, args: tuple[Any, ...], named: dict[str, Any], extra: int) -> tuple[int, int, list[Any]]:
-    """(low, high, what follows) of randint(high, size) and randint(low, high, size)."""
-    given = list(args)
-    low = named.pop("low", None)
-    high = named.pop("high", None)
-    numbers = len(given) - extra
+def _low_and_high(op: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:
+    """The bounds of ``op(high)`` and ``op(low, high)``."""
+    low, high = integer_bounds(op, ("low", "high"), bounds, named)
     if high is None:
-        if low is None and numbers >= 2:
-            low = given.pop(0)
-        high = given.pop(0)
-    elif low is None and numbers >= 1:
-        low = given.pop(0)
-    return int(0 if low is None else low), int(high), given
+        raise TypeError(f"{op}() missing a required argument: 'high'")
+    return low or 0, high
 
 
 def randint(*args: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
             device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
             **named: Any) -> Tensor:  # fmt: skip
     """``randint(high, size)``, ``randint(low, high, size)``: whole numbers in [low, high), int64 by default."""
-    size = named.pop("size", None)
-    low, high, rest = _integer_bounds("randint", args, named, 0 if size is not None else 1)
-    size = rest[0] if size is None else size
+    bounds = args if "size" in named else args[:-1]
+    size = named.pop("size") if "size" in named else args[-1] if args else None
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"randint(): argument 'size' (position {len(args)}) must be tuple of ints, not "
-                        f"{type(size).__name__}")  # fmt: skip
+        if bounds:
+            raise must_be("randint", "size", len(args), "tuple of ints", size)
+        raise invalid_combination("randint", args, "(int high, tuple of ints size)",
+                                  "(int low, int high, tuple of ints size)")  # fmt: skip
+    low, high = _low_and_high("randint", bounds, named)
     if grad_state.levels:
         check_draw(out=out)
     shape = size_argument("randint", (size,))
     check_dims(shape)
     chosen = as_dtype("randint", dtype) or (out.dtype if out is not None else dtypes.int64)
-    result = random_(batch_for_draw(new(chosen, shape, device)), low, high, generator=generator)
+    source = generator_for("randint", generator)
+    result = random_(batch_for_draw(new(chosen, shape, device)), low, high, generator=source)
     return finished("randint", _made(result), requires_grad, out)
 
 
@@ -135,9 +134,10 @@ def randint_like(input: Tensor, *args: Any, generator: Any = None, dtype: Any = 
                  device: Any = None, requires_grad: bool = False, memory_format: Any = None,
                  **named: Any) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high) of ``input``'s shape and dtype: ``randint_like(x, [low,] high)``."""
-    low, high, _ = _integer_bounds("randint_like", args, named, 0)
+    low, high = _low_and_high("randint_like", args, named)
     made = _like("randint_like", input, dtype, device, memory_format)
-    return finished("randint_like", _made(random_(made, low, high, generator=generator)), requires_grad)
+    source = generator_for("randint_like", generator)
+    return finished("randint_like", _made(random_(made, low, high, generator=source)), requires_grad)
 
 
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
@@ -145,11 +145,12 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     """The numbers 0 .. n - 1 in random order; int64 by default."""
     if grad_state.levels:
         check_draw(out=out)
-    check_dims((int(n),))
+    n = int_argument("randperm", "n", 1, n)
+    check_dims((n,))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         raise overflow(chosen)
-    result = new(chosen, (int(n),), device)
+    result = new(chosen, (n,), device)
     result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
     return finished("randperm", _made(result), requires_grad, out)
 
@@ -196,6 +197,12 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 
 
+_NORMAL = (
+    "(Tensor mean, Tensor std)", "(Tensor mean, float std = 1)", "(float mean, Tensor std)",
+    "(float mean, float std, tuple of ints size)",
+)  # fmt: skip
+
+
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:  # fmt: skip
@@ -203,6 +210,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     if grad_state.levels:
         check_draw(mean, std, out=out)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if not (is_real(mean) and is_real(std)):
+            raise invalid_combination("normal", (mean, std), *_NORMAL)
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
         shape = size_argument("normal", (size,))
         check_dims(shape)
@@ -212,7 +221,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         every = all_samples(std)
         if every._layout.numel and not bool((every >= 0).all()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    elif std < 0:
+    elif float_argument("normal", "std", 2, std) < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     shapes = [t._layout.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = tuple(shapes_broadcast(*shapes))
@@ -307,7 +316,7 @@ class Multinomial(Structured):
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None,
                 out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Columns drawn with probabilities in proportion to the weights in each row: int64."""
-    weights = input.detach()
+    weights, num_samples = input.detach(), int_argument("multinomial", "num_samples", 2, num_samples)
     if grad_state.levels:
         check_draw(weights, out=out)
         weights = expand_for_draw(weights)

@@ -38,7 +38,8 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
             f"{op}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             UserWarning,
-            stacklevel=5,  # the caller of var(): above are this function, forward, apply, var and what renames axis
+            # The caller of var(): above are this function, forward, apply, var, what renames axis; _deviation of std().
+            stacklevel=7 if op.startswith("std") else 6,
         )
     mean = mean_values(x, plan, None)
     out = plan.empty(layout.dtype.to_real().numpy)
@@ -120,16 +121,19 @@ class Var(Spread):
         center = MeanDim.apply(x, plan_reduction(layout, dim).dims, True)
         if _diverges(layout, dim, correction):
             return cast(with_reduced_dims(g, layout, dim, keepdim) * _limit(x, center), layout.dtype)
-        return with_reduced_dims(g, layout, dim, keepdim) * (x - center) * _scale(layout, dim, correction)
+        # In this order: an infinite scale times a complex number has NaN.
+        return with_reduced_dims(g, layout, dim, keepdim) * _scale(layout, dim, correction) * (x - center)
 
     def kernel_x(g, x, dim, correction):
         layout = x._layout
-        if _diverges(layout, dim, correction):
-            return Var.grad_x(g, x, dim, correction, True)  # g of one element broadcasts with or without its dims
+        scale = _scale(layout, dim, correction)
         plan = plan_reduction(layout, dim)
+        # The kernel multiplies complex numbers by g * scale, both as complex ones: NaN where one of them is infinite.
+        if _diverges(layout, dim, correction) or (plan.n <= correction and layout.dtype.is_complex):
+            return Var.grad_x(g, x, dim, correction, g._layout.ndim == layout.ndim)
         mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
         kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
-        launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, _scale(layout, dim, correction))
+        launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, scale)
         return plan.tensor(out, layout)
 
 

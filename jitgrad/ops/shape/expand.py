@@ -88,7 +88,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 for _function in (expand, expand_as):
-    method(_function)
+    method(_function, fast=True)
 
 
 @public

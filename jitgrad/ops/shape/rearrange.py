@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
-from jitgrad.core.errors import must_be, must_be_tensor, not_implemented_for
+from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, not_implemented_for
 from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -291,13 +291,12 @@ def repeat_interleave(input: Tensor, repeats: Any = _ABSENT, dim: int | None = N
     if not isinstance(repeats, Tensor):
         if is_int(repeats):
             return _repeat_each(x, int(repeats), d, output_size)
-        raise TypeError(
-            "repeat_interleave() received an invalid combination of arguments - got (Tensor, "
-            f"{type(repeats).__name__}), but expected one of:\n"
-            " * (Tensor input, Tensor repeats, int dim = None, *, int output_size = None)\n"
-            " * (Tensor repeats, *, int output_size = None)\n"
-            " * (Tensor input, int repeats, int dim = None, *, int output_size = None)\n"
-        )
+        raise invalid_combination(
+            "repeat_interleave", (input, repeats),
+            "(Tensor input, Tensor repeats, int dim = None, *, int output_size = None)",
+            "(Tensor repeats, *, int output_size = None)",
+            "(Tensor input, int repeats, int dim = None, *, int output_size = None)",
+        )  # fmt: skip
     if repeats._layout.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     size = x._layout.shape[d] if x._layout.ndim else 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import must_be, must_be_tensor
+from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, one_by_one, over_dims, sized
@@ -133,10 +133,7 @@ def view(self: Tensor, *each: Any, size: Any = None, dtype: Any = None) -> Tenso
     if dtype is not None:
         return ViewAsDtype.apply(self, dtype)
     if not each and size is None:
-        raise TypeError(
-            "view() received an invalid combination of arguments - got (), but expected one of:\n"
-            " * (torch.dtype dtype)\n * (tuple of ints size)\n"
-        )
+        raise invalid_combination("view", (), "(torch.dtype dtype)", "(tuple of ints size)")
     if each and (isinstance(each[0], dtypes.dtype) or each[0] is float):
         return ViewAsDtype.apply(self, each[0])
     return Reshaped.apply(self, size_argument("view", each, "size", size))
@@ -157,7 +154,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 for _function in (view, view_as, reshape_as):
-    method(_function)
+    method(_function, fast=True)
 
 
 @fast_method

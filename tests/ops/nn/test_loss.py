@@ -260,6 +260,7 @@ X, C = torch.ones(3, 4) / 2, torch.tensor([0, 1, 2])
         (lambda: F.cross_entropy(X, C.float()), RuntimeError, "expected target dtype to be Long or Byte, but got Float"),
         (lambda: F.cross_entropy(X, torch.ones(3, 5)), RuntimeError, "0D or 1D target tensor expected, multi-target not supported"),
         (lambda: F.cross_entropy(X, torch.ones(3, 4).long()), RuntimeError, "Expected floating point type for target with class probabilities, got Long"),
+        (lambda: F.cross_entropy(X, torch.tensor([0, 1]), ignore_index="a"), TypeError, "must be int, not str"),
         (lambda: F.cross_entropy(X, X, ignore_index=1), RuntimeError, "ignore_index is not supported for floating point target"),
         (lambda: F.cross_entropy(X, C, label_smoothing=2), RuntimeError, "label_smoothing must be between 0.0 and 1.0. Got: 2"),
         (lambda: F.cross_entropy(X, C, weight=torch.ones(5)), RuntimeError, "weight tensor should be defined either for all 4 classes or no classes but got weight tensor of shape: [5]"),

@@ -25,7 +25,6 @@ SPOILT = [
     torch.tensor(1), torch.tensor(0.5), torch.tensor([1, 0]), torch.tensor([True, False]), torch.ones(0),
     torch.ones(5, 7), torch.ones(2, 3, dtype=torch.complex64), [torch.ones(2), torch.ones(2)],
 ]  # fmt: skip
-RANDOM = {"bernoulli", "normal", "multinomial", "uniform", "empty", "nn.functional.dropout"}
 # After them a tensor of torch's may reach beyond its memory, and whoever reads it next crashes.
 UNSAFE = {"as_strided", "as_strided_copy", "as_strided_scatter", "resize_", "resize_as_", "set_"}
 ACCEPTED = {  # what jitgrad takes in a tensor's place
@@ -52,12 +51,12 @@ def _found(library, name):
 
 
 def _ops():
-    known = {op.name: op for op in samples.op_db if not op.variant_test_name}
-    ignored = RANDOM | UNSAFE | {name for name in known if any(part in name for part in ("rand", "empty", "__"))}
+    """The samples of each function by its name; ``add_`` has those of ``add``."""
+    known = {name: op for op in samples.op_db if not op.variant_test_name for name in (op.name, f"{op.name}_")}
     return {
         name: op
         for name, op in known.items()
-        if name not in ignored and callable(_found(torch, name)) and callable(_found(jitgrad, name))
+        if name not in UNSAFE and "__" not in name and callable(_found(torch, name)) and callable(_found(jitgrad, name))
         and not isinstance(_found(torch, name), torch.dtype)
     }  # fmt: skip
 

@@ -83,11 +83,17 @@ def filled(rng, text):
 
 
 def normalization(rng, width):
+    """The text of a layer that normalises rows of ``width`` numbers.
+
+    Not GroupNorm of one number a group: all it makes are zeros, which PyTorch rounds to either side of 0, and so takes
+    either of the slopes that ELU, SELU and others have there.
+    """
     eps, flag, other = rng.choice((1e-5, 1e-2)), rng.random() < 0.7, rng.random() < 0.7
     return rng.choice((
         f"nn.LayerNorm({width}, {eps}, elementwise_affine={flag}, bias={other})",
         f"nn.BatchNorm1d({width}, {eps}, {rng.choice((None, 0.1, 0.5))}, affine={flag}, track_running_stats={other})",
-        f"nn.GroupNorm({rng.choice([g for g in (1, 2, 3) if width % g == 0])}, {width}, {eps}, affine={flag})",
+        f"nn.GroupNorm({rng.choice([g for g in (1, 2, 3) if width % g == 0 and g < width])}, {width}, {eps}, "
+        f"affine={flag})",
     ))  # fmt: skip
 
 
