@@ -5,7 +5,11 @@ import math
 import numpy as np
 import pytest
 
+import jitgrad
+
 from .comparison import OURS, THEIRS, array
+
+torch = pytest.importorskip("torch")
 
 EDGES = [0.0, 1.0, -1.0, 0.5, -0.5, 2.0, math.nan]  # for losses with bounds of 1 and 1 / 2
 CHANCES = [0.0, 1.0, 0.0, 1.0, 0.5, 0.5, 1e-30, 0.3]
@@ -75,4 +79,15 @@ def test_backward_without_a_graph_diverges_alike():
         with pytest.warns(UserWarning, match="degrees of freedom"):
             x.var(correction=4).backward()
         results.append(array(x.grad))
+    np.testing.assert_array_equal(*results)
+
+
+def test_infinite_gradients_of_complex_variances():
+    results = []
+    for lib in (jitgrad, torch):
+        x = lib.tensor([[1.0 + 2j, 2.0], [2.5 - 1j, 4.5j]], requires_grad=True)
+        with pytest.warns(UserWarning, match="degrees of freedom"):
+            spread = x.var(-1, correction=2)
+        (spread * spread).sum().backward()
+        results.append(x.grad.numpy())
     np.testing.assert_array_equal(*results)
