@@ -85,7 +85,7 @@ def test_backward_without_a_graph_diverges_alike():
 def test_infinite_gradients_of_complex_variances():
     results = []
     for lib in (jitgrad, torch):
-        x = lib.tensor([[1.0 + 2j, 2.0], [2.5 - 1j, 4.5j]], requires_grad=True)
+        x = lib.tensor([[1.0 + 2j, 2.0], [2.5 - 1j, 4.5j]], dtype=lib.complex128, requires_grad=True)
         with pytest.warns(UserWarning, match="degrees of freedom"):
             spread = x.var(-1, correction=2)
         (spread * spread).sum().backward()
