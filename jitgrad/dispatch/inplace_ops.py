@@ -20,6 +20,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
+from jitgrad.core.user_frame import user_level
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout, strided_copy
 from jitgrad.dispatch.declaration_checks import refuse
@@ -141,7 +142,7 @@ def warn_of_expanded(op: str, x: Tensor, example: str) -> None:
         warnings.warn(
             f"Use of {op} on expanded tensors is deprecated. Please clone() the tensor before performing this "
             f"operation. This also applies to advanced indexing e.g. {example}",
-            UserWarning, stacklevel=3,  # the user's line, above the public function that calls this
+            UserWarning, stacklevel=user_level(),
         )  # fmt: skip
 
 

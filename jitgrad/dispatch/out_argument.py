@@ -12,6 +12,7 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.parameter_types import explain, mark_explaining
@@ -64,7 +65,7 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
             f"not match the required output shape {list(result.shape)}. This behavior is deprecated, and in a "
             "future PyTorch release outputs will not be resized unless they have zero elements. You can "
             "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            UserWarning, stacklevel=5,  # the user's line, above the op's function and this module's
+            UserWarning, stacklevel=user_level(),
         )  # fmt: skip
     out._layout = intern(out._layout.numpy_dtype, result._layout.shape, None, out._layout.device)
     out._data = with_bits_of(out._data, empty_for(out._layout))

@@ -88,7 +88,7 @@ def _check_free(name: str, taken: Any, function: Any) -> None:
 
 def method(function: F, name: str = "", *, fast: bool = False) -> F:
     """Publish ``function`` as ``Tensor.NAME`` only; calls of it can be observed. Operators are always ``fast``."""
-    return public(function, name, function_too=False, fast=fast or name.startswith("__"))
+    return public(function, name, function_too=False, fast=fast or (name or function.__name__).startswith("__"))
 
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}

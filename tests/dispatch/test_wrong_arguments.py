@@ -1,6 +1,7 @@
 """Errors for arguments of a wrong type speak of the function that the user has called."""
 
 import traceback
+import warnings
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_a_traceback_shows_one_error():
     with pytest.raises(TypeError) as caught:
         torch.gather(X, 0, [1, 2])
     assert "During handling" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("text", ["x.std()", "torch.std(x)", "torch.var_mean(x, 0)", "x.var(0, keepdim=True)"])
+def test_warnings_are_about_the_users_line(text):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        eval(compile(text, "program.py", "eval"), {"x": torch.ones(1), "torch": torch})
+    assert [w.filename for w in caught] == ["program.py"]

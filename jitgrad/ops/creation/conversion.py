@@ -18,6 +18,7 @@ from jitgrad.core.errors import overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
 from jitgrad.dispatch.registry import method, public
@@ -100,6 +101,7 @@ def _from_array(self: Tensor, array: np.ndarray, context: Any = None, return_sca
     return from_numpy(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
 
+_DISCARDS_IMAGINARY = "Casting complex values to real discards the imaginary part"
 _LOSES_GRADIENT = (
     "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
     "Consider using tensor.detach() first."
@@ -111,7 +113,7 @@ def _scalar(x: Tensor, warn: bool = True) -> Any:
     if x._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if warn and x._requires_grad:
-        warnings.warn(_LOSES_GRADIENT, UserWarning, stacklevel=3)
+        warnings.warn(_LOSES_GRADIENT, UserWarning, stacklevel=user_level())
     return x.item()
 
 
@@ -337,7 +339,7 @@ def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool, m
     result = x if where == x._layout.device else move(x, where)
     if dtype is not None and dtype is not x._layout.dtype:
         if x._layout.dtype.is_complex and not dtype.is_complex and dtype is not dtypes.bool_:  # bool asks: is it zero
-            warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+            warnings.warn(_DISCARDS_IMAGINARY, UserWarning, stacklevel=user_level())
         return cast(result, dtype) if memory_format is None else ToCopy.apply(result, dtype, memory_format)
     force = force or needs_copy(result._layout, memory_format)
     return ToCopy.apply(x, x._layout.dtype, memory_format) if force and result is x else result

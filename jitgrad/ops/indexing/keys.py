@@ -10,6 +10,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import by_name
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.from_data import array_of, from_numpy
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES
@@ -32,7 +33,7 @@ def _listed(key: Any) -> tuple[Any, ...]:
         "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
         "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
         "x[torch.tensor(seq)], which will result either in an error or a different result",
-        UserWarning, stacklevel=4,
+        UserWarning, stacklevel=user_level(),
     )  # fmt: skip
     return tuple(key)
 
@@ -87,7 +88,7 @@ def _tensor_item(item: Tensor) -> Any:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if name == "uint8" and item._layout.ndim:
         warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-                      UserWarning, stacklevel=5)  # fmt: skip
+                      UserWarning, stacklevel=user_level())  # fmt: skip
     if item._layout.ndim or (item._level is not None and name[:3] == "int"):
         return item
     return bool(item.item()) if name in ("bool", "uint8") else int(item.item())

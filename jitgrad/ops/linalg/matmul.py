@@ -221,9 +221,10 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
         )
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
+    pairs = list(zip(first, second, strict=True))
     first = [normalize_dim(d, a._layout.ndim) for d in first]
     second = [normalize_dim(d, b._layout.ndim) for d in second]
-    for i, j in zip(first, second, strict=True):
+    for i, j in pairs:  # as they were given: so errors name them
         if b.shape[j] == 1:
             a = a.sum(i, True, dtype=a.dtype)
         elif a.shape[i] == 1:

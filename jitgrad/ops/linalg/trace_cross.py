@@ -10,6 +10,7 @@ import numpy as np
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.layout import broadcast_shapes, normalize_dim
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
@@ -116,7 +117,7 @@ def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     warnings.warn(
         "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
         "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
-        "future release.", UserWarning, stacklevel=3,
+        "future release.", UserWarning, stacklevel=user_level(),
     )  # fmt: skip
     if 3 not in input._layout.shape:
         raise RuntimeError("no dimension of size 3 in input")

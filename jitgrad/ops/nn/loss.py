@@ -13,6 +13,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.declaration_checks import refuse
@@ -40,7 +41,7 @@ def reduction_name(reduction: str, size_average: bool | None = None, reduce: boo
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
         warnings.warn(
             f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=5,
+            stacklevel=user_level(),
         )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -245,7 +246,7 @@ def _warned_sizes(input: Tensor, target: Tensor) -> None:
         warnings.warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=5,
+            stacklevel=user_level(),
         )
 
 
@@ -345,7 +346,7 @@ def kl_div(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     batch = reduction == "batchmean"
     reduction = reduction_name("sum" if batch else reduction, size_average, reduce)

@@ -10,6 +10,7 @@ import numpy as np
 from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for, scalar_type
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, recording, wrap
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import into_out
@@ -34,7 +35,7 @@ def _condition(condition: Any) -> Tensor:
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
             "version of PyTorch. Use a boolean condition instead.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
         return condition != 0
     raise RuntimeError(

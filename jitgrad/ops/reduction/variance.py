@@ -10,6 +10,7 @@ import numpy as np
 
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
@@ -38,8 +39,7 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
             f"{op}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
             "(input numel divided by output numel).",
             UserWarning,
-            # The caller of var(): above are this function, forward, apply, var, what renames axis; _deviation of std().
-            stacklevel=7 if op.startswith("std") else 6,
+            stacklevel=user_level(),
         )
     mean = mean_values(x, plan, None)
     out = plan.empty(layout.dtype.to_real().numpy)

@@ -22,7 +22,7 @@ CALLS = [
     "x.norm()", "x.norm({order}, {dims})", "x.norm(p={order}, dim={dim}, keepdim={flag})",
     "x.sort(dim={dim}, stable=True)", "x.sort(dim={dim}, descending=True, stable=True)",
     "x.argsort(dim={dim}, stable=True)", "x.detach().abs().kthvalue({count} + 1, {dim}).values",
-    "x.topk({count}, {dim}).values", "x.median()", "x.median({dim}).values", "x.nanmedian({dim}).values",
+    "x.detach().topk({count}, {dim}).values", "x.median()", "x.median({dim}).values", "x.nanmedian({dim}).values",
     "x.count_nonzero({dims})", "torch.logical_not(x).sum({dims})", "x.flatten().cumsum(0)",
     "x.float().sum({dims}, dtype=torch.float64)",
 ]  # fmt: skip
