@@ -11,7 +11,7 @@ __all__ = ["paused_collector"]
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No passes of the collector inside, and none over what was made inside until its next full one.
+    """A block without passes of the collector; objects made inside are first visited by its next full pass.
 
     For imports: their classes and functions stay, so a pass over them, and over the hundred thousand objects that
     Numba keeps, finds nothing. Without these passes ``import jitgrad`` takes three quarters of the time.

@@ -53,7 +53,7 @@ def cpp_name(dtype: dtype) -> str:
 
 
 def cpp_tensor_type(tensor: Any) -> str:
-    """What C++ calls the type of a tensor: "torch.FloatTensor", and "CPUComplexFloatType" where there was no such."""
+    """What C++ calls the type of a tensor: "torch.FloatTensor", or "CPUComplexFloatType" for complex dtypes."""
     dtype = tensor.dtype
     return f"{tensor.device.type.upper()}{scalar_type(dtype)}Type" if dtype.is_complex else str(tensor.type())
 

@@ -84,6 +84,8 @@ class Node:
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one
     # attribute, and all of those only if it is set.
     special = False
+    # Whether ``vjp`` launches kernels that were planned for the layouts of what was saved; see `relaid`.
+    planned = False
     # Whether ``vjp`` is to be called even if no gradient has arrived at any output.
     runs_without_gradient = False
     tensor_hooks: dict[int, OrderedDict[int, Callable[..., Any]]] | None = None  # by number of the output
@@ -226,8 +228,11 @@ class Node:
         return saved
 
     def relaid(self, tensor: Tensor, layout: Any) -> Tensor:
-        """A saved tensor of layout ``layout``, whose data was exchanged since, as the node needs it: as it is now."""
-        return tensor
+        """A saved tensor, which had ``layout`` when it was saved and whose data was exchanged, as backward takes it.
+
+        Kernels were planned for that layout. A user's backward takes the tensor as it is now.
+        """
+        return tensor._in_layout(layout) if self.planned and tensor._layout is not layout else tensor
 
 
 def reachable(roots: Iterable[Node], closed: Container[Node] = ()) -> Iterator[Node]:

@@ -148,6 +148,7 @@ class ElementwiseNode(Node):
     scalars: {name: value} of the numbers that gradient rules need.
     """
 
+    planned = True
     backward_plan: BackwardPlan
     scalars: dict[str, Any] = {}
 
@@ -174,10 +175,6 @@ class ElementwiseNode(Node):
         """Free what was saved. PyTorch saves the number of a product as a tensor, so a second backward raises, too."""
         if self.saved or (self.backward_plan.scalar_names and self.backward_plan.forward.op.grad_name in _WRAPPING):
             self.saved = None
-
-    def relaid(self, tensor: Any, layout: Any) -> Any:
-        """A saved tensor in the layout for which kernels are planned."""
-        return tensor if tensor._layout is layout else tensor._in_layout(layout)
 
     def is_output(self, saved: Any) -> bool:
         """Whether a saved tensor is this op's result."""

@@ -71,17 +71,19 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
     out._data = with_bits_of(out._data, empty_for(out._layout))
 
 
-def takes_out(function: F) -> F:
-    """``function`` with the keyword ``out``."""
+def takes_out(function: F, name: str = "") -> F:
+    """``function`` with the keyword ``out``, under its own name or ``name``; its errors name a wrong argument."""
+    name = name or function.__name__
 
     @functools.wraps(function)
     def writing(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
         except Exception as error:
-            explain(error, function, function.__name__, args, kwargs)
+            explain(error, function, name, args, kwargs)
             raise
-        return result if out is None else into_out(function.__name__, result, out)
+        return result if out is None else into_out(name, result, out)
 
+    writing.__name__ = writing.__qualname__ = name
     mark_explaining(writing)
     return writing  # type: ignore[return-value]

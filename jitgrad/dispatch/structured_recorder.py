@@ -44,6 +44,7 @@ class StructuredNode(Node):
     else that they name. The names of both are in the recorder.
     """
 
+    planned = True
     op: Any
     recorder: GeneratedRecorder
     saved_nontensors: tuple[Any, ...]
@@ -55,10 +56,6 @@ class StructuredNode(Node):
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs by the rules, which are differentiable ops."""
         return self.recorder.vjp_recorded(self, *grads)
-
-    def relaid(self, tensor: Any, layout: Any) -> Any:
-        """A saved tensor in the layout for which kernels are planned."""
-        return tensor if tensor._layout is layout else tensor._in_layout(layout)
 
     def is_output(self, saved: Tensor) -> bool:
         """Whether a saved tensor is this op's only result, or one that a rule has named."""

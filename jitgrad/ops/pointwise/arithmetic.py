@@ -16,8 +16,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
-from jitgrad.dispatch.out_argument import into_out, takes_out
-from jitgrad.dispatch.parameter_types import explain, mark_explaining
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import launch
@@ -36,26 +36,13 @@ def published(name: str, inplace_function: bool = False) -> Callable[[Function],
     """
 
     def publish(function: Function) -> Function:
-        def public_function(*args: Any, out: Any = None, **named: Any) -> Tensor:
-            try:
-                result = function(*args, **named)
-            except Exception as error:
-                explain(error, function, name, args, named)
-                raise
-            return result if out is None else into_out(name, result, out)
+        public_function = takes_out(function, name)
 
+        @functools.wraps(function)
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
-            try:
-                return function(self, *args, **named, inplace=True)
-            except Exception as error:
-                explain(error, function, f"{name}_", (self, *args), named)
-                raise
+            return function(self, *args, **named, inplace=True)
 
-        mark_explaining(public_function)
-        for made, made_name in ((public_function, name), (in_place, f"{name}_")):
-            made.__name__ = made.__qualname__ = made_name
-            made.__doc__ = function.__doc__
-            setattr(made, "__wrapped__", function)  # noqa: B010
+        in_place.__name__ = in_place.__qualname__ = f"{name}_"
         public(public_function, name)
         (public if inplace_function else method)(in_place, f"{name}_")
         return function

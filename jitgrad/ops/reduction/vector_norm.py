@@ -45,7 +45,7 @@ def _direction(x: Tensor) -> Tensor:
 
 
 def _divisor(out: Tensor) -> Tensor:
-    """``out`` with 1 for 0: a quotient by 0 has an infinite derivative, which `where` makes NaN: 0 times it."""
+    """``out`` with 1 for 0: a quotient by 0 has an infinite derivative, and 0 times that is NaN."""
     return table.where(out == 0, 1, out)
 
 
