@@ -12,10 +12,14 @@ from types import FunctionType
 from typing import Any
 
 __all__ = [
-    "REQUIRED", "Rule", "check_declaration", "check_rules", "parameters_of", "refuse", "rules_of", "snake_case",
+    "ARGUMENT", "LIST_INPUT", "OPTIONAL", "REQUIRED", "TENSOR_INPUT", "VALUE", "Rule", "check_declaration",
+    "check_rules", "parameters_of", "refuse", "roles_of", "rules_of", "snake_case",
 ]  # fmt: skip
 
 REQUIRED = inspect.Parameter.empty
+# The roles of a planned op's parameters: a tensor, one that may be None, a list of tensors, an argument that the plan
+# is made for, one that it is not.
+TENSOR_INPUT, OPTIONAL, LIST_INPUT, ARGUMENT, VALUE = "tolav"
 Rule = tuple[Callable[..., Any], tuple[str, ...]]  # a function and its parameters
 
 
@@ -43,6 +47,20 @@ def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[
     return names, (*required, *defaults, *(named.get(n, REQUIRED) for n in names[positional:])), positional
 
 
+def roles_of(cls: Any) -> tuple[str, tuple[tuple[str, ...], tuple[Any, ...], int]]:
+    """(roles, what ``parameters_of`` would return of forward) of a planned op, from its ``plan`` and ``values``."""
+    names, defaults, positional = parameters_of(cls.plan)
+    lists, roles = cls.plan.__annotations__, ""
+    for name, default in zip(names, defaults, strict=True):
+        if not name.endswith("_layout"):
+            roles += ARGUMENT
+        else:
+            roles += LIST_INPUT if name in lists else OPTIONAL if default is None else TENSOR_INPUT
+    names = (*[n.removesuffix("_layout") for n in names], *cls.values)
+    count = len(cls.values)
+    return roles + VALUE * count, (names, (*defaults, *(REQUIRED,) * count), positional + count)
+
+
 def rules_of(cls: type, prefix: str) -> dict[str, Rule]:
     """A declaration's rules, those of its bases included, whose names are ``prefix`` and an input; by the input."""
     # From base to subclass, so that the order of the inputs is that in which they were declared first.
@@ -62,10 +80,10 @@ def refuse(cls: type, what: str, remedy: str) -> TypeError:
 
 
 def check_declaration(cls: Any) -> None:
-    """TypeError if docstring or forward is missing."""
+    """TypeError if docstring, or both forward and plan, are missing."""
     if not cls.__dict__.get("__doc__"):
         raise refuse(cls, "an op needs a docstring", "write one: it documents the public function")
-    if not callable(getattr(cls, "forward", None)):
+    if not callable(getattr(cls, "forward", None)) and cls.plan is None:
         remedy = "define forward(x, ...), which launches kernels and returns a tensor"
         raise refuse(cls, "an op needs a forward", remedy)
 

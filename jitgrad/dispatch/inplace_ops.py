@@ -28,7 +28,8 @@ from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import check_inplace_target, has_internal_overlap, overlaps
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.strides import restrided
-from jitgrad.dispatch.structured import Structured, bind_arguments, record
+from jitgrad.dispatch.structured import Structured, record
+from jitgrad.dispatch.structured_function import bind_arguments
 
 __all__ = ["InplaceOp", "stored_once", "through_rows", "warn_of_expanded"]
 

@@ -15,6 +15,12 @@ name. The differentiable inputs are those with a grad rule; where one is a list 
 gradients.
 ``kernels(wants, ...)``, if there is one, returns {input: gradient} of those that one kernel computes together.
 
+A planned op has ``plan`` in the place of forward. It gets the layouts of tensors (``x_layout``; of a list,
+``tensors_layout: list``) and the other arguments, and returns a function of the tensors, which is kept for all calls
+with such layouts and equal arguments: what it knows already it need not ask for at each call. Arguments that take ever
+new values, as indices do, are named in ``values``; they are given to that function, after the tensors. Likewise
+``plan_x`` in the place of kernel_x, with the parameters of grad_x.
+
 An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
 its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them.
 ``class Name(Structured, listed=False)`` keeps out of OPS what makes a node but is no op that tests could call.
@@ -22,41 +28,34 @@ its own unless the class says so: ``public=True`` publishes both, ``public="func
 
 from __future__ import annotations
 
-import inspect
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
+from weakref import ref as reference
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import cache, layout_of
+from jitgrad.core.layout import Layout, cache, layout_of
 from jitgrad.core.saved_versions import writes
-from jitgrad.core.storage import counter_of
+from jitgrad.core.storage import UNWRITTEN, counter_of
 from jitgrad.core.tensor import Tensor
-from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.declaration_checks import (
-    REQUIRED,
     Rule,
     check_declaration,
     check_rules,
     parameters_of,
     refuse,
+    roles_of,
     rules_of,
     snake_case,
 )  # fmt: skip
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.out_argument import into_out
-from jitgrad.dispatch.parameter_types import explain
 from jitgrad.dispatch.registry import OPS, public, published
-from jitgrad.dispatch.structured_recorder import WANTED, WANTED_LIST, GeneratedRecorder, StructuredNode, argument_kind
-from jitgrad.kernels.device_array import name_op
+from jitgrad.dispatch.structured_function import function_of, planned_forward
+from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["Structured", "View", "bind_arguments", "reapply", "record", "view_of"]
-
-_WANTED = (WANTED, WANTED_LIST)
-
+__all__ = ["Structured", "View", "reapply", "record", "view_of", "viewing"]
 
 class _NodeTypeOnFirstUse:
     """In the place of an op's ``node_type`` until it is first read: most programs record few of all ops."""
@@ -88,6 +87,8 @@ class Structured:
     multiple_results: ClassVar[bool] = False  # forward returns a tuple
     # PyTorch's names of its items, as in ``_saved_NAME``; where a rule names one, the node saves no other.
     results: ClassVar[tuple[str, ...]] = ()
+    plan: ClassVar[Callable[..., Any] | None] = None  # in the place of forward
+    values: ClassVar[tuple[str, ...]] = ()  # arguments, after those of plan, that it does not know
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
@@ -103,8 +104,9 @@ class Structured:
     backward_kernels: ClassVar[dict[str, Rule]]  # the same by launches, for inputs that have it
     joint_kernel: ClassVar[Rule | None]  # ``kernels``
     node_type: ClassVar[type[StructuredNode]]
-    # {kind of each argument: recorder, or False if such a call is not recorded}
-    recorders: ClassVar[dict[tuple[int, ...], GeneratedRecorder | Any]]
+    recorders: ClassVar[dict[tuple[int, ...], Callable[..., Any]]]  # {kind of each argument: recorder}
+    roles: ClassVar[str]  # of a planned op: those of its parameters, a letter each; see declaration_checks.py
+    plans: ClassVar[dict[Any, tuple[Callable[..., Any], dict[Any, Callable[..., Any]]]]]  # {key: (compute, recorders)}
     apply: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(
@@ -115,8 +117,13 @@ class Structured:
             return
         own = cls.__dict__
         check_declaration(cls)
-        cls.forward = staticmethod(cls.forward)  # type: ignore[attr-defined]
-        cls.parameters, cls.defaults, cls.positional = parameters_of(cls.forward)  # type: ignore[attr-defined]
+        if "plan" in own or (cls.plan is not None and "forward" not in own):
+            cls.roles, (cls.parameters, cls.defaults, cls.positional) = roles_of(cls)
+            cls.plan, forward = staticmethod(cls.plan), planned_forward(cls, bool(public))  # type: ignore[arg-type]
+        else:
+            cls.roles, forward = "", cls.forward  # type: ignore[attr-defined]
+            cls.parameters, cls.defaults, cls.positional = parameters_of(forward)
+        cls.forward, cls.plans = staticmethod(forward), cache()  # type: ignore[attr-defined]
         cls.grads, cls.backward_kernels = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
         joint = getattr(cls, "kernels", None)
         cls.joint_kernel = (joint, parameters_of(joint)[0]) if joint is not None else None
@@ -125,7 +132,7 @@ class Structured:
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = _LATER  # set anew, since a base may have made its own
         cls.recorders = {}
-        apply = _function(cls, bool(public))
+        apply = function_of(cls, bool(public))
         cls.apply = staticmethod(apply)
         register(apply, cls, own=True)
         if listed:
@@ -144,64 +151,6 @@ def publish(cls: Any, function: Callable[..., Any], name: str, function_too: boo
     public(function, name, function_too=function_too, method_too=method_too)
 
 
-def _function(op: type[Structured], public: bool) -> Callable[..., Any]:
-    """The public function of an op: it binds arguments, calls ``forward`` and records.
-
-    What depends on the declaration alone is a closure variable, since every structured op is called through it.
-    public: whether errors may name the op; others are known to users by the functions that go on to them.
-    """
-    parameters, defaults = op.parameters, op.defaults
-    inputs = tuple(parameters.index(n) for n in op.grads)
-    differentiable, count, recorders = bool(inputs), len(parameters), op.recorders
-    simple = op.positional == count  # no keyword-only parameters: arguments by position need no binding
-    forward = op.forward if simple else _by_name(op)  # type: ignore[attr-defined]
-    required = defaults.count(REQUIRED)
-    only = inputs[0] if len(inputs) == 1 else None  # the differentiable input, where there is one
-
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or not simple or len(args) > count:
-            if "out" in kwargs and "out" not in parameters:
-                out = kwargs.pop("out")
-                return into_out(op.name, apply(*args, **kwargs), out)
-            args = bind_arguments(op, args, kwargs)
-        elif len(args) < count:
-            if len(args) < required:
-                bind_arguments(op, args, kwargs)  # raises, with the name of what is missing
-            args = args + defaults[len(args) :]
-        if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
-            return wrapped.structured(wrapped._level, op, args, False)
-        try:
-            out = forward(*args)
-        except NotImplementedError as error:  # of a kernel that a device lacks, which does not know the op's name
-            name_op(error, op.name)
-            raise
-        except Exception as error:
-            if public:
-                explain(error, op.forward, op.name, args, {})  # type: ignore[attr-defined]
-            raise
-        # A list has no _requires_grad: it is left to argument_kind, which looks at the tensors in it.
-        if differentiable and grad_state.enabled and (only is None or getattr(args[only], "_requires_grad", True)):
-            kinds = tuple(map(argument_kind, args))
-            recorder: Any = recorders.get(kinds)
-            if recorder is None:
-                wanted = any(kinds[k] in _WANTED for k in inputs)
-                recorder = recorders[kinds] = GeneratedRecorder(op, kinds) if wanted else False
-            if recorder:
-                recorder.record(args, out)
-        return out
-
-    apply.__name__ = apply.__qualname__ = op.name
-    apply.__doc__ = op.__doc__
-    vars(apply)["__wrapped__"] = op.forward  # type: ignore[attr-defined]  # whose signature help() shows
-    return apply
-
-
-def _by_name(op: type[Structured]) -> Callable[..., Any]:
-    """forward with keyword-only parameters as a function of all arguments by position."""
-    forward, parameters = op.forward, op.parameters  # type: ignore[attr-defined]
-    return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
-
-
 def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) -> Any:
     """Apply an op, or its inplace form, to all its arguments in the order of its parameters."""
     function = op.inplace if inplace else op.apply  # type: ignore[attr-defined]
@@ -211,31 +160,10 @@ def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) ->
     return function(*args[: op.positional], **dict(named))
 
 
-# Keywords of PyTorch and NumPy -> parameters of declarations, where an op has no parameter of that name itself.
-_KEYWORDS = {
-    "input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim",
-    "axis0": "dim0", "axis1": "dim1",
-}  # fmt: skip
-
-
-def bind_arguments(op: type[Structured], args: Any, kwargs: Any) -> tuple[Any, ...]:
-    """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit."""
-    names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
-    try:
-        bound = inspect.signature(op.forward).bind(*args, **names)  # type: ignore[attr-defined]
-    except TypeError as error:
-        raise TypeError(f"{op.name}() {error}") from None
-    bound.apply_defaults()
-    return tuple(bound.arguments[p] for p in op.parameters)
-
-
 def record(op: type[Structured], args: tuple[Any, ...], out: Any) -> None:
     """Make ``out`` the output of a new node of an op that was applied to ``args``, one of which requires grad."""
     kinds = tuple(map(argument_kind, args))
-    recorder = op.recorders.get(kinds)
-    if not recorder:
-        recorder = op.recorders[kinds] = GeneratedRecorder(op, kinds)
-    recorder.record(args, out)
+    (op.recorders.get(kinds) or recorder_of(op, kinds))(out, *args)
 
 
 class View(Structured, abstract=True):
@@ -250,6 +178,7 @@ class View(Structured, abstract=True):
 
 
 _layouts: dict[Any, Any] = cache()
+new = object.__new__  # without ``Tensor(...)``; see ``wrap``
 
 
 def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: Any = None) -> Tensor:
@@ -270,16 +199,51 @@ def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: An
     root = base if base._base is None else base._base
     result._base = root
     if kind or base._view_kind or not grad_state.enabled:
-        made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
-        result._view_kind = base._view_kind or made
-        if root._requires_grad and made and made != "multi" and layout.dtype.category >= 2 and not is_inference(root):
-            result._requires_grad, result._unrecorded = True, writes(result._counter[0])
+        _set_kind(result, base, root, kind)
     if layout.dtype.category >= 2:
         if root._views is None:
-            root._views = [weakref.ref(result)]
+            root._views = [reference(result)]
         else:
             _add_view(root, result)
     return result
+
+
+def viewing(take: Callable[[Any], Any], layout: Layout, kind: str = "") -> Callable[[Tensor], Tensor]:
+    """A function that views a tensor as ``view_of`` does, of which the view's layout is known: what views plan.
+
+    take: from the tensor's array to the view's; best a function in C, such as an itemgetter.
+    """
+    differentiable = layout.dtype.category >= 2
+
+    def view(x: Tensor) -> Tensor:
+        counter = x._counter
+        if counter is UNWRITTEN:  # ``counter_of``, written out to save a call, as much else is here
+            counter = x._counter = [0]
+        result = new(Tensor)
+        result._data, result._layout, result._counter = take(x._data), layout, counter
+        root = x if x._base is None else x._base
+        result._base = root
+        if kind or x._view_kind or not grad_state.enabled:
+            _set_kind(result, x, root, kind)
+        if differentiable:
+            views = root._views
+            if views is None:
+                root._views = [reference(result)]
+            elif len(views) & 31:
+                views.append(reference(result))
+            else:
+                _add_view(root, result)
+        return result
+
+    return view
+
+
+def _set_kind(view: Tensor, x: Tensor, root: Tensor, kind: str) -> None:
+    """Note why writes to a view of ``x`` can't be recorded, and that it was made while nothing was."""
+    made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
+    view._view_kind = x._view_kind or made
+    if root._requires_grad and made and made != "multi" and view._layout.dtype.category >= 2 and not is_inference(root):
+        view._requires_grad, view._unrecorded = True, writes(view._counter[0])
 
 
 def _add_view(root: Tensor, view: Tensor) -> None:
@@ -289,4 +253,4 @@ def _add_view(root: Tensor, view: Tensor) -> None:
     count = len(views)
     if count >= 32 and count & (count - 1) == 0:
         root._views = views = [v for v in views if v() is not None]
-    views.append(weakref.ref(view))
+    views.append(reference(view))

@@ -2,7 +2,7 @@
 
 A pattern is the kind of each argument: plain value, tensor or list of tensors, and whether it requires grad. For each
 pattern of an op a GeneratedRecorder has four short functions, generated as namedtuple generates methods:
-``record(args, out)`` makes the node; ``vjp(node, g)`` computes gradients by backward kernels, or rules where there are
+``record(out, *args)`` makes the node; ``vjp(node, g)`` computes gradients by backward kernels, or rules where there are
 none; ``vjp_recorded(node, g)`` by the rules alone, on tensors with their history; ``values(node)`` returns what was
 saved, by name. A generic form, which looks up at each call what is saved and wanted, takes longer than most kernels.
 """
@@ -16,17 +16,17 @@ from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
-__all__ = ["OTHER", "GeneratedRecorder", "StructuredNode", "argument_kind"]
+__all__ = ["OTHER", "PLAIN_TYPES", "StructuredNode", "argument_kind", "recorder_of"]
 
 # The kinds of arguments: a value without gradient; a tensor; one that requires grad; a list of tensors; one with any
 # that requires grad.
 OTHER, TENSOR, WANTED, LIST, WANTED_LIST = range(5)
-_PLAIN_TYPES = frozenset([int, type(None), bool, float, str])
+PLAIN_TYPES = frozenset([int, type(None), bool, float, str])
 
 
 def argument_kind(value: Any) -> int:
     """The kind of an argument, one of the five constants above."""
-    if type(value) in _PLAIN_TYPES:  # first, because most are, and a recorded op asks for every argument
+    if type(value) in PLAIN_TYPES:  # first, because most are, and a recorded op asks for every argument
         return OTHER
     if isinstance(value, Tensor):
         return WANTED if value._requires_grad else TENSOR
@@ -131,6 +131,18 @@ class GeneratedRecorder:
         self.vjp, self.vjp_recorded = scope["vjp"], scope["vjp_recorded"]
 
 
+def _unrecorded(*args: Any) -> None:
+    """The recorder of calls of which no input requires grad."""
+
+
+def recorder_of(op: Any, kinds: tuple[int, ...]) -> Any:
+    """The function ``record(out, *args)`` for calls of an op with arguments of these kinds."""
+    inputs = [op.parameters.index(n) for n in op.grads]
+    wanted = any(kinds[k] in (WANTED, WANTED_LIST) for k in inputs)
+    found = op.recorders[kinds] = GeneratedRecorder(op, kinds).record if wanted else _unrecorded
+    return found
+
+
 class _Text:
     """The texts of a recorder's functions. Attributes are those of GeneratedRecorder, ``kinds`` by parameter."""
 
@@ -174,8 +186,7 @@ class _Text:
             "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
         )  # fmt: skip
         return (
-            "def record(args, out):\n"
-            f"    {''.join(p + ', ' for p in self.op.parameters)} = args\n"
+            f"def record(out, {', '.join(self.op.parameters)}):\n"
             "    node = new(op.node_type)\n"
             "    node.recorder = recorder\n"
             f"    node.saved = ({_tuple(saved)})\n"

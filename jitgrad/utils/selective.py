@@ -18,7 +18,8 @@ from jitgrad.core.grad_mode import is_grad_enabled
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import OpFunction, add_observer, remove_observer
-from jitgrad.dispatch.structured import View, bind_arguments, record
+from jitgrad.dispatch.structured import View, record
+from jitgrad.dispatch.structured_function import bind_arguments
 from jitgrad.func.tree import leaves_of, map_leaves
 from jitgrad.ops.aten import OpOverload, OpOverloadPacket, overload
 

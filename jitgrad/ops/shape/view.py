@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
 from jitgrad.dispatch.sizes import as_ints, infer_size, is_int, size_argument
 from jitgrad.dispatch.strides import restrided, view_strides
-from jitgrad.dispatch.structured import Structured, View, view_of
+from jitgrad.dispatch.structured import Structured, View, view_of, viewing
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.dtype_view import ViewAsDtype
 from jitgrad.ops.shape.lazy_view import conj
@@ -200,6 +201,19 @@ def ravel(input: Tensor) -> Tensor:
 # -- order ------------------------------------------------------------------------------------------
 
 
+_reversed = attrgetter("T")
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _permuted(layout: Layout, order: Sequence[int]) -> Layout:
+    """The layout of a view with the dims in another order."""
+    shape, strides = tuple([layout.shape[d] for d in order]), tuple([layout.strides[d] for d in order])
+    return intern(layout.numpy_dtype, shape, strides, layout.device)
+
+
 def _permute_batched(call: BatchedCall) -> Any:
     return call.run(dims=(0, *(d + 1 for d in call["dims"])))
 
@@ -211,8 +225,8 @@ class Permute(View):
     name = "permute_dims"
     samples = cases(lambda: (draw(2, 3, 4), (2, 0, 1)))
 
-    def forward(x, dims):
-        return view_of(x, x._data.transpose(dims), key=dims)
+    def plan(x_layout, dims):
+        return viewing(methodcaller("transpose", dims), _permuted(x_layout, dims))
 
     def grad_x(g, dims):
         return Permute.apply(g, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
@@ -234,11 +248,14 @@ class Transpose(View, public=True):
     aliases = ("swapaxes", "swapdims")
     samples = cases(lambda: (draw(2, 3, 4), 0, -1))
 
-    def forward(x, dim0, dim1):
-        n = x._layout.ndim
+    def plan(x_layout, dim0, dim1):
+        n = x_layout.ndim
         a, b = normalize_dim(dim0, n), normalize_dim(dim1, n)
-        # PyTorch lets a tensor without dims be transposed by dims 0 and -1; NumPy does not.
-        return view_of(x, x._data.swapaxes(a, b) if n else x._data, key=("swap", a, b))
+        if not n:  # PyTorch lets a tensor without dims be transposed by dims 0 and -1; NumPy does not.
+            return viewing(_same, x_layout)
+        order = list(range(n))
+        order[a], order[b] = b, a
+        return viewing(_reversed if n == 2 and a != b else methodcaller("swapaxes", a, b), _permuted(x_layout, order))
 
     def grad_x(g, dim0, dim1):
         return Transpose.apply(g, dim0, dim1)
@@ -256,10 +273,10 @@ class T(View, public=True):
     batch = _t_batched
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(3),))
 
-    def forward(x):
-        if x._layout.ndim > 2:
-            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x._layout.ndim}D")
-        return view_of(x, x._data.T, key="t")
+    def plan(x_layout):
+        if x_layout.ndim > 2:
+            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x_layout.ndim}D")
+        return viewing(_reversed, _permuted(x_layout, range(x_layout.ndim)[::-1]))
 
     def grad_x(g):
         return T.apply(g)
@@ -271,8 +288,8 @@ class Alias(View):
     batch = aligned
     samples = cases(lambda: (draw(2, 3),))
 
-    def forward(x):
-        return view_of(x, x._data, x._layout)
+    def plan(x_layout):
+        return viewing(_same, x_layout)
 
     def grad_x(g):
         return g

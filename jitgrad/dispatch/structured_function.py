@@ -1,0 +1,278 @@
+"""The function by which a structured op is called, generated as text once for each pattern of parameters.
+
+An op is called several times for each kernel that it launches, so its function has the op's parameters by name and no
+loop over them. Of a planned op it looks up what layouts and arguments decide. Calls of other forms, with NumPy's
+keywords, too few arguments or wrapped tensors, go on to ``_general``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from types import FunctionType
+from typing import Any
+
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.wrapped import outermost_wrapped
+from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
+from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.parameter_types import explain
+from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
+from jitgrad.kernels.device_array import name_op
+
+__all__ = ["bind_arguments", "function_of", "planned_forward"]
+
+_ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()  # an argument that was not given
+
+# Parameters are a0, a1, ... here; ``_with_names`` gives a copy of the code the op's own. ``_more`` and ``_named`` are
+# what fits none of them.
+_APPLY = """\
+def make(forward, find, general, explained, recorders, recorder_of, grad_state):
+    def apply({parameters}):
+        if {unusual}grad_state.levels:
+            return general(({names}), _more, _named)
+        try:
+            _out = forward({names})
+        except Exception as _error:
+            explained(_error, ({names}))
+            raise
+        if {wanted}:
+            _kinds = ({kinds})
+            (recorders.get(_kinds) or recorder_of(_kinds))(_out, {names})
+        return _out
+    return apply
+"""
+# A plan is found only for tensors: not for arguments that are missing, nor for wrapped tensors, whose layouts are
+# objects of their own. So there is no test for any of these.
+_APPLY_PLANNED = """\
+def make(forward, find, general, explained, recorders, recorder_of, grad_state):
+    def apply({parameters}):
+        try:
+            _compute, _records = find(({key}))
+        except (AttributeError, TypeError):
+            return general(({names}), _more, _named)
+        if {unusual}:
+            return general(({names}), _more, _named)
+        try:
+            _out = _compute({computed})
+        except Exception as _error:
+            explained(_error, ({names}))
+            raise
+        if {wanted}:
+            (_records.get({wants}) or recorder_of(({names}), _records, {wants}))(_out, {names})
+        return _out
+    return apply
+"""
+# The kinds of plain values are known by their types, without a call.
+_KIND = f"{OTHER} if {{0}}.__class__ in plain else argument_kind({{0}}), "
+_KEY = {TENSOR_INPUT: "{}._layout, ", OPTIONAL: "None if {0} is None else {0}._layout, ",
+        LIST_INPUT: "*map(layout_of, {}), ", ARGUMENT: "{}, ", VALUE: ""}  # fmt: skip
+_REQUIRES = {TENSOR_INPUT: "{}._requires_grad", OPTIONAL: "({0} is not None and {0}._requires_grad)",
+             LIST_INPUT: "True in map(requires_grad_of, {})"}  # fmt: skip
+
+
+@functools.cache
+def _template(positional: int, required: tuple[bool, ...], inputs: tuple[int, ...]) -> Callable[..., Any]:
+    """``make(...)``, which returns ``apply`` of an op that is not planned. inputs: its differentiable parameters."""
+    names = [f"a{k}" for k in range(len(required))]
+    wanted = "grad_state.enabled" if inputs else "False"
+    if len(inputs) == 1:  # a list has no _requires_grad: it is left to argument_kind, which looks at its tensors
+        wanted += f" and getattr(a{inputs[0]}, '_requires_grad', True)"
+    return _made(
+        _APPLY, names, positional, wanted=wanted, kinds="".join(map(_KIND.format, names)),
+        unusual="_more or _named or " + "".join([f"{n} is absent or " for n, r in zip(names, required) if r]),
+    )  # fmt: skip
+
+
+@functools.cache
+def _planned_template(roles: str, positional: int, inputs: tuple[int, ...], typed: bool) -> Callable[..., Any]:
+    """``make(...)`` of a planned op. roles: those of its parameters (see declaration_checks.py).
+
+    typed: whether the types of arguments are looked up with them, for True and 1.0 are equal to 1.
+    """
+    names = [f"a{k}" for k in range(len(roles))]
+    flags = [_REQUIRES[roles[k]].format(names[k]) for k in inputs]
+    key = "".join([_KEY[r].format(n) for n, r in zip(names, roles)])
+    types = "".join([f"{n}.__class__, " for n, r in zip(names, roles) if r == ARGUMENT and typed])
+    return _made(
+        _APPLY_PLANNED, names, positional, key=key + types,
+        unusual="_more or _named" + "".join([f" or {n} is absent" for n, r in zip(names, roles) if r == VALUE]),
+        computed=", ".join([n for n, r in zip(names, roles) if r != ARGUMENT]),
+        wanted=f"({' or '.join(flags)}) and grad_state.enabled" if flags else "False",
+        wants="True" if len(flags) == 1 else f"({', '.join(flags)})",
+    )  # fmt: skip
+
+
+def _made(text: str, names: list[str], positional: int, **parts: str) -> Any:
+    """The function ``make`` of a text, for parameters of these names."""
+    given = [f"{n}=None" for n in names]  # defaults are set for each function
+    scope: dict[str, Any] = {
+        "absent": _ABSENT, "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
+        "requires_grad_of": attrgetter("_requires_grad"), "__name__": __name__,
+    }  # fmt: skip
+    parameters = ", ".join([*given[:positional], "*_more", *given[positional:], "**_named"])
+    exec(text.format(parameters=parameters, names="".join([f"{n}, " for n in names]), **parts), scope)
+    return scope["make"]
+
+
+def function_of(op: Any, public: bool) -> Callable[..., Any]:
+    """The public function of an op: it binds arguments, calls ``forward`` or a plan, and records.
+
+    public: whether errors may name the op; others are known to users by the functions that go on to them.
+    """
+    positional, forward = op.positional, op.forward
+    inputs = tuple([op.parameters.index(n) for n in op.grads])
+    call = forward if positional == len(op.parameters) else _by_position(op)
+
+    def explained(error: Exception, args: tuple[Any, ...]) -> None:
+        """Called with an error of ``forward``, before it is raised again."""
+        if isinstance(error, NotImplementedError):  # of a kernel that a device lacks, which does not know the op's name
+            name_op(error, op.name)
+        elif public:
+            explain(error, forward, op.name, args, {})
+
+    def general(values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return _general(op, explained, call, values, more, named)
+
+    if op.roles:
+        make = _planned_template(op.roles, positional, inputs, public)
+        recorder: Any = functools.partial(_planned_recorder, op)
+    else:
+        make = _template(positional, tuple([d is REQUIRED for d in op.defaults]), inputs)
+        recorder = functools.partial(recorder_of, op)
+    pattern = make(call, op.plans.get, general, explained, op.recorders, recorder, grad_state)
+    apply: Any = _with_names(pattern, op.parameters, positional, op.defaults)
+    apply.__name__ = apply.__qualname__ = op.name
+    apply.__doc__ = op.__doc__
+    vars(apply)["__wrapped__"] = forward  # whose signature help() shows
+    return apply
+
+
+def _with_names(function: Any, names: Sequence[str], positional: int, defaults: Sequence[Any]) -> Any:
+    """A copy of a function whose first variables, its parameters, have these names and defaults."""
+    code = function.__code__
+    code = code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))
+    values = [_ABSENT if d is REQUIRED else d for d in defaults]
+    made = FunctionType(code, function.__globals__, "apply", tuple(values[:positional]), function.__closure__)
+    if positional < len(names):
+        made.__kwdefaults__ = dict(zip(names[positional:], values[positional:], strict=True))
+    return made
+
+
+def _by_position(op: Any) -> Callable[..., Any]:
+    """forward with keyword-only parameters as a function of all arguments by position."""
+    forward, parameters = op.forward, op.parameters
+    return lambda *args: forward(**dict(zip(parameters, args, strict=True)))
+
+
+# -- plans ----------------------------------------------------------------------------------------------
+
+
+def planned_forward(op: Any, typed: bool) -> Callable[..., Any]:
+    """``forward`` of a planned op: it plans, if there is no plan yet, and computes."""
+    computed = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
+
+    def forward(*args: Any) -> Any:
+        if len(args) < len(op.parameters):
+            args = bind_arguments(op, args, {})
+        key = tuple(_key(op.roles, args, typed))
+        try:
+            planned = op.plans.get(key)
+        except TypeError:  # an argument without a hash, such as a list
+            return _plan(op, args)(*[args[k] for k in computed])
+        if planned is None:
+            planned = op.plans[key] = (_plan(op, args), {})
+        return planned[0](*[args[k] for k in computed])
+
+    # Its parameters are those of ``plan``, with tensors in the place of layouts.
+    kinds = inspect.Parameter
+    parameters = [
+        kinds(n, kinds.POSITIONAL_OR_KEYWORD if k < op.positional else kinds.KEYWORD_ONLY, default=d)
+        for k, (n, d) in enumerate(zip(op.parameters, op.defaults, strict=True))
+    ]
+    vars(forward)["__signature__"] = inspect.Signature(parameters)
+    return forward
+
+
+def _key(roles: str, args: Sequence[Any], typed: bool) -> Iterator[Any]:
+    """What the texts above look up, item by item."""
+    for arg, role in zip(args, roles, strict=True):
+        if role == LIST_INPUT:
+            yield from [t._layout for t in arg]
+        elif role != VALUE:
+            yield arg if role == ARGUMENT or arg is None else arg._layout
+    if typed:
+        yield from [type(arg) for arg, role in zip(args, roles, strict=True) if role == ARGUMENT]
+
+
+def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
+    """The function that computes the op for such arguments."""
+    given = []
+    for arg, role in zip(args, op.roles, strict=True):
+        if role == LIST_INPUT:
+            given.append([t._layout for t in arg])
+        elif role != VALUE:
+            given.append(arg if role == ARGUMENT or arg is None else arg._layout)
+    return op.plan(*given)
+
+
+def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], wants: Any) -> Callable[..., Any]:
+    """The recorder for arguments as these, kept with their plan under which of them require grad."""
+    found = records[wants] = recorder_of(op, tuple(map(argument_kind, args)))
+    return found
+
+
+# -- calls of other forms -------------------------------------------------------------------------------
+
+
+def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], more: tuple[Any, ...],
+             named: dict[str, Any]) -> Any:  # fmt: skip
+    """Apply an op to arguments of any form. values: one for each parameter, its default where none was given."""
+    if more or named or any(v is _ABSENT for v in values):
+        args, keywords = _as_given(op, values, more)
+        keywords |= named
+        if "out" in keywords and "out" not in op.parameters:
+            out = keywords.pop("out")
+            return into_out(op.name, op.apply(*args, **keywords), out)
+        values = bind_arguments(op, args, keywords)
+    if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
+        return wrapped.structured(wrapped._level, op, values, False)
+    try:
+        out = forward(*values)
+    except Exception as error:
+        explained(error, values)
+        raise
+    if op.grads and grad_state.enabled:
+        kinds = tuple(map(argument_kind, values))
+        (op.recorders.get(kinds) or recorder_of(op, kinds))(out, *values)
+    return out
+
+
+def _as_given(op: Any, values: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(positional, keyword) arguments of a call, whose parameters have ``values``; those with defaults are left out."""
+    missing = [v is _ABSENT or v is d for v, d in zip(values, op.defaults, strict=True)]
+    count = op.positional
+    if not more and True in missing[:count]:
+        count = missing.index(True)
+    rest = zip(op.parameters[count:], values[count:], missing[count:], strict=True)
+    return (*values[:count], *more), {p: v for p, v, m in rest if not m}
+
+
+# Keywords of PyTorch and NumPy -> parameters of declarations, where an op has no parameter of that name itself.
+_KEYWORDS = {
+    "input": "x", "self": "x", "other": "y", "tensor": "x", "axis": "dim", "keepdims": "keepdim",
+    "axis0": "dim0", "axis1": "dim1",
+}  # fmt: skip
+
+
+def bind_arguments(op: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """An op's arguments in the order of its parameters, keywords and defaults included; TypeError if they don't fit."""
+    names = {k if k in op.parameters else _KEYWORDS.get(k, k): v for k, v in kwargs.items()}
+    try:
+        bound = inspect.signature(op.forward).bind(*args, **names)
+    except TypeError as error:
+        raise TypeError(f"{op.name}() {error}") from None
+    bound.apply_defaults()
+    return tuple(bound.arguments[p] for p in op.parameters)
