@@ -9,7 +9,7 @@ from math import e, inf, nan, pi
 from jitgrad.core.collector import paused_collector as _paused_collector
 
 with _paused_collector():
-    from jitgrad import autograd, cuda, ops, random
+    from jitgrad import autograd, cpu, cuda, ops, random
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from jitgrad import autograd as autograd
+from jitgrad import cpu as cpu
 from jitgrad import cuda as cuda
 from jitgrad import datasets as datasets
 from jitgrad import debug as debug

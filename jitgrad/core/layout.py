@@ -16,6 +16,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 
 from jitgrad.core import dtypes
+from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.errors import type_name
 
 __all__ = ["Layout", "Size", "broadcast_shapes", "collapse", "contiguous_strides", "is_dense", "layout_of"]
@@ -50,7 +51,9 @@ class Size(tuple[int, ...]):
 class Layout:
     """dtype, shape, strides (in elements) and device of an array. Made by ``intern`` only: compare with ``is``."""
 
-    __slots__ = ("contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "shape", "size", "strides")
+    __slots__ = (
+        "contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape", "size", "strides",
+    )  # fmt: skip
 
     def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
         self.numpy_dtype, self.shape, self.strides, self.device = numpy_dtype, shape, strides, device
@@ -61,6 +64,8 @@ class Layout:
         self.contiguous = self.numel == 0 or all(
             s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
         )
+        # Whether ``np.empty`` makes its arrays: larger ones are the pool's (block_pool.py).
+        self.plain = self.contiguous and device == "cpu" and self.numel * numpy_dtype.itemsize < MIN_BYTES
 
     def __repr__(self) -> str:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"

@@ -99,8 +99,7 @@ def _launcher(
     count = range(outputs)
     constants = [
         f"    layout{k} = layouts[{k}]; shape{k} = layout{k}.shape; dtype{k} = layout{k}.numpy_dtype\n"
-        f"    plain{k} = layout{k}.contiguous and layout{k}.device == 'cpu'\n"
-        f"    fresh{k} = allocator(layout{k})"
+        f"    plain{k} = layout{k}.plain; fresh{k} = allocator(layout{k})"
         for k in count
     ]
     tail = [f"tail{k}" for k in range(_TAILS.get(form, 0))]

@@ -36,7 +36,7 @@ FLOORS = (
     ("jitgrad.autograd",),
     ("jitgrad.func",),
     ("jitgrad.nn", "jitgrad.optim", "jitgrad.compile", "jitgrad.debug", "jitgrad.datasets", "jitgrad.distributions",
-     "jitgrad.testing", "jitgrad.cuda"),
+     "jitgrad.testing", "jitgrad.cpu", "jitgrad.cuda"),
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
      "jitgrad.special", "jitgrad.sparse"),
     ("jitgrad.commands",),

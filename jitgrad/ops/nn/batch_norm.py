@@ -13,7 +13,7 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
-from jitgrad.core.storage import count_write
+from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
@@ -115,7 +115,7 @@ class NativeBatchNorm(Structured):
     def forward(x, weight, bias, mean=None, var=None, eps=1e-5, statistics=None):
         statistics = BatchStatistics() if statistics is None else statistics
         layout = intern(x._layout.numpy_dtype, x._layout.shape)
-        data, blocks = np.empty(layout.shape, layout.numpy_dtype), _blocks(x)
+        data, blocks = empty_for(layout), _blocks(x)
         if layout.numel:
             _measure(x, mean, var, eps, statistics)
             kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
@@ -157,7 +157,7 @@ def _backward(
     launch(kernels.channel_sums_columns if columns else kernels.channel_sums, *known, products, sums)
     found = {"weight": wrap(products, channels), "bias": wrap(sums, channels)}
     if "x" in wants:
-        data = np.empty(layout.shape, layout.numpy_dtype)
+        data = empty_for(layout)
         if mean is not None:  # the moments are constants: no gradient flows through them
             products, sums = (_per_channel(None, x, 0) for _ in range(2))
         kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient

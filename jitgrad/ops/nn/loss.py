@@ -12,6 +12,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
@@ -83,7 +84,7 @@ def loss_values(
     a, b, option = flat_array(x), flat_array(target), float(option)
     if reduction == "none":
         result = intern(layout.numpy_dtype, layout.shape)
-        data = np.empty(result.shape, result.numpy_dtype)
+        data = empty_for(result)
         launch(loops.each, a, b, data.reshape(-1), option)
         return wrap(data, result)
     scale = (1 / layout.numel if layout.numel else np.nan) if reduction == "mean" else 1.0  # PyTorch: of nothing NaN
@@ -113,7 +114,7 @@ def loss_gradient(
 ) -> Tensor:  # fmt: skip
     """The gradient of ``loss_values`` with respect to x; ``g`` has one element unless ``reduction`` is "none"."""
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = np.empty(layout.shape, layout.numpy_dtype)
+    data = empty_for(layout)
     arrays = flat_array(g), flat_array(x), flat_array(target), data.reshape(-1)
     if reduction == "none":
         launch(loops.gradient, *arrays, float(option))

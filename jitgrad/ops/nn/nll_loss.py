@@ -9,6 +9,7 @@ import numpy as np
 from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -120,7 +121,7 @@ class ClassLikelihood(Structured, abstract=True):
     def kernel_x(g, x, target, weight, reduction, ignore_index):
         n, classes, places = _blocks(x._layout)
         result = intern(x._layout.numpy_dtype, x._layout.shape)
-        data = np.empty(result.shape, result.numpy_dtype)
+        data = empty_for(result)
         arrays = flat_array(g), flat_array(target).reshape(n, places), _weights(weight, result.numpy_dtype)
         launch(kernels.nll_gradient, *arrays, data.reshape(n, classes, places), ignore_index, reduction == "mean")
         return wrap(data, result)

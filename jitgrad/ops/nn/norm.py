@@ -12,6 +12,7 @@ from jitgrad.core.dtypes import float32
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, intern
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
@@ -141,7 +142,7 @@ def _per_row(parameter: Tensor | None, x: Tensor, sizes: tuple[int, int], value:
 def _normalize_rows(x: Tensor, weight: Any, bias: Any, blocks: Blocks, eps: float,
                     statistics: SavedStatistics) -> Tensor:  # fmt: skip
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = np.empty(layout.shape, layout.numpy_dtype)
+    data = empty_for(layout)
     statistics.mean, statistics.rstd = (np.empty(blocks[:2], layout.numpy_dtype) for _ in range(2))
     if layout.numel:
         parameters = _per_row(weight, x, blocks[1:], 1), _per_row(bias, x, blocks[1:], 0)
@@ -152,7 +153,7 @@ def _normalize_rows(x: Tensor, weight: Any, bias: Any, blocks: Blocks, eps: floa
 
 def _row_gradient(x: Tensor, weight: Tensor | None, blocks: Blocks, known: Any) -> Tensor:
     layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = np.empty(layout.shape, layout.numpy_dtype)
+    data = empty_for(layout)
     if layout.numel:
         launch(kernels.row_gradient, *known, _per_row(weight, x, blocks[1:], 1), data.reshape(blocks))
     return wrap(data, layout)

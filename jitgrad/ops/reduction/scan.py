@@ -9,6 +9,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for
 from jitgrad.core.layout import intern, layout_of, normalize_dim
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
@@ -42,7 +43,7 @@ def scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype |
     # Results are row-major: the plan is that of such memory, whatever the layout of ``x``.
     layout = intern(dtype.numpy, x._layout.shape)
     plan = plan_reduction(layout, normalize_dim(dim, layout.ndim))
-    data = np.empty(layout.shape, layout.numpy_dtype)
+    data = empty_for(layout)
     launch(pair[not plan.flat], plan.read(source), data.reshape(plan.source), *options)
     return wrap(data, layout)
 

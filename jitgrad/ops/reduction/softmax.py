@@ -9,6 +9,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
@@ -32,7 +33,7 @@ def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
     """
     layout = inputs[-1]._layout
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    data, shape = np.empty(out.shape, out.numpy_dtype), plan_reduction(out, dim).source
+    data, shape = empty_for(out), plan_reduction(out, dim).source
     if out.numel:
         arrays = [contiguous(wrap(x._data, x._layout))._data.reshape(shape) for x in inputs]
         launch(rows if len(shape) == 2 else columns, *arrays, data.reshape(shape))
