@@ -104,7 +104,7 @@ def numpy_names(function: F) -> F:
             out = kwargs.pop("out", None)
             kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
         try:
-            result = function(*args, **kwargs)
+            result = function(*args, **kwargs) if kwargs else function(*args)  # without keywords 0.1 us less
         except Exception as error:
             explain(error, function, function.__name__, args, kwargs)
             raise

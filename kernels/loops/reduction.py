@@ -11,7 +11,7 @@ import numpy as np
 
 from jitgrad.kernels.launch import loop
 
-__all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "sum_columns", "sum_rows"]
+__all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns", "sum_rows"]
 
 STREAMED = 1 << 21  # elements from which threads pay for loops as fast as memory
 
@@ -54,6 +54,16 @@ def sum_columns(x, out):
             result = out[o, left:]
             for j in range(width):
                 result[j] = total[j]
+
+
+@loop
+def spread(g, out, count):
+    """g / count, given as (outer, inner), in each row of out (outer, n, inner): the gradient of sums and means."""
+    inner = out.shape[2]
+    for o in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            for j in range(inner):
+                out[o, i, j] = g[o, j] / T(count)
 
 
 @loop

@@ -19,10 +19,11 @@ from jitgrad.dispatch.batch_rules import flattened, over_dims
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.declaration_checks import Rule, refuse, rules_of
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
-from jitgrad.ops.reduction.reduction_plan import plan_reduction, with_reduced_dims
+from jitgrad.ops.reduction.reduction_plan import ReductionPlan, plan_reduction, with_reduced_dims
 
 __all__ = [
     "AlongDim", "ChosenAlongDim", "OneChosenAlongDim", "Reduction", "ReductionOfAll", "along_axis", "over_axes",
@@ -151,10 +152,23 @@ class OneChosenAlongDim(ChosenAlongDim, abstract=True):
         return _put_back(gradient, places, x_layout, dim)
 
     def kernel_x(g, indices, x_layout, dim):
-        plan = plan_reduction(x_layout, dim)
-        array, shape = np.empty(plan.blocks, x_layout.numpy_dtype), plan.blocks[::2]
-        launch(kernels.place, plan.written(g[0]).reshape(shape), plan.written(indices).reshape(shape), array)
-        return plan.tensor(array, x_layout)
+        return _put_back_by_kernel(g[0], indices, x_layout, dim)
+
+
+@planned("g", "indices")
+def _put_back_by_kernel(g, indices, x_layout, dim):
+    plan = plan_reduction(x_layout, dim)
+    if not plan.natural:
+        return lambda g, indices, x_layout, dim: _placed_in_blocks(g, indices, x_layout, plan)
+    shape, out = plan.blocks[::2], intern(x_layout.numpy_dtype, x_layout.shape, None, x_layout.device)
+    arrays = row_major("g", g, shape), row_major("indices", indices, shape), Written(0, plan.blocks)
+    return Launches([(kernels.place, *arrays)], [out])
+
+
+def _placed_in_blocks(g: Tensor, indices: Tensor, layout: Layout, plan: ReductionPlan) -> Tensor:
+    array, shape = np.empty(plan.blocks, layout.numpy_dtype), plan.blocks[::2]
+    launch(kernels.place, plan.written(g).reshape(shape), plan.written(indices).reshape(shape), array)
+    return plan.tensor(array, layout)
 
 
 def _put_back(g: Tensor, indices: Tensor, layout: Layout, dim: int) -> Tensor:

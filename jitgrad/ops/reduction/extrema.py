@@ -13,7 +13,9 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.reduction.along_dims import OneChosenAlongDim, Reduction, ReductionOfAll, over_axes
@@ -60,6 +62,30 @@ def _seen_as(x: Tensor, dtype: Any) -> Tensor:
     return wrap(x._data.view(dtype), intern(np.dtype(dtype), layout.shape, layout.strides, layout.device))
 
 
+@planned("x")
+def _extremes(x, dim, keepdim, op, largest):
+    """The largest or smallest elements over ``dim``; errors speak of ``op``."""
+    _check(op, x, dim)
+    plan = plan_reduction(x, dim, keepdim)
+    if x.numpy_dtype == np.bool_:
+        return lambda x, *_: _extreme(x, plan, largest)
+    return plan.launches(EXTREMES, x.numpy_dtype, largest)
+
+
+@planned("x")
+def _with_places(x, dim, keepdim, op, largest, results):
+    """``results`` of the extrema along one dim, or of all, and their places; errors speak of ``op``."""
+    _check(op, x, dim)
+    plan = plan_reduction(x, dim, keepdim)
+    if x.numpy_dtype == np.bool_ or not plan.short:
+        return lambda x, *_: results(*_located(x, plan, largest))
+    found = plan.launches(EXTREMES, x.numpy_dtype, largest)
+    kernel = kernels.locate_rows if plan.flat else kernels.locate_columns
+    locate = kernel, plan.blocks_of("x"), Written(0, plan.target), Written(1, plan.target)
+    layouts = *found.layouts, plan.layout(np.dtype(np.int64))
+    return Launches([*found.launches, locate], layouts, 2, results)
+
+
 def _extreme(x: Tensor, plan: ReductionPlan, largest: bool) -> Tensor:
     """The extrema, in the dtype of ``x``."""
     numbers = _orderable(x)
@@ -83,12 +109,6 @@ def _located(x: Tensor, plan: ReductionPlan, largest: bool) -> tuple[Tensor, Ten
 # -- extrema: equal elements share the gradient ---------------------------------------------------------
 
 
-def extrema(op: str, x: Tensor, dim: Any, keepdim: bool, largest: bool) -> Tensor:
-    """The largest or smallest elements over ``dim``; errors speak of ``op``."""
-    _check(op, x._layout, dim)
-    return _extreme(x, plan_reduction(x._layout, dim, keepdim), largest)
-
-
 def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """The gradient of an extremum, in differentiable ops: equal parts of ``g`` for the elements equal to ``out``."""
     layout = x._layout
@@ -100,8 +120,17 @@ def shared(g: Tensor, out: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor
     return with_reduced_dims(g, layout, dim, keepdim) * (hit / hits)
 
 
-def _shared_kernel(g: Tensor, out: Tensor, x: Tensor, dim: Any) -> Tensor:
-    plan = plan_reduction(x._layout, dim)
+@planned("g", "out", "x")
+def _shared_kernel(g, out, x, dim):
+    plan = plan_reduction(x, dim)
+    if not plan.natural:
+        return lambda g, out, x, dim: _shared_blocks(g, out, x, plan)
+    shape, result = plan.blocks[::2], intern(x.numpy_dtype, x.shape, None, x.device)
+    arrays = row_major("out", out, shape), row_major("g", g, shape)
+    return Launches([(kernels.share, Read("x", plan.blocks), *arrays, Written(0, plan.blocks))], [result])
+
+
+def _shared_blocks(g: Tensor, out: Tensor, x: Tensor, plan: ReductionPlan) -> Tensor:
     blocks, shape = plan.read(x).reshape(plan.blocks), plan.blocks[::2]
     result = np.empty_like(blocks)  # in the order in which x was read; ``tensor`` puts the dims back
     launch(kernels.share, blocks, plan.written(out).reshape(shape), plan.written(g).reshape(shape), result)
@@ -127,7 +156,7 @@ class Amax(Extremum, public=True):
     reference = over_axes(np.max)
 
     def forward(x, dim=(), keepdim=False):
-        return extrema("amax", x, dim, keepdim, True)
+        return _extremes(x, dims_argument(dim), keepdim, "amax", True)
 
 
 class Amin(Extremum, public=True):
@@ -139,7 +168,7 @@ class Amin(Extremum, public=True):
     reference = over_axes(np.min)
 
     def forward(x, dim=(), keepdim=False):
-        return extrema("amin", x, dim, keepdim, False)
+        return _extremes(x, dims_argument(dim), keepdim, "amin", False)
 
 
 class Aminmax(Reduction, public=True):
@@ -174,8 +203,7 @@ class MaxDim(OneChosenAlongDim):
     reference = _located_in(np.max, np.argmax)
 
     def forward(x, dim, keepdim=False):
-        _check("max", x._layout, dim)
-        return return_types.max(*_located(x, plan_reduction(x._layout, dim, keepdim), True))
+        return _with_places(x, dim, keepdim, "max", True, return_types.max)
 
 
 class MinDim(OneChosenAlongDim):
@@ -185,8 +213,7 @@ class MinDim(OneChosenAlongDim):
     reference = _located_in(np.min, np.argmin)
 
     def forward(x, dim, keepdim=False):
-        _check("min", x._layout, dim)
-        return return_types.min(*_located(x, plan_reduction(x._layout, dim, keepdim), False))
+        return _with_places(x, dim, keepdim, "min", False, return_types.min)
 
 
 # -- of all elements -------------------------------------------------------------------------------------
@@ -208,7 +235,7 @@ class Max(ExtremumOfAll, along=MaxDim):
     name, grad_name = "max_all", "MaxBackward1"
 
     def forward(x):
-        return extrema("max", x, None, False, True)
+        return _extremes(x, None, False, "max", True)
 
 
 class Min(ExtremumOfAll, along=MinDim):
@@ -217,7 +244,7 @@ class Min(ExtremumOfAll, along=MinDim):
     name, grad_name = "min_all", "MinBackward1"
 
     def forward(x):
-        return extrema("min", x, None, False, False)
+        return _extremes(x, None, False, "min", False)
 
 
 @public
@@ -272,6 +299,10 @@ def _place_batched(call: BatchedCall) -> Tensor:
     return found.reshape(call.size, *(1,) * call.ndim("x")) if call["keepdim"] else found
 
 
+def _second(values: Tensor, places: Tensor) -> Tensor:
+    return places
+
+
 def _place_in(x: Any, dim: int | None, keepdim: bool, largest: bool) -> Any:
     return (np.argmax if largest else np.argmin)(x, dim, keepdims=keepdim)
 
@@ -287,11 +318,10 @@ class Place(Reduction):
         op, layout = "argmax" if largest else "argmin", x._layout
         if layout.dtype is dtypes.bool_:
             raise RuntimeError(f"{op}(): does not support bool input")
-        _check(op, layout, dim)
         # Not every choice of dims reads memory in row-major order, in which the place in all elements counts.
         if dim is None and not layout.contiguous:
             x = unrecorded(x).contiguous()
-        return _located(x, plan_reduction(x._layout, dim, keepdim), largest)[1]
+        return _with_places(x, dim, keepdim, op, largest, _second)
 
 
 @public

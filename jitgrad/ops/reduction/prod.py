@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.layout import as_int, intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
-from jitgrad.ops.reduction.reduction_plan import FULL, expand_reduced, plan_reduction, unrecorded
+from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import accumulated, invalid_dim
 from jitgrad.ops.shape.copy import cast
 
@@ -37,9 +39,12 @@ class ProdDim(Reduction):
     )
     reference = over_axes(np.prod)
 
+    @planned("x")
     def forward(x, dim, keepdim=False, dtype=None):
-        dtype = accumulated(x, dtype)
-        return plan_reduction(x._layout, dim, keepdim).reduce(PRODUCTS, unrecorded(x, dtype), dtype.numpy)
+        plan = plan_reduction(x, dim, keepdim)
+        if dtype is None and x.dtype.category >= 2:
+            return plan.launches(PRODUCTS, x.numpy_dtype)
+        return lambda x, dim, keepdim, dtype: _cast_product(x, plan, accumulated(x, dtype))
 
     def grad_x(g, out, x, dim, keepdim):
         layout, x = x._layout, cast(x, g._layout.dtype)
@@ -52,13 +57,27 @@ class ProdDim(Reduction):
             others = expand_reduced(out, layout, dim, keepdim) / x
         return cast(expand_reduced(g, layout, dim, keepdim) * others.conj_physical(), layout.dtype)
 
+    @planned("g", "x")
     def kernel_x(g, x, dim):
-        layout, x = x._layout, unrecorded(x, g._layout.dtype)
-        plan = plan_reduction(layout, dim)
-        blocks = plan.read(x).reshape(plan.blocks)
-        out = np.empty_like(blocks)
-        launch(kernels.prod_others, blocks, plan.written(g).reshape(plan.blocks[::2]), out)
-        return unrecorded(plan.tensor(out, layout), layout.dtype)
+        plan = plan_reduction(x, dim)
+        if not plan.natural or g.dtype is not x.dtype:
+            return _gradient_in_blocks
+        arrays = Read("x", plan.blocks), row_major("g", g, plan.blocks[::2]), Written(0, plan.blocks)
+        return Launches([(kernels.prod_others, *arrays)], [intern(x.numpy_dtype, x.shape, None, x.device)])
+
+
+def _cast_product(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype) -> Tensor:
+    return plan.reduce(PRODUCTS, unrecorded(x, dtype), dtype.numpy)
+
+
+def _gradient_in_blocks(g: Tensor, x: Tensor, dim: Any) -> Tensor:
+    """The gradient of a product where ``x`` has to be cast, or is read in another order of dims than its own."""
+    layout, x = x._layout, unrecorded(x, g._layout.dtype)
+    plan = plan_reduction(layout, dim)
+    blocks = plan.read(x).reshape(plan.blocks)
+    out = np.empty_like(blocks)
+    launch(kernels.prod_others, blocks, plan.written(g).reshape(plan.blocks[::2]), out)
+    return unrecorded(plan.tensor(out, layout), layout.dtype)
 
 
 class Prod(ReductionOfAll, along=ProdDim):

@@ -14,6 +14,7 @@ from jitgrad.core.layout import CAPACITY, Layout, intern, is_dense, layout_of, n
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import Kernel, launch
@@ -48,11 +49,10 @@ class ReductionPlan:
     target   the shape of the results in memory: (outer,), or (outer, inner)
     shape    the result's own shape; ``ones`` is the same with reduced dims kept
     short    too little to be cut for several threads
-    results  the result's layout by its dtype
     """
 
     __slots__ = (
-        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "results", "shape", "short",
+        "blocks", "device", "dims", "flat", "n", "natural", "ones", "order", "ready", "shape", "short",
         "source", "target",
     )  # fmt: skip
 
@@ -73,7 +73,6 @@ class ReductionPlan:
         self.shape = self.ones if keepdim else tuple(n for d, n in enumerate(layout.shape) if d not in dims)
         # Below STREAMED elements a reduction takes less time than waking a thread.
         self.short = self.n < CHUNKS or layout.numel < STREAMED
-        self.results: dict[Any, Layout] = {}
 
     def read(self, x: Tensor) -> Any:
         """The values of a tensor of this layout as a contiguous array of shape ``source``."""
@@ -95,14 +94,25 @@ class ReductionPlan:
         data = blocks.reshape([layout.shape[d] for d in self.order]).transpose(np.argsort(self.order))
         return wrap(data, layout_of(data, layout.device))
 
+    def blocks_of(self, name: str) -> Read:
+        """Tensor ``name`` of this layout as a kernel's argument, in the shape ``source``."""
+        return Read(name, self.source if self.natural else self.read)
+
+    def launches(self, kernels: tuple[Kernel, Kernel], dtype: np.dtype[Any], *options: Any) -> Any:
+        """What a planned function of ``x`` returns for the launch of the kernel for (rows, columns): see ``reduce``."""
+        if not self.short:  # whether it is cut depends on the number of threads
+            return lambda x, *_: self.reduce(kernels, x, dtype, *options)
+        launch = kernels[0 if self.flat else 1], self.blocks_of("x"), Written(0, self.target), *options
+        return Launches([launch], [self.layout(dtype)])
+
     def empty(self, dtype: np.dtype[Any]) -> Tensor:
         """A new result; as an array of shape ``target`` it is ``written(result)``."""
-        layout = self.results.get(dtype) or self._result(dtype)
+        layout = self.layout(dtype)
         return wrap(empty_for(layout), layout)
 
-    def _result(self, dtype: np.dtype[Any]) -> Layout:
-        layout = self.results[dtype] = intern(dtype, self.shape, None, self.device)
-        return layout
+    def layout(self, dtype: np.dtype[Any]) -> Layout:
+        """The layout of a result of ``dtype``."""
+        return intern(dtype, self.shape, None, self.device)
 
     def written(self, result: Tensor) -> Any:
         """The memory of a result, or of a gradient in its shape, as an array of shape ``target``."""
@@ -114,7 +124,7 @@ class ReductionPlan:
         One long reduction is cut into chunks, so that several threads have rows to do: the kernels
         must allow being applied in stages.
         """
-        layout = self.results.get(dtype) or self._result(dtype)
+        layout = self.layout(dtype)
         data = empty_for(layout)
         source = x._data.reshape(self.source) if self.natural else self.read(x)
         kernel = kernels[0] if self.flat else kernels[1]

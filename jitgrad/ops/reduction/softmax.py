@@ -13,31 +13,33 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import int_argument
-from jitgrad.kernels.launch import Kernel, launch
+from jitgrad.dispatch.sizes import dims_argument, int_argument
+from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops import softmax as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
 from jitgrad.ops.reduction.extrema import Amax
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded, with_reduced_dims
 from jitgrad.ops.reduction.sums import SumDim
-from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.view import UnsafeView
 
 __all__ = ["along"]
 
-def along(rows: Kernel, columns: Kernel, dim: int, *inputs: Tensor) -> Tensor:
-    """Launch a kernel that works along ``dim`` on tensors of one shape; the result has it too.
+def along(rows: Kernel, columns: Kernel, dim: int, **inputs: Layout) -> Any:
+    """Plan the launch of a kernel that works along ``dim`` on tensors of one shape; the result has it too.
 
-    ``rows`` takes arrays (outer, n), for the last dim, ``columns`` (outer, n, inner).
+    ``rows`` takes arrays (outer, n), for the last dim, ``columns`` (outer, n, inner). inputs: layouts by the tensors'
+    names, the last of which has the result's dtype.
     """
-    layout = inputs[-1]._layout
+    layout = list(inputs.values())[-1]
     out = intern(layout.numpy_dtype, layout.shape, None, layout.device)
-    data, shape = empty_for(out), plan_reduction(out, dim).source
-    if out.numel:
-        arrays = [contiguous(wrap(x._data, x._layout))._data.reshape(shape) for x in inputs]
-        launch(rows if len(shape) == 2 else columns, *arrays, data.reshape(shape))
-    return wrap(data, out)
+    if not out.numel:
+        return lambda *_: wrap(empty_for(out), out)
+    shape = plan_reduction(out, dim).source
+    arrays = [row_major(name, x, shape) for name, x in inputs.items()]
+    return Launches([(rows if len(shape) == 2 else columns, *arrays, Written(0, shape))], [out])
 
 
 def _check(op: str, x: Layout, dim: int) -> None:
@@ -53,16 +55,18 @@ class Softmax(AlongDim):
     name = "_softmax"
     reference = along_axis(lambda x, axis: np.exp(x) / np.exp(x).sum(axis, keepdims=True))
 
+    @planned("x")
     def forward(x, dim):
-        _check("softmax", x._layout, dim)
-        return along(kernels.softmax_rows, kernels.softmax_columns, dim, x)
+        _check("softmax", x, dim)
+        return along(kernels.softmax_rows, kernels.softmax_columns, dim, x=x)
 
     def grad_x(g, out, dim):
         # The Jacobian is diag(out) - out outᵀ along ``dim``, and symmetric.
         return out * (g - SumDim.apply(g * out, dim, True))
 
+    @planned("g", "out")
     def kernel_x(g, out, dim):
-        return along(kernels.softmax_rows_gradient, kernels.softmax_columns_gradient, dim, g, out)
+        return along(kernels.softmax_rows_gradient, kernels.softmax_columns_gradient, dim, g=g, out=out)
 
 
 class LogSoftmax(AlongDim):
@@ -71,16 +75,18 @@ class LogSoftmax(AlongDim):
     name = "_log_softmax"
     reference = along_axis(lambda x, axis: x - np.log(np.exp(x).sum(axis, keepdims=True)))
 
+    @planned("x")
     def forward(x, dim):
-        _check("log_softmax", x._layout, dim)
-        return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x)
+        _check("log_softmax", x, dim)
+        return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x=x)
 
     def grad_x(g, out, dim):
         # The derivative of the logarithm of the sum is the softmax, which is exp(out).
         return g - out.exp() * SumDim.apply(g, dim, True)
 
+    @planned("g", "out")
     def kernel_x(g, out, dim):
-        return along(kernels.log_softmax_rows_gradient, kernels.log_softmax_columns_gradient, dim, g, out)
+        return along(kernels.log_softmax_rows_gradient, kernels.log_softmax_columns_gradient, dim, g=g, out=out)
 
 
 def _dim(op: str, dim: Any) -> int:
@@ -135,18 +141,18 @@ class Logsumexp(Reduction):
     )
     reference = over_axes(lambda x, **along: np.log(np.exp(x).sum(**along)))
 
+    @planned("x")
     def forward(x, dim, keepdim=False):
-        layout = x._layout
-        if layout.dtype.is_complex:
-            return _complex_logsumexp(unrecorded(x), dim, keepdim)
+        if x.dtype.is_complex:
+            return lambda x, dim, keepdim: _complex_logsumexp(unrecorded(x), dim, keepdim)
         # Integers and bools have exponentials in the default dtype.
-        if layout.dtype.category < 2:
-            x = unrecorded(x, dtypes.get_default_dtype())
-        plan = plan_reduction(x._layout, dim, keepdim)
-        out = plan.empty(x._layout.numpy_dtype)
+        if x.dtype.category < 2:
+            return lambda x, dim, keepdim: Logsumexp.forward(
+                unrecorded(x, dtypes.get_default_dtype()), dim, keepdim
+            )
+        plan = plan_reduction(x, dim, keepdim)
         kernel = kernels.logsumexp_rows if plan.flat else kernels.logsumexp_columns
-        launch(kernel, plan.read(x), out._data.reshape(plan.target))
-        return out
+        return Launches([(kernel, plan.blocks_of("x"), Written(0, plan.target))], [plan.layout(x.numpy_dtype)])
 
     def grad_x(g, out, x, dim, keepdim):
         layout = x._layout
@@ -168,4 +174,4 @@ def _complex_logsumexp(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 @numpy_names
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
-    return Logsumexp.apply(input, dim, keepdim)
+    return Logsumexp.apply(input, dim if type(dim) is int else dims_argument(dim), keepdim)

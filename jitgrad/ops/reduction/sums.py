@@ -8,9 +8,11 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels.launch import launch
@@ -19,7 +21,7 @@ from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axe
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.shape.copy import cast
 
-__all__ = ["MeanDim", "SumDim", "accumulated", "invalid_dim", "mean_values", "sum_values"]
+__all__ = ["MeanDim", "SumDim", "accumulated", "invalid_dim", "mean_values", "sum_values", "sums"]
 
 SUMS = (kernels.sum_rows, kernels.sum_columns)
 
@@ -37,14 +39,21 @@ def accumulated(x: Tensor, dtype: dtypes.dtype | None) -> dtypes.dtype:
 
 def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
     """The sums of ``x`` outside the graph."""
-    # Most sums: floating point, in their own dtype. All else has a dtype to be found first.
-    if dtype is None and x._layout.dtype.category >= 2:
-        return plan.reduce(SUMS, x, x._layout.numpy_dtype)
     dtype = accumulated(x, dtype)
     # Elements are cast, then added. The kernel does it where integers become wider ones: others could be other numbers.
-    if dtype.category != 1 or x._layout.dtype.category >= 2:
+    if dtype is not x._layout.dtype and (dtype.category != 1 or x._layout.dtype.category >= 2):
         x = unrecorded(x, dtype)
     return plan.reduce(SUMS, x, dtype.numpy)
+
+
+@planned("x")
+def sums(x, dim, keepdim=False, dtype=None):
+    """The sums of ``x`` over ``dim`` outside the graph."""
+    plan = plan_reduction(x, dim, keepdim)
+    # Most sums: floating point, in their own dtype. All else has a dtype to be found first.
+    if dtype is None and x.dtype.category >= 2:
+        return plan.launches(SUMS, x.numpy_dtype)
+    return lambda x, dim, keepdim, dtype: sum_values(x, plan, dtype)
 
 
 def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
@@ -64,24 +73,57 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
     return out
 
 
+@planned("x")
+def means(x, dim, keepdim=False, dtype=None):
+    """The means of ``x`` over ``dim`` outside the graph."""
+    plan = plan_reduction(x, dim, keepdim)
+    if not (plan.short and dtype is None and x.dtype.is_floating_point):
+        return lambda x, dim, keepdim, dtype: mean_values(x, plan, dtype)
+    summed = plan.launches(SUMS, x.numpy_dtype)
+    size = (summed.layouts[0].numel,)
+    return summed._replace(launches=[*summed.launches, (kernels.divide, Written(0, size), plan.n)])
+
+
+# Up to so many elements the gradient of a sum is written out: two views and their bookkeeping take longer.
+_SPREAD = 1 << 13
+
+
+def _spread(g: Layout, x_layout: Layout, dim: Any, keepdim: bool, mean: bool) -> Any:
+    """The plan of the gradient of a sum or mean; None where the rule does, with a view for a large one."""
+    both = g.dtype.is_floating_point and x_layout.dtype.is_floating_point
+    if not both or not 0 < x_layout.numel <= _SPREAD or g.device != "cpu":
+        return None
+    out = intern(x_layout.numpy_dtype, x_layout.shape)
+    plan = plan_reduction(out, dim, keepdim)
+    if not plan.natural:
+        return None
+    arrays = row_major("g", g, plan.blocks[::2]), Written(0, plan.blocks)
+    return Launches([(kernels.spread, *arrays, plan.n if mean else 1)], [out])
+
+
 class SumDim(Reduction):
     """Sum over dims."""
 
     linear = ("x",)
     grad_name = "SumBackward1"
     reference = over_axes(np.sum)
-
-    def forward(x, dim, keepdim=False, dtype=None):
-        return sum_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
+    forward = sums
 
     def grad_x(g, x_layout, dim, keepdim):
         return cast(expand_reduced(g, x_layout, dim, keepdim), x_layout.dtype)
+
+    @planned("g")
+    def kernel_x(g, x_layout, dim, keepdim):
+        return _spread(g, x_layout, dim, keepdim, False) or SumDim.grad_x
 
 
 class Sum(ReductionOfAll, along=SumDim):
     """Sum of all elements."""
 
     name = "sum_all"
+
+    def forward(x, dtype=None):
+        return sums(x, None, False, dtype)
 
 
 class MeanDim(Reduction):
@@ -91,18 +133,24 @@ class MeanDim(Reduction):
     grad_name = "MeanBackward1"
     reference = over_axes(np.mean)
 
-    def forward(x, dim, keepdim=False, dtype=None):
-        return mean_values(x, plan_reduction(x._layout, dim, keepdim), dtype)
+    forward = means
 
     def grad_x(g, x_layout, dim, keepdim):
         n = plan_reduction(x_layout, dim, keepdim).n
         return cast(expand_reduced(g, x_layout, dim, keepdim) / n, x_layout.dtype)
+
+    @planned("g")
+    def kernel_x(g, x_layout, dim, keepdim):
+        return _spread(g, x_layout, dim, keepdim, True) or MeanDim.grad_x
 
 
 class Mean(ReductionOfAll, along=MeanDim):
     """Mean of all elements."""
 
     name = "mean_all"
+
+    def forward(x, dtype=None):
+        return means(x, None, False, dtype)
 
 
 def _dims(op: str, dim: Any) -> int | tuple[int, ...] | None:

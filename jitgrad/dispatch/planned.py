@@ -1,0 +1,259 @@
+"""Functions of tensors that are planned by layouts: the launches are worked out once for each combination of arguments.
+
+    @planned("x")
+    def forward(x, dim, keepdim=False):  # x is a Layout here
+        ...
+        return Launches([(kernels.sum_rows, Read("x", (4, 16)), Written(0, (4,)))], [result_layout])
+
+What the decorated function returns is kept under the layouts of the tensors and the values of the other arguments. A
+call of what ``planned`` makes takes tensors: it is one look-up, the allocations, the launches, and the new tensors.
+Instead of Launches the function may return another function of the tensors, for combinations that need more than
+launches; that is kept as well. Errors that it raises are raised again by the next call, since nothing was kept.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.storage import allocator
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
+from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
+from jitgrad.dispatch.launch_plan import resolved
+from jitgrad.kernels.launch import Kernel, Loop, launch, observers
+from jitgrad.kernels.lazy_array import Unresolved
+
+__all__ = ["Launches", "Number", "Read", "Written", "planned", "row_major"]
+
+View = tuple[int, ...] | str | Callable[[Tensor], Any] | None
+
+
+class Read(NamedTuple):
+    """The array of tensor ``name``: as it is, in the shape ``view``, transposed ("T"), or what ``view(tensor)`` is."""
+
+    name: str
+    view: View = None
+
+
+def row_major(name: str, layout: Layout, shape: tuple[int, ...]) -> Read:
+    """Tensor ``name`` of ``layout`` as a row-major array of ``shape``: a copy where its memory is in another order."""
+    if layout.contiguous:
+        return Read(name, shape)
+    ordered = intern(layout.numpy_dtype, layout.shape, None, layout.device)
+    return Read(name, lambda x: copy_to_layout(wrap(x._data, x._layout), ordered)._data.reshape(shape))
+
+
+class Written(NamedTuple):
+    """New array ``number``: as it is, in the shape ``view``, or transposed ("T")."""
+
+    number: int
+    view: tuple[int, ...] | str | None = None
+
+
+class Number(NamedTuple):
+    """The number that the call gives as argument ``name``, one of the decorator's ``numbers``."""
+
+    name: str
+
+
+class Launches(NamedTuple):
+    """What to launch and what to return.
+
+    launches: (kernel, *arguments), one after the other; an argument is a Read, Written or Number, anything else is a
+    constant. layouts: those of the new arrays, uninitialised. returned: so many of these, the first, become the
+    results; the others are working memory. results: makes the result of several tensors, by default their tuple.
+    """
+
+    launches: Sequence[tuple[Any, ...]]
+    layouts: Sequence[Layout]
+    returned: int = 1
+    results: Callable[..., Any] | None = None
+
+
+def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function of layouts, which returns Launches, one of tensors; see above.
+
+    tensors: the parameters that get tensors, with a question mark after those that may get None. numbers: parameters
+    that the plan doesn't depend on, such as factors that change from call to call. Plans are found by arguments that
+    are equal, as 1, 1.0 and True are: where users may give any of these, the caller makes them one.
+    """
+
+    def decorate(plan: Callable[..., Any]) -> Callable[..., Any]:
+        names, defaults, _ = parameters_of(plan)
+        required = {n for n in tensors if n[-1] != "?"}
+        given = {n.rstrip("?") for n in tensors}
+        plans = cache()
+
+        def make(*args: Any) -> Callable[..., Any]:
+            """Plan a call with these arguments, and keep the plan if they are hashable."""
+            known = [a._layout if n in given and a is not None else a for n, a in zip(names, args, strict=True)]
+            made = plan(*known)
+            if isinstance(made, Launches):
+                made = _compiled(made, dict(zip(names, known, strict=True)))
+            with suppress(TypeError):
+                plans[key_of(*args)] = made
+            return made
+
+        key = _key(names, required, given, numbers)
+        scope: dict[str, Any] = {"find": plans.get, "plan": make, "__name__": plan.__module__}
+        scope |= {f"default_{n}": d for n, d in zip(names, defaults, strict=True) if d is not REQUIRED}
+        taken = [n if d is REQUIRED else f"{n}=default_{n}" for n, d in zip(names, defaults, strict=True)]
+        text = {"name": plan.__name__, "key": key, "arguments": ", ".join(names), "parameters": ", ".join(taken)}
+        exec(_FUNCTION.format(**text), scope)
+        key_of, run = scope["key_of"], scope[plan.__name__]
+        return functools.wraps(plan)(run)
+
+    return decorate
+
+
+_FUNCTION = """\
+def key_of({arguments}):
+    return ({key})
+
+def {name}({parameters}):
+    try:
+        compute = find(({key}))
+    except TypeError:  # an argument that is not hashable, as a list of dims
+        compute = None
+    return (compute or plan({arguments}))({arguments})
+"""
+
+
+def _key(names: Sequence[str], required: set[str], given: set[str], numbers: Sequence[str]) -> str:
+    """The expression of a call's key."""
+    parts = []
+    for name in names:
+        if name in required:
+            parts.append(f"{name}._layout")
+        elif name in given:
+            parts.append(f"None if {name} is None else {name}._layout")
+        elif name not in numbers:
+            parts.append(name)
+    return "".join(f"{p}, " for p in parts)
+
+
+# -- the text of a plan -------------------------------------------------------------------------------------
+
+_COMPUTE = """\
+def make(constants, kernels, calls, results):
+    {unpack}
+    def compute({parameters}):
+{allocate}
+        try:  # costs nothing while nothing is raised
+            if observers:{observed}
+            else:{plain}
+        except Unresolved:
+            return compute(*all_resolved(({parameters})))
+{wrap}
+        return {result}
+    return compute
+"""
+_WRAP = """\
+        out{k} = new(Tensor); out{k}._data = data{k}; out{k}._layout = layout{k}
+        if tensor_observers: announce_tensor(out{k})"""
+
+
+def _compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
+    """The function that carries out a plan, of all arguments of the planned function."""
+    constants: list[Any] = []
+    pattern, calls = [], []
+    for kernel, *given in made.launches:
+        pattern.append(tuple([_expression(a, arguments, made.layouts, constants) for a in given]))
+        calls.append(_call(kernel, given, arguments, made.layouts))
+    used = len(constants)
+    plain = tuple([x.plain for x in made.layouts])
+    for x, row_major in zip(made.layouts, plain, strict=True):
+        constants += [x, x.shape, x.numpy_dtype] if row_major else [x, allocator(x)]
+    maker = _maker(tuple(arguments), tuple(pattern), used, plain, made.returned, made.results is None)
+    kernels = [kernel for kernel, *_ in made.launches]
+    return maker(constants, kernels, calls, made.results)
+
+
+def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout], constants: list[Any]) -> str:
+    """The text of one of a kernel's arguments; what it needs is added to ``constants``."""
+    if isinstance(argument, Number):
+        return argument.name
+    if isinstance(argument, Read):
+        array, layout = f"{argument.name}._data", arguments[argument.name]
+    elif isinstance(argument, Written):
+        array, layout = f"data{argument.number}", layouts[argument.number]
+    else:
+        constants.append(argument)
+        return f"c{len(constants) - 1}"
+    view = argument.view
+    if view is None or view == layout.shape:
+        return array
+    if view == "T":
+        return f"{array}.T"
+    constants.append(view)
+    name = f"c{len(constants) - 1}"
+    return f"{name}({argument.name})" if callable(view) else f"{array}.reshape({name})"
+
+
+def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layouts: Sequence[Layout]) -> Any:
+    """What runs a kernel: of a loop that no threads share, the compiled function itself."""
+    if not isinstance(kernel, Loop):
+        return kernel.call
+    leading = given[kernel.dtype_from]
+    layout = None
+    if isinstance(leading, Read) and not callable(leading.view):
+        layout = arguments[leading.name]
+    elif isinstance(leading, Written):
+        layout = layouts[leading.number]
+    known = [a for a in (*arguments.values(), *layouts) if isinstance(a, Layout)]
+    if layout is None or any(x.device != "cpu" for x in known) or (kernel.split and layout.numel >= kernel.grain):
+        return kernel.call
+    return kernel.variant(layout.numpy_dtype)
+
+
+@functools.cache
+def _maker(
+    parameters: tuple[str, ...], pattern: tuple[tuple[str, ...], ...], used: int, plain: tuple[bool, ...], count: int,
+    bare: bool,
+) -> Callable[..., Any]:  # fmt: skip
+    """``make(constants, kernels, calls, results)``, which returns ``compute``; see _COMPUTE.
+
+    pattern: the texts of the kernels' arguments. used: so many constants they need. plain: for each new array, whether
+    ``np.empty`` makes it. count, bare: so many of them are results, which are returned as they are.
+    """
+    names = [f"c{k}" for k in range(used)]
+    for k, row_major in enumerate(plain):
+        names += [f"layout{k}", f"shape{k}", f"dtype{k}"] if row_major else [f"layout{k}", f"fresh{k}"]
+    unpack = [f"{', '.join(names)}, = constants" if names else ""]
+    unpack += [f"kernel{k}, call{k} = kernels[{k}], calls[{k}]" for k in range(len(pattern))]
+    outs = [f"out{k}" for k in range(count)]
+    together = ", ".join(outs) + (", " if bare and count > 1 else "")
+    text = _COMPUTE.format(
+        unpack="\n    ".join(unpack),
+        parameters=", ".join([*parameters, ""]),
+        allocate="\n".join(
+            f"        data{k} = {f'empty(shape{k}, dtype{k})' if row_major else f'fresh{k}()'}"
+            for k, row_major in enumerate(plain)
+        ),
+        observed="".join(f"\n                launch(kernel{k}, {', '.join(p)})" for k, p in enumerate(pattern)),
+        plain="".join(f"\n                call{k}({', '.join(p)})" for k, p in enumerate(pattern)),
+        wrap="\n".join(_WRAP.format(k=k) for k in range(count)),
+        result=together if bare else f"results({together})",
+    )
+    scope: dict[str, Any] = {
+        "launch": launch, "observers": observers, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
+        "Unresolved": Unresolved, "all_resolved": _all_resolved, "tensor_observers": tensor_observers,
+        "announce_tensor": announce_tensor, "__name__": __name__,
+    }  # fmt: skip
+    exec(text, scope)
+    return scope["make"]
+
+
+def _all_resolved(args: tuple[Any, ...]) -> list[Any]:
+    """The arguments with the tensors resolved whose arrays are lazy; Unresolved if there are none."""
+    found = [resolved(a) if isinstance(a, Tensor) else a for a in args]
+    if all(a is f for a, f in zip(args, found, strict=True)):
+        raise Unresolved
+    return found
