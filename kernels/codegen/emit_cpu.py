@@ -264,13 +264,37 @@ def {name}({parameters}, shape, strides, first_row, last_row):
 """
 
 
+# The same where every innermost stride is 0 or 1 and the text says which, so that LLVM makes vector loops of the rows.
+_ROWS = """\
+def {name}({parameters}, shape, strides, first_row, last_row):
+    {scalars}
+    last = shape.size - 1
+    for row in range(np.uint64(first_row), np.uint64(last_row)):
+        rest = row
+        {offsets}
+        for d in range(last - 1, 0, -1):
+            j = rest % shape[d]
+            rest //= shape[d]
+            {advance}
+        if last > 0:
+            d, j = 0, rest
+            {advance}
+        {repeated}
+        for i in range(shape[last]):
+            {loads}
+            {body}
+            {stores}
+"""
+
+
 def elementwise_text(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
-    dtype: str, strided: bool, conjugate: bool,
+    dtype: str, strided: bool, conjugate: bool, row_steps: tuple[int, ...] = (),
 ) -> str:  # fmt: skip
     """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, shape, strides])``.
 
-    ``rules`` pairs each rule with the name of what it computes; ``dtype`` is the compute dtype.
+    ``rules`` pairs each rule with the name of what it computes; ``dtype`` is the compute dtype. ``row_steps``: for a
+    strided kernel the innermost stride of each array, inputs and then outputs, where all are 0 or 1.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
     casts = {a.name: "bool" if a.condition else "T" for a in arguments}
@@ -279,12 +303,16 @@ def elementwise_text(
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
     every = [f"{a}_array" for a in [*arrays, *outputs]]
     once = [a.name for a in arguments if a.once]
-    walked = [a for a in arrays if a not in once]
+    repeated = [a for a, step in zip(arrays, row_steps, strict=False) if not step]
+    walked = [a for a in arrays if a not in once and a not in repeated]
     # Strided loops have no block to test beforehand.
     near_body, limits = ([], {}) if strided else near(body, walked, dtype)
-    index = "{0}_array[{0}_at + i * {0}_step]" if strided else "{0}_block[i]" if limits else "{0}_array[i]"
+    index = "{0}_block[i]" if limits else "{0}_array[i]"
+    if strided:
+        index = "{0}_array[{0}_at + i]" if row_steps else "{0}_array[{0}_at + i * {0}_step]"
     pieces = {
         "scalars": [f"{s} = T({s}_scalar)" for s in scalars] + [f"{a} = {casts[a]}({a}_array[0])" for a in once],
+        "repeated": [f"{a} = {casts[a]}({a}_array[{a}_at])" for a in repeated],
         "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in walked],
         "body": body,
         "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
@@ -297,7 +325,7 @@ def elementwise_text(
     }
     head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
-    template = _STRIDED if strided else _BLOCKED if limits else _FLAT
+    template = _ROWS if row_steps else _STRIDED if strided else _BLOCKED if limits else _FLAT
     return head + fill(
         template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK),
         first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
