@@ -52,7 +52,7 @@ from jitgrad.dispatch.declaration_checks import (
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.registry import OPS, public, published
 from jitgrad.dispatch.structured_function import function_of, planned_forward
-from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of
+from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of, vjp_of_one
 from jitgrad.kernels.threads import fork_safe
 
 __all__ = ["Structured", "View", "reapply", "record", "view_of", "viewing"]
@@ -67,6 +67,8 @@ class _NodeTypeOnFirstUse:
         with self.lock:  # two threads that made one each would put the names of what is saved on different classes
             if vars(op)["node_type"] is self:
                 body = {"op": op, "owned": op.owned, "__doc__": op.__doc__}
+                if not op.multiple_results:
+                    body["vjp"] = vjp_of_one
                 op.node_type = type(op.grad_name, (StructuredNode,), body)
             return vars(op)["node_type"]
 

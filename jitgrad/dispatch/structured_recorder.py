@@ -16,7 +16,7 @@ from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 
-__all__ = ["OTHER", "PLAIN_TYPES", "StructuredNode", "argument_kind", "recorder_of"]
+__all__ = ["OTHER", "PLAIN_TYPES", "StructuredNode", "argument_kind", "recorder_of", "vjp_of_one"]
 
 # The kinds of arguments: a value without gradient; a tensor; one that requires grad; a list of tensors; one with any
 # that requires grad.
@@ -47,7 +47,7 @@ class StructuredNode(Node):
     planned = True
     op: Any
     recorder: GeneratedRecorder
-    saved_nontensors: tuple[Any, ...]
+    saved_nontensors: tuple[Any, ...] = ()
 
     def vjp(self, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, by backward kernels where the op has them, else by its rules."""
@@ -103,6 +103,11 @@ class StructuredNode(Node):
         return self.recorder.values(self)
 
 
+def vjp_of_one(node: StructuredNode, g: Any) -> tuple[Any, ...]:
+    """``StructuredNode.vjp`` for ops of one result: without ``*`` a call costs 0.1 us less."""
+    return node.recorder.vjp(node, g)
+
+
 class GeneratedRecorder:
     """The functions of one op for one pattern of arguments, and the names of what its nodes save.
 
@@ -117,8 +122,8 @@ class GeneratedRecorder:
         self.lists = tuple(n for n in text.saved if text.starred(n))
         define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
         scope: dict[str, Any] = {
-            "recorder": self, "op": op, "wants": self.wants, "new": object.__new__, "next_number": next_sequence_number,
-            "__name__": __name__, "node_observers": node_observers, "announce_node": announce_node,
+            "recorder": self, "node_type": op.node_type, "wants": self.wants, "new": object.__new__,
+            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers, "announce_node": announce_node,
             "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,
         }  # fmt: skip
         for name in self.wants:
@@ -185,14 +190,15 @@ class _Text:
             f"if out is {first}: out._rebase(node)\n"
             "    elif out._layout.dtype.category >= 2: out._edge, out._requires_grad = node, True"
         )  # fmt: skip
+        nontensors = [self.nontensor_value(n) for n in self.saved_nontensors]
+        kept = {"saved": saved, "versions": versions, "saved_nontensors": nontensors}
         return (
             f"def record(out, {', '.join(self.op.parameters)}):\n"
-            "    node = new(op.node_type)\n"
+            "    node = new(node_type)\n"
             "    node.recorder = recorder\n"
-            f"    node.saved = ({_tuple(saved)})\n"
-            f"    node.versions = ({_tuple(versions)})\n"
-            f"    node.saved_nontensors = ({_tuple([self.nontensor_value(n) for n in self.saved_nontensors])})\n"
-            f"    node.edges = ({_tuple(edges)})\n"
+            # What is empty is read from the class.
+            + "".join(f"    node.{name} = ({_tuple(values)})\n" for name, values in kept.items() if values)
+            + f"    node.edges = ({_tuple(edges)})\n"
             "    node.sequence_number = next_number()\n"
             f"    {ends}\n"
             "    if node_observers: announce_node(node)\n"
@@ -209,8 +215,15 @@ class _Text:
     def unpack(self) -> str:
         """The lines that assign the saved values to the rules' names, after the check of versions."""
         lines = []
-        names = [f"*{n}" if self.starred(n) else n for n in self.saved]
-        lines.append(f"    {_tuple(names)} = node.unpack()" if names else "    node.unpack()")
+        names = _tuple([f"*{n}" if self.starred(n) else n for n in self.saved])
+        if "*" in names:
+            lines.append(f"    {names} = node.unpack()")
+        elif names:  # what ``unpack`` does, written out for the usual case
+            versions = [f"_version{k}" for k in range(len(self.saved))]
+            changed = [f"{n}._counter[0] != {v}" for n, v in zip(self.saved, versions, strict=True)]
+            lines.append(f"    {names} = node.saved or node.unpack()")
+            lines.append(f"    {_tuple(versions)} = node.versions")
+            lines.append(f"    if {' or '.join(changed)}: {names} = node.unpack()")
         if self.saved_nontensors:
             lines.append(f"    {_tuple(self.saved_nontensors)} = node.saved_nontensors")
         return "\n".join(lines) + "\n"
