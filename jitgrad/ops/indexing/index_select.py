@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.layout import normalize_dim
+from jitgrad.core.layout import Layout, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -29,11 +29,11 @@ from jitgrad.ops.indexing.places import (
     written,
 )
 from jitgrad.ops.reduction.sums import Sum
-from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 
-__all__ = ["IndexAdd", "IndexSelect"]
+__all__ = ["IndexAdd", "IndexSelect", "spread_rows"]
 
 
 def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
@@ -88,6 +88,22 @@ class IndexSelect(Structured, public=True):
 
     def grad_x(g, x_layout, dim, index):
         return IndexAdd.apply(zeros_of(x_layout), dim, index, g)
+
+    def kernel_x(g, x_layout, dim, index):
+        return spread_rows(g, x_layout, normalize_dim(dim, x_layout.ndim), index)
+
+
+def spread_rows(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
+    """Zeros of ``layout``, to whose slices along ``dim`` those of ``g`` are added that ``index`` names.
+
+    That is IndexAdd into new memory, without the copy of it; ``index`` was checked by the op whose gradient this is.
+    """
+    out, blocks = zeros_of(layout), blocks_around(layout.shape, dim)
+    places = contiguous(cast(index.detach(), int64))._data.reshape(-1)
+    if places.size:
+        rows = in_blocks(g, (blocks[0], places.size, blocks[2]))
+        launch(kernels.add_rows, rows, places, out._data.reshape(blocks))
+    return out
 
 
 # -- writes ---------------------------------------------------------------------------------------------

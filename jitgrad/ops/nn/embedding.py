@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
+from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.creation.constants import arange
-from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
+from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, spread_rows
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import UnsafeView
 
@@ -53,10 +55,16 @@ class Embedding(Structured, public="function"):
         return UnsafeView.forward(rows, (*indices._layout.shape, weight.shape[1]))
 
     def grad_weight(g, weight_layout, indices, padding_idx):
-        if padding_idx >= 0:  # zeros where it was looked up, which add nothing to its row
-            g = g * table.ne(indices, padding_idx).unsqueeze(-1)
+        if padding_idx >= 0:  # zeros where it was looked up, which add nothing to its row; no product: 0 * inf is NaN
+            g = table.where(table.ne(indices, padding_idx).unsqueeze(-1), g, 0)
         return IndexAdd.apply(zeros_of(weight_layout), 0, indices.reshape(-1), g.reshape(-1, weight_layout.shape[1]))
 
+    def kernel_weight(g, weight_layout, indices, padding_idx):
+        out = spread_rows(g, weight_layout, 0, indices)
+        if padding_idx >= 0:
+            row = out._data[padding_idx]
+            fill_array(row, layout_of(row, out._layout.device), row.dtype.type(0).item())
+        return out
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

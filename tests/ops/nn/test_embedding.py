@@ -1,0 +1,74 @@
+"""Gradients of looked-up rows go straight into the table's gradient."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+
+
+def table(n=6, d=3):
+    return torch.arange(n * d, dtype=torch.float64).reshape(n, d).requires_grad_()
+
+
+def expected(shape, dim, index, g):
+    out = np.zeros(shape)
+    np.add.at(out, (slice(None),) * dim + (index.reshape(-1),), g.reshape(*shape[:dim], -1, *shape[dim + 1 :]))
+    return out
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_rows_that_are_named_twice_add_up(dtype):
+    w, index = table(), torch.tensor([[1, 5, 1], [0, 5, 5]], dtype=dtype)
+    g = torch.arange(18, dtype=torch.float64).reshape(2, 3, 3)
+    (found,) = torch.autograd.grad(torch.nn.functional.embedding(index, w), w, g)
+    np.testing.assert_array_equal(found.numpy(), expected((6, 3), 0, index.numpy(), g.numpy()))
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("places", [[2, 0, 2, 2], [1], []])
+def test_index_select(dim, places):
+    x, index = torch.rand(3, 4, 5, dtype=torch.float64).requires_grad_(), torch.tensor(places, dtype=torch.int64)
+    out = x.index_select(dim, index)
+    g = torch.rand(*out.shape[::-1], dtype=torch.float64).permute(2, 1, 0)  # not row-major
+    (found,) = torch.autograd.grad(out, x, g)
+    np.testing.assert_allclose(found.numpy(), expected((3, 4, 5), dim % 3, index.numpy(), g.contiguous().numpy()))
+
+
+def test_no_copy_of_the_table():
+    w = torch.rand(1000, 8).requires_grad_()
+    out = torch.nn.functional.embedding(torch.tensor([3, 7, 3]), w)
+    with torch.debug.tape() as tape:
+        out.backward(torch.ones(3, 8))
+    large = [e.kernel.name for e in tape if any(getattr(a, "size", 0) == 8000 for a in e.args)]
+    assert large == ["fill", "add_rows"]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_the_padding_row_gets_zeros_whatever_arrives(bad, create_graph):
+    w = table()
+    out = torch.nn.functional.embedding(torch.tensor([2, 1, 2]), w, padding_idx=2)
+    g = torch.full((3, 3), 1.0, dtype=torch.float64)
+    g[0], g[2] = bad, -bad
+    (found,) = torch.autograd.grad(out, w, g, create_graph=create_graph)
+    assert found.tolist() == [[0] * 3, [1] * 3, *[[0] * 3] * 4]
+
+
+def test_a_changed_index_is_refused():
+    w, index = table(), torch.tensor([1, 2])
+    out = torch.nn.functional.embedding(index, w)
+    index.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_two_backwards_through_one_graph():
+    w = table()
+    out = torch.nn.functional.embedding(torch.tensor([1, 1]), w)
+    g = torch.ones(2, 3, dtype=torch.float64)
+    out.backward(g, retain_graph=True)
+    first = w.grad
+    out.backward(g)
+    assert w.grad is first and first[1].tolist() == [4, 4, 4]
