@@ -38,6 +38,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
+from jitgrad.kernels.inlined_functions import share_inlined
 
 __all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "statistics"]
 
@@ -332,6 +333,7 @@ def compile_text(
         exec(compile(text, filename, "exec"), module.__dict__)
         for d in definitions:
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
+        share_inlined(module, name)
         dispatcher = numba.njit(**OPTIONS, boundscheck=checked, fastmath=set(fastmath))(getattr(module, name))
     if hasattr(dispatcher, "_cache"):
         dispatcher._cache = cache = DiskCache(stem, text)
