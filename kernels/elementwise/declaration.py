@@ -138,7 +138,7 @@ def elementwise_kernel(
         # Arguments are input arrays, then one output per rule: those positions are written.
         arrays = sum(a.kind == "array" for a in arguments)
         writes = tuple(range(arrays, arrays + len(rules)))
-        call = compile_text(name, text)
+        call = compile_text(name, text, allocates=False)
         if parallel:
             # An array of one element that is read once is not cut into parts.
             whole = {k for k, a in enumerate(a for a in arguments if a.kind == "array") if a.once}
