@@ -36,6 +36,7 @@ import numba
 from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
@@ -207,8 +208,9 @@ def _load(path: Path, target_context: Any) -> CompileResult | None:
         blob = path.read_bytes()
         if _checksum(path, blob[32:]) != blob[:32]:
             return None
-        # As Numba's own cache does before it rebuilds a result.
-        target_context.refresh()
+        # All that running a compiled kernel needs. Numba's own cache calls `refresh`, which imports everything that
+        # compiling needs, SciPy's linear algebra among it, and takes 0.2 s.
+        rtsys.initialize(target_context)
         result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
     except Exception:  # whatever lies in the file, compiling afresh is right
         return None
@@ -330,8 +332,8 @@ def compile_text(
 
     ``text`` may use ``np``, ``math`` and ``njit`` and must define everything else that it names. ``checked``: indices
     are compared with the arrays' sizes. ``allocates``: False for a text that makes no arrays; without the counting of
-    references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with the same
-    statements at the lines of the user's file, which errors and debuggers then show.
+    references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
+    the same statements at the lines of the user's file, which errors and debuggers then show.
     """
     text = f"{PRELUDE}{text}"
     options = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"

@@ -66,7 +66,7 @@ def _names(code: CodeType) -> list[str]:
 
 
 def _instructions(code: CodeType) -> tuple[Any, ...]:
-    """What the code does, without the lines at which it stands: equal functions of two texts stand at different ones."""
+    """What the code does, without its lines: equal functions of two texts stand at different ones."""
     constants = [_instructions(c) if isinstance(c, CodeType) else c for c in code.co_consts]
     counts = code.co_argcount, code.co_kwonlyargcount, code.co_flags
     return code.co_name, code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, counts
