@@ -123,8 +123,9 @@ class GeneratedRecorder:
         define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
         scope: dict[str, Any] = {
             "recorder": self, "node_type": op.node_type, "wants": self.wants, "new": object.__new__,
-            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers, "announce_node": announce_node,
-            "edge_of": edge_of, "alias": _alias, "attached": _attached, "connect": _connect, "layouts": _layouts,
+            "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
+            "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
+            "connect": _connect, "layouts": _layouts,
         }  # fmt: skip
         for name in self.wants:
             scope[f"rule_{name}"] = op.grads[name][0]

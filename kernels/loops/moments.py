@@ -8,7 +8,8 @@ from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.reduction import STREAMED
 
 __all__ = [
-    "deviations_columns", "deviations_rows", "norm_columns", "norm_rows", "root", "squares_columns", "squares_rows",
+    "deviations_columns", "deviations_rows", "half_quotient", "norm_columns", "norm_gradient", "norm_rows", "root",
+    "squares_columns", "squares_rows",
 ]  # fmt: skip
 
 
@@ -104,6 +105,24 @@ def deviations_columns(x, center, g, out, scale):
             row, target = x[o, i], out[o, i]
             for j in range(row.size):
                 target[j] = (row[j] - middle[j]) * (factor[j] * T(scale))
+
+
+@loop
+def half_quotient(g, x, out):
+    """g / (2 x), and 0 where x is 0: the gradient of squares with roots x."""
+    for i in range(x.size):
+        out[i] = g[i] / (x[i] * 2) if x[i] != 0 else T(0)
+
+
+@loop
+def norm_gradient(g, norm, x, out):
+    """x * (g / norm), and 0 where the norm is 0: x and out are (outer, n, inner), g and norm (outer, inner)."""
+    for o in range(x.shape[0]):
+        slope, size = g[o], norm[o]
+        for i in range(x.shape[1]):
+            row, target = x[o, i], out[o, i]
+            for j in range(row.size):
+                target[j] = row[j] * (slope[j] / size[j] if size[j] != 0 else T(0))
 
 
 @loop

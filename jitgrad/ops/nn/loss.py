@@ -12,7 +12,6 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
-from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
@@ -20,6 +19,7 @@ from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_result_cast
+from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
@@ -72,24 +72,38 @@ def flat_array(x: Tensor) -> Any:
     return contiguous(unrecorded(x))._data.reshape(-1)
 
 
+@planned("x", "target", numbers=("option",))
+def _values(loops, x, target, reduction, option):
+    if not x.dtype.is_floating_point:
+        raise not_implemented_for(f"{loops.each.name.removesuffix('_each')}_cpu", x.dtype)
+    if reduction != "none" and x.numel >= SPLIT_SIZE:
+        return _large_loss
+    shape = (x.numel,) if reduction == "none" else (1, x.numel)
+    arrays = row_major("x", x, shape), row_major("target", target, shape)
+    if reduction == "none":
+        return Launches([(loops.each, *arrays, Written(0, shape), Number("option"))], [intern(x.numpy_dtype, x.shape)])
+    total = loops.total, *arrays, Written(0, (1,)), Number("option"), _scale(x, reduction)
+    return Launches([total], [intern(x.numpy_dtype, ())])
+
+
+def _scale(x: Layout, reduction: str) -> float:
+    """What the sum of the elements' losses is multiplied by; the mean of nothing is NaN, as PyTorch's."""
+    return (1 / x.numel if x.numel else np.nan) if reduction == "mean" else 1.0
+
+
 def loss_values(
     loops: kernels.Pointwise, x: Tensor, target: Tensor, reduction: str, option: float = 0.0
 ) -> Tensor:  # fmt: skip
     """The losses of the elements of ``x`` and ``target``, which are of one shape and dtype, or their mean or sum."""
-    layout = x._layout
-    if not layout.dtype.is_floating_point:
-        name = loops.each.name.removesuffix("_each")
-        raise not_implemented_for(f"{name}_cpu", layout.dtype)
     # One type of number for all, or kernels would be compiled once for ints and once for floats.
-    a, b, option = flat_array(x), flat_array(target), float(option)
-    if reduction == "none":
-        result = intern(layout.numpy_dtype, layout.shape)
-        data = empty_for(result)
-        launch(loops.each, a, b, data.reshape(-1), option)
-        return wrap(data, result)
-    scale = (1 / layout.numel if layout.numel else np.nan) if reduction == "mean" else 1.0  # PyTorch: of nothing NaN
+    return _values(loops, x, target, reduction, float(option))
+
+
+def _large_loss(loops: kernels.Pointwise, x: Tensor, target: Tensor, reduction: str, option: float) -> Tensor:
+    """A sum or mean that threads may share."""
+    layout = x._layout
     data = np.empty((), layout.numpy_dtype)
-    _total(loops, a, b, data.reshape(1), option, scale)
+    _total(loops, flat_array(x), flat_array(target), data.reshape(1), option, _scale(layout, reduction))
     return wrap(data, intern(layout.numpy_dtype, ()))
 
 
@@ -109,19 +123,22 @@ def _total(loops: kernels.Pointwise, x: Any, target: Any, out: Any, option: floa
     launch(sum_rows, parts.reshape(1, -1), out)
 
 
+@planned("g", "x", "target", numbers=("option",))
+def _slopes(loops, g, x, target, reduction, option):
+    shape = (x.numel,)
+    arrays = row_major("g", g, (g.numel,)), row_major("x", x, shape), row_major("target", target, shape)
+    result = [intern(x.numpy_dtype, x.shape)]
+    if reduction == "none":
+        return Launches([(loops.gradient, *arrays, Written(0, shape), Number("option"))], result)
+    scale = 1 / max(x.numel, 1) if reduction == "mean" else 1.0
+    return Launches([(loops.total_gradient, *arrays, Written(0, shape), Number("option"), scale)], result)
+
+
 def loss_gradient(
     loops: kernels.Pointwise, g: Tensor, x: Tensor, target: Tensor, reduction: str, option: float = 0.0
 ) -> Tensor:  # fmt: skip
     """The gradient of ``loss_values`` with respect to x; ``g`` has one element unless ``reduction`` is "none"."""
-    layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = empty_for(layout)
-    arrays = flat_array(g), flat_array(x), flat_array(target), data.reshape(-1)
-    if reduction == "none":
-        launch(loops.gradient, *arrays, float(option))
-    else:
-        scale = 1 / max(layout.numel, 1) if reduction == "mean" else 1.0
-        launch(loops.total_gradient, *arrays, float(option), scale)
-    return wrap(data, layout)
+    return _slopes(loops, g, x, target, reduction, float(option))
 
 
 # -- losses that are the same for x and target exchanged ------------------------------------------------

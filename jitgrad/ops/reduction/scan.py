@@ -8,12 +8,13 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import cpp_type, must_be_tensor, not_implemented_for
-from jitgrad.core.layout import intern, layout_of, normalize_dim
+from jitgrad.core.layout import Layout, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import method, numpy_names, public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.launch import Kernel, launch
@@ -34,13 +35,24 @@ class Scan(AlongDim, abstract=True):
     """
 
 
-def scan(pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Tensor:
-    """Launch the kernel of ``pair``, for (rows, columns), along ``dim`` of ``x`` cast to ``dtype``."""
+def scan(pair: tuple[Kernel, Kernel], x: Layout, dim: int, dtype: dtypes.dtype | None, *options: Any) -> Any:
+    """Plan the launch of the kernel of ``pair``, for (rows, columns), along ``dim`` of ``x`` cast to ``dtype``."""
+    if dtype is not None or x.dtype.category < 2:
+        return lambda x, *_: _cast_scan(pair, x, dim, dtype, *options)
+    # Results are row-major: the plan is that of such memory, whatever the layout of ``x``.
+    layout = intern(x.numpy_dtype, x.shape)
+    plan = plan_reduction(layout, normalize_dim(dim, layout.ndim))
+    arrays = row_major("x", x, plan.source), Written(0, plan.source)
+    return Launches([(pair[not plan.flat], *arrays, *options)], [layout])
+
+
+def _cast_scan(
+    pair: tuple[Kernel, Kernel], x: Tensor, dim: int, dtype: dtypes.dtype | None, *options: Any
+) -> Tensor:  # fmt: skip
     dtype = accumulated(x, dtype)
     if dtype.category == 0 and x._layout.ndim and x._layout.numel:  # PyTorch copies the others
         raise not_implemented_for(f"{pair[0].name.removesuffix('_rows')}_out_cpu", dtype)
     source = contiguous(unrecorded(x, dtype))
-    # Results are row-major: the plan is that of such memory, whatever the layout of ``x``.
     layout = intern(dtype.numpy, x._layout.shape)
     plan = plan_reduction(layout, normalize_dim(dim, layout.ndim))
     data = empty_for(layout)
@@ -59,11 +71,15 @@ class Cumsum(Scan):
     name = "_cumsum"
     reference = along_axis(_running_sums)
 
+    @planned("x")
     def forward(x, dim, dtype=None, backwards=False):
         return scan((kernels.cumsum_rows, kernels.cumsum_columns), x, dim, dtype, backwards)
 
     def grad_x(g, x_layout, dim, backwards):
         return cast(Cumsum.apply(g, dim, None, not backwards), x_layout.dtype)
+
+    def kernel_x(g, x_layout, dim, backwards):
+        return cast(Cumsum.forward(g, dim, None, not backwards), x_layout.dtype)
 
 
 class Cumprod(Scan):
@@ -79,6 +95,7 @@ class Cumprod(Scan):
     )
     reference = along_axis(np.cumprod)
 
+    @planned("x")
     def forward(x, dim, dtype=None):
         return scan((kernels.cumprod_rows, kernels.cumprod_columns), x, dim, dtype)
 

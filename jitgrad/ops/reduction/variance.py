@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.layout import Layout
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
-from jitgrad.kernels.loops.reduction import divide
+from jitgrad.kernels.loops.reduction import divide, sum_columns, sum_rows
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.reduction_plan import expand_reduced, plan_reduction, with_reduced_dims
 from jitgrad.ops.reduction.sums import MeanDim, mean_values
@@ -48,6 +50,71 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
     # n <= correction divides by 0: NaN, or infinity where elements differ, as PyTorch has it after the warning.
     launch(divide, array.reshape(-1), max(plan.n - correction, 0))
     return out, mean
+
+
+@planned("x")
+def _spreads(x, op, dim, correction, keepdim, rooted, results):
+    """``results`` of the variances, or ``rooted`` deviations, and the means over ``dim``; warnings speak of ``op``."""
+    plan = plan_reduction(x, dim, keepdim)
+    if not (plan.short and x.dtype.is_floating_point and plan.n > correction):
+        return lambda x, *_: results(*(_deviation if rooted else _variance)(op, x, dim, correction, keepdim))
+    source, target, flat = plan.blocks_of("x"), plan.target, (math.prod(plan.target),)
+    out, mean = Written(0, target), Written(1, target)
+    launches = [
+        (sum_rows if plan.flat else sum_columns, source, mean),
+        (divide, Written(1, flat), plan.n),
+        (kernels.squares_rows if plan.flat else kernels.squares_columns, source, mean, out),
+        (divide, Written(0, flat), plan.n - correction),
+    ]
+    launches += [(kernels.root, Written(0, flat))] if rooted else []
+    return Launches(launches, [plan.layout(x.numpy_dtype)] * 2, 2, results)
+
+
+def _first(spread: Tensor, mean: Tensor) -> Tensor:
+    return spread
+
+
+def _both(spread: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+    return spread, mean
+
+
+@planned("g", "x")
+def _deviations(g, x, dim, correction):
+    """The gradient of a variance, by kernels."""
+    plan, scale = plan_reduction(x, dim), _scale(x, dim, correction)
+    if _diverges(x, dim, correction) or not plan.natural or not plan.short or not x.dtype.is_floating_point:
+        return _deviations_in_blocks
+    blocks, target, flat = Read("x", plan.source), plan.target, (math.prod(plan.target),)
+    launches = [
+        (sum_rows if plan.flat else sum_columns, blocks, Written(1, target)),
+        (divide, Written(1, flat), plan.n),
+        (kernels.deviations_rows if plan.flat else kernels.deviations_columns, blocks, Written(1, target),
+         row_major("g", g, target), Written(0, plan.source), scale),
+    ]  # fmt: skip
+    return Launches(launches, [intern(x.numpy_dtype, x.shape, None, x.device), plan.layout(x.numpy_dtype)])
+
+
+def _deviations_in_blocks(g: Tensor, x: Tensor, dim: Any, correction: float) -> Tensor:
+    """The same for what is not row-major, or not of real numbers, and where there are too few elements."""
+    layout = x._layout
+    scale = _scale(layout, dim, correction)
+    plan = plan_reduction(layout, dim)
+    # The kernel multiplies complex numbers by g * scale, both as complex ones: NaN where one of them is infinite.
+    if _diverges(layout, dim, correction) or (plan.n <= correction and layout.dtype.is_complex):
+        return Var.grad_x(g, x, dim, correction, g._layout.ndim == layout.ndim)  # type: ignore[arg-type]
+    mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
+    kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
+    launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, scale)
+    return plan.tensor(out, layout)
+
+
+@planned("g", "out")
+def _halved(g, out):
+    """The gradient of a square, as ``_of_square``, by a kernel."""
+    if g is not out or not g.contiguous or not g.dtype.is_floating_point:
+        return _of_square
+    flat = (g.numel,)
+    return Launches([(kernels.half_quotient, Read("g", flat), Read("out", flat), Written(0, flat))], [g])
 
 
 def _deviation(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -113,7 +180,7 @@ class Var(Spread):
     reference = _spread_of(np.var)
 
     def forward(x, dim=None, correction=1, keepdim=False):
-        return _variance("var", x, dim, correction, keepdim)[0]
+        return _spreads(x, "var", dim, correction, keepdim, False, _first)
 
     def grad_x(g, x, dim, correction, keepdim):
         layout = x._layout
@@ -125,16 +192,7 @@ class Var(Spread):
         return with_reduced_dims(g, layout, dim, keepdim) * _scale(layout, dim, correction) * (x - center)
 
     def kernel_x(g, x, dim, correction):
-        layout = x._layout
-        scale = _scale(layout, dim, correction)
-        plan = plan_reduction(layout, dim)
-        # The kernel multiplies complex numbers by g * scale, both as complex ones: NaN where one of them is infinite.
-        if _diverges(layout, dim, correction) or (plan.n <= correction and layout.dtype.is_complex):
-            return Var.grad_x(g, x, dim, correction, g._layout.ndim == layout.ndim)
-        mean, out = mean_values(x, plan, None), np.empty(plan.source, layout.numpy_dtype)
-        kernel = kernels.deviations_rows if plan.flat else kernels.deviations_columns
-        launch(kernel, plan.read(x), plan.written(mean), plan.written(g), out, scale)
-        return plan.tensor(out, layout)
+        return _deviations(g, x, dim, correction)
 
 
 class Std(Spread):
@@ -144,13 +202,13 @@ class Std(Spread):
     reference = _spread_of(np.std)
 
     def forward(x, dim=None, correction=1, keepdim=False):
-        return _deviation("std", x, dim, correction, keepdim)[0]
+        return _spreads(x, "std", dim, correction, keepdim, True, _first)
 
     def grad_x(g, out, x, dim, correction, keepdim):
         return Var.grad_x(_of_square(g, out), x, dim, correction, keepdim)
 
     def kernel_x(g, out, x, dim, correction):
-        return Var.kernel_x(_of_square(g, out), x, dim, correction)
+        return _deviations(_halved(g, out), x, dim, correction)
 
 
 class VarMean(Spread):
@@ -160,7 +218,7 @@ class VarMean(Spread):
     reference = _spread_of(np.var, np.mean)
 
     def forward(x, dim=None, correction=1, keepdim=False):
-        return _variance("var_mean", x, dim, correction, keepdim)
+        return _spreads(x, "var_mean", dim, correction, keepdim, False, _both)
 
     def grad_x(g, x, dim, correction, keepdim):
         of_spread = None if g[0] is None else Var.grad_x(g[0], x, dim, correction, keepdim)
@@ -174,7 +232,7 @@ class StdMean(Spread):
     reference = _spread_of(np.std, np.mean)
 
     def forward(x, dim=None, correction=1, keepdim=False):
-        return _deviation("std_mean", x, dim, correction, keepdim)
+        return _spreads(x, "std_mean", dim, correction, keepdim, True, _both)
 
     def grad_x(g, result0, x, dim, correction, keepdim):
         of_spread = None if g[0] is None else Std.grad_x(g[0], result0, x, dim, correction, keepdim)
@@ -193,6 +251,8 @@ def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple
     """``var(unbiased)``, ``var(dim, unbiased, keepdim)`` and ``var(dim, correction=...)`` in one form."""
     if isinstance(dim, bool):  # var(False): the first argument is ``unbiased`` then
         dim, unbiased = None, dim
+    elif type(dim) is not int:
+        dim = dims_argument(dim)
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     return dim, correction, keepdim

@@ -9,11 +9,14 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import dims_argument
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.extrema import Amax, Amin
@@ -24,10 +27,13 @@ from jitgrad.ops.shape.copy import cast
 __all__ = ["VectorNorm"]
 
 
+NORMS = (kernels.norm_rows, kernels.norm_columns)
+
+
 def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
     """The norms of ``x``, unrecorded; only the most frequent order, 2, has a kernel that reads ``x`` once."""
     if order == 2:
-        return plan.reduce((kernels.norm_rows, kernels.norm_columns), x, x._layout.dtype.to_real().numpy)
+        return plan.reduce(NORMS, x, x._layout.dtype.to_real().numpy)
     size = unrecorded(x).abs()  # real, of complex numbers too
     dims, keepdim = plan.dims, len(plan.shape) == len(plan.ones)
     if math.isinf(order):
@@ -95,19 +101,21 @@ class VectorNorm(Reduction):
     )
     reference = _norm_of
 
+    @planned("x")
     def forward(x, ord=2, dim=None, keepdim=False, dtype=None):
-        if x._layout.dtype.category < 2:
+        if x.dtype.category < 2:
             raise RuntimeError(
-                "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-                f"Got {scalar_type(x._layout.dtype)}"
+                f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {scalar_type(x.dtype)}"
             )
-        if math.isinf(ord) and not x._layout.numel and not all(x.shape[d] for d in plan_reduction(x._layout, dim).dims):
+        plan = plan_reduction(x, dim, keepdim)
+        if math.isinf(ord) and not x.numel and not all(x.shape[d] for d in plan.dims):
             raise RuntimeError(
                 f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
                 "does not have an identity"
             )
-        x = unrecorded(x, dtype)
-        return _norm_values(x, ord, plan_reduction(x._layout, dim, keepdim))
+        if ord == 2 and dtype is None:
+            return plan.launches(NORMS, x.dtype.to_real().numpy)
+        return lambda x, ord, dim, keepdim, dtype: _cast_norm(unrecorded(x, dtype), ord, dim, keepdim)
 
     def grad_x(g, out, x, ord, dim, keepdim):
         layout = x._layout
@@ -118,6 +126,20 @@ class VectorNorm(Reduction):
         if g._layout.dtype is not layout.dtype.to_real():
             x = cast(x, g._layout.dtype.to_complex() if layout.dtype.is_complex else g._layout.dtype)
         return cast(_norm_gradient(g, out, x, ord), layout.dtype)
+
+    @planned("g", "out", "x")
+    def kernel_x(g, out, x, ord, dim, keepdim):
+        plan = plan_reduction(x, dim, keepdim)
+        if ord != 2 or not plan.natural or not x.dtype.is_floating_point or not g.dtype is out.dtype is x.dtype:
+            return VectorNorm.grad_x
+        shape = plan.blocks[::2]
+        arrays = row_major("g", g, shape), row_major("out", out, shape), Read("x", plan.blocks)
+        result = intern(x.numpy_dtype, x.shape, None, x.device)
+        return Launches([(kernels.norm_gradient, *arrays, Written(0, plan.blocks))], [result])
+
+
+def _cast_norm(x: Tensor, order: float, dim: Any, keepdim: bool) -> Tensor:
+    return _norm_values(x, order, plan_reduction(x._layout, dim, keepdim))
 
 
 @public
@@ -135,4 +157,4 @@ def norm(
     order = 2 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
         raise TypeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', not {type(p).__name__}")
-    return VectorNorm.apply(input, order, None if dim is FULL else dim, keepdim, dtype)
+    return VectorNorm.apply(input, order, None if dim is FULL else dims_argument(dim), keepdim, dtype)
