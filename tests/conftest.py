@@ -2,7 +2,9 @@
 
 import os
 
-import jitgrad.ops.nn  # noqa: F401  (tests of every op are tests of those that are imported late, too)
+from jitgrad.dispatch.registry import publish_rest
+
+publish_rest()  # tests of every op are tests of those that are imported late, too
 
 MOST_PROCESSES = 4  # each one compiles: more of them cost memory and gain little
 

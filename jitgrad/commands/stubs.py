@@ -22,7 +22,7 @@ from jitgrad.core.dtypes import dtype
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
-from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.registry import FUNCTIONS, publish_rest
 
 __all__ = ["stale", "texts", "write"]
 
@@ -31,6 +31,7 @@ _ROOT = Path(jitgrad.__file__).parent
 
 def texts() -> dict[Path, str]:
     """The stubs, by their files."""
+    publish_rest()
     return {
         _ROOT / "__init__.pyi": _package(),
         _ROOT / "core" / "return_types.pyi": _return_types(),

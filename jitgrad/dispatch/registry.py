@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
@@ -13,12 +14,14 @@ from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 
 __all__ = [
-    "FUNCTIONS", "LATER", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names", "public",
-    "published",
+    "FUNCTIONS", "LATER", "LATER_METHODS", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names",
+    "public", "publish_later", "publish_rest", "published",
 ]  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
-LATER: dict[str, str] = {}  # names that a module publishes when it is imported, which happens at their first use
+# {name: the module that publishes it}, which is imported at the first use of one of its names.
+LATER: dict[str, str] = {}  # functions
+LATER_METHODS: dict[str, str] = {}
 OPS: dict[str, Any] = {}  # every declared op by its name, for generated tests
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,8 +29,58 @@ F = TypeVar("F", bound=Callable[..., Any])
 def published(name: str) -> Callable[..., Any] | None:
     """What is ``jitgrad.NAME``, None if nothing is; the module that publishes it later is imported now."""
     if name not in FUNCTIONS and name in LATER:
-        import_module(LATER[name])
+        _import_late(LATER[name])
     return FUNCTIONS.get(name)
+
+
+class _MethodOnFirstUse:
+    """In the place of a method of Tensor until it is first read: the module that publishes it is imported then."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, instance: Tensor | None, owner: type[Tensor]) -> Any:
+        _import_late(LATER_METHODS[self.name])
+        method = vars(Tensor)[self.name]
+        if method is self:  # asked for by the module itself, before it publishes the method
+            raise AttributeError(f"Tensor.{self.name} is not published yet", name=self.name, obj=owner)
+        return method.__get__(instance, owner)
+
+
+def publish_later(module: str, names: str = "", *, functions: str = "", methods: str = "") -> None:
+    """Have ``module`` imported at the first use of a name that it publishes, unless it was imported already.
+
+    ``names`` are those of functions that are methods, too; ``functions`` and ``methods`` those of either alone.
+    """
+    if module in sys.modules:
+        return
+    LATER.update(dict.fromkeys(f"{names} {functions}".split(), module))
+    for name in f"{names} {methods}".split():
+        LATER_METHODS[name] = module
+        setattr(Tensor, name, _MethodOnFirstUse(name))
+
+
+def publish_rest() -> None:
+    """Import all that is published late: for what looks at every op."""
+    for module in dict.fromkeys((*LATER.values(), *LATER_METHODS.values())):
+        _import_late(module)
+
+
+def _import_late(module: str) -> None:
+    """Import ``module``; if that is interrupted (Ctrl-C, no stack left), it can be imported again.
+
+    What an import has published before it ended so is taken back, since a name is published once.
+    """
+    try:
+        import_module(module)
+    except BaseException:
+        for name in [n for n, home in LATER.items() if home not in sys.modules]:
+            FUNCTIONS.pop(name, None)
+        for name in [n for n, home in LATER_METHODS.items() if home not in sys.modules]:
+            setattr(Tensor, name, _MethodOnFirstUse(name))
+        raise
 
 
 def public(
@@ -48,7 +101,7 @@ def public(
         _check_free(name, published(name), function)
         FUNCTIONS[name] = named_in("jitgrad", form, name)
     if method_too:
-        _check_free(name, vars(Tensor).get(name), function)
+        _check_free(name, getattr(Tensor, name, None) if name in vars(Tensor) else None, function)
         setattr(Tensor, name, function if fast else form)
     return function
 

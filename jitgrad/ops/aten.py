@@ -12,10 +12,11 @@ from typing import Any
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.declaration_checks import snake_case
-from jitgrad.dispatch.registry import FUNCTIONS, OPS
-from jitgrad.ops import nn  # noqa: F401  (its ops are among those that are named here)
+from jitgrad.dispatch.registry import FUNCTIONS, OPS, publish_rest
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
+
+publish_rest()  # every op can be named here
 
 
 class OpOverloadPacket:

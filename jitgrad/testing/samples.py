@@ -12,11 +12,11 @@ import jitgrad
 from jitgrad.core import dtypes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.elementwise import ElementwiseOp
-from jitgrad.dispatch.registry import OPS
-from jitgrad.ops import nn  # noqa: F401  (its ops have samples too)
+from jitgrad.dispatch.registry import OPS, publish_rest
 
 __all__ = ["elementwise_sample", "op_samples"]
 
+publish_rest()
 Sample = tuple[Callable[..., Any], list[Any], dict[str, Any]]
 
 

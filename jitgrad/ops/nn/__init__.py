@@ -13,5 +13,3 @@ public function passes an empty ``SavedStatistics``, which forward fills in and 
 rules don't name it, since under ``create_graph`` the moments are part of the graph. Under transforms norms are composed
 of other ops.
 """
-
-from jitgrad.ops.nn import batch_norm, binary_loss, dropout, embedding, loss, nll_loss, norm
