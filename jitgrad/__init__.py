@@ -4,12 +4,13 @@
 """
 
 import os as _os
+import typing as _typing
 from math import e, inf, nan, pi
 
 from jitgrad.core.collector import paused_collector as _paused_collector
 
 with _paused_collector():
-    from jitgrad import autograd, cpu, cuda, ops, random
+    from jitgrad import autograd, cpu, cuda, ops
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
@@ -17,15 +18,16 @@ from jitgrad.core.dtypes import (
     bool_, complex128, complex64, dtype, float32, float64, get_default_dtype, int16, int32, int64, int8, promote_types,
     uint8,
 )  # fmt: skip
-from jitgrad.core.formatting import get_printoptions, printoptions, set_printoptions
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
 from jitgrad.core.layout import Size
 from jitgrad.core.lazy_import import lazy_attributes as _lazy_attributes
 from jitgrad.dispatch.registry import FUNCTIONS as _FUNCTIONS, LATER as _LATER, published as _published
-from jitgrad.random import default_generator, Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from jitgrad.core.settings import finfo, iinfo, set_default_dtype, set_num_threads
 from jitgrad.core.tensor import Tensor
+
+if _typing.TYPE_CHECKING:
+    from jitgrad.random import default_generator  # for the stub: unlike a function, it does not know where it is from
 
 __version__ = "0.1.0"
 
@@ -42,9 +44,15 @@ globals().update(_FUNCTIONS)
 _LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
     "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
-    "serialization": "jitgrad.serialization", "testing": "jitgrad.testing", "utils": "jitgrad.utils",
+    "random": "jitgrad.random", "serialization": "jitgrad.serialization", "testing": "jitgrad.testing",
+    "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func",
+    **dict.fromkeys(("get_printoptions", "printoptions", "set_printoptions"), "jitgrad.core.formatting"),
+    **dict.fromkeys(
+        ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
+        "jitgrad.random",
+    ),
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
 # Submodules become attributes of the package once something imports them. These are no names for users.

@@ -21,7 +21,6 @@ behind an error. Nothing that a lower floor needs lives here: no node of an op, 
 from typing import TYPE_CHECKING
 
 from jitgrad.engine import hooks, view_history  # they give Tensor hooks and the history of writes in place
-from jitgrad.transforms import printing  # gives Tensor its text
 from jitgrad.autograd.backward import backward, grad
 from jitgrad.autograd.gradcheck import gradcheck, gradgradcheck  # not lazily: the file has the function's name
 from jitgrad.core.grad_mode import (
@@ -30,6 +29,7 @@ from jitgrad.core.grad_mode import (
 from jitgrad.core.inference import inference_mode
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.core.saved_tensors import SavedTensor
+from jitgrad.dispatch.registry import publish_later
 
 if TYPE_CHECKING:
     from jitgrad.autograd import forward_ad, function, functional, grad_mode, graph, profiler, profiler_util
@@ -44,6 +44,7 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip
 
+publish_later("jitgrad.transforms.printing", methods="__repr__")
 _SUBMODULES = (
     "anomaly", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util", "variable",
 )  # fmt: skip

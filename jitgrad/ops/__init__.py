@@ -19,7 +19,7 @@ from jitgrad.dispatch.registry import publish_later
 from jitgrad.ops.shape import complex_view, copy, expand, join, slicing, view
 from jitgrad.ops.creation import constants, conversion, fill, from_data, pickle_dlpack, type_info
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors
-from jitgrad.ops.reduction import extrema, sums
+from jitgrad.ops.reduction import sums
 from jitgrad.ops.linalg import added_products, matmul, matrix_products
 from jitgrad.ops.indexing import getitem
 
@@ -34,6 +34,7 @@ publish_later("jitgrad.ops.shape.split",
 publish_later("jitgrad.ops.pointwise.inplace_comparisons",
               methods="eq_ ge_ greater_ greater_equal_ gt_ le_ less_ less_equal_ lt_ ne_ not_equal_")  # fmt: skip
 publish_later("jitgrad.ops.reduction.any_all", "all allclose any count_nonzero equal isclose isin")
+publish_later("jitgrad.ops.reduction.extrema", "amax amin aminmax argmax argmin max min")
 publish_later("jitgrad.ops.reduction.prod", "prod")
 publish_later("jitgrad.ops.reduction.scan", "cumprod cumsum", methods="cumprod_ cumsum_")
 publish_later("jitgrad.ops.reduction.softmax", "log_softmax logsumexp softmax", functions="softmin")
