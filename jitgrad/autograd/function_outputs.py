@@ -27,7 +27,7 @@ from jitgrad.core.node import (
 from jitgrad.core.storage import count_write, counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.operand_checks import check_inplace_target
-from jitgrad.dispatch.structured import view_of
+from jitgrad.dispatch.views import view_of
 from jitgrad.ops.shape.expand import sum_to_size
 
 __all__ = ["are_owned", "connect", "fit_gradient"]

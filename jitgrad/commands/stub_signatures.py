@@ -74,7 +74,7 @@ def _operand(op: Any, name: str) -> str:
 
 
 def _structured(op: type[Structured], out: bool) -> Signature:
-    source = inspect.signature(op.forward)  # type: ignore[attr-defined]
+    source = inspect.signature(op.forward)
     parameters = [p.replace(name=PUBLIC_NAMES.get(p.name, p.name)) for p in source.parameters.values()]
     if out and "out" not in source.parameters:
         parameters.append(_OUT)

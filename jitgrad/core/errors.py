@@ -13,7 +13,7 @@ from jitgrad.core.dtypes import dtype
 
 __all__ = [
     "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
-    "not_implemented_for", "overflow", "same_device", "scalar_type", "type_name",
+    "not_implemented_for", "overflow", "same_device", "scalar_type", "type_name", "type_title",
 ]  # fmt: skip
 
 
@@ -56,6 +56,12 @@ def cpp_tensor_type(tensor: Any) -> str:
     """What C++ calls the type of a tensor: "torch.FloatTensor", or "CPUComplexFloatType" for complex dtypes."""
     dtype = tensor.dtype
     return f"{tensor.device.type.upper()}{scalar_type(dtype)}Type" if dtype.is_complex else str(tensor.type())
+
+
+def type_title(layout: Any) -> str:
+    """What ``Tensor.type()`` returns for tensors of a layout: "torch.FloatTensor", "torch.cuda.LongTensor"."""
+    place = "" if layout.device == "cpu" else f"{layout.device.type}."
+    return f"torch.{place}{scalar_type(layout.dtype)}Tensor"
 
 
 # The functions below return errors and leave it to the caller to raise them: a traceback then ends in the op.

@@ -62,7 +62,7 @@ class InplaceOp(Structured, abstract=True):
             return out
 
         vars(forward)["__wrapped__"] = write  # ``parameters_of`` takes the parameters from there
-        cls.forward, cls.write = forward, staticmethod(write)  # type: ignore[attr-defined]
+        cls.forward, cls.write = forward, staticmethod(write)
         super().__init_subclass__(public=public, **kwargs)
         inplace = _writer(cls)
         cls.inplace = staticmethod(inplace)

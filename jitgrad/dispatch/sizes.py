@@ -37,8 +37,9 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size", named: Any =
     """
     if named is not None:
         args = (*args, named)
-    if args and _INTS.issuperset(map(type, args)):
-        return tuple(args)
+    if args and args[0].__class__ is int and args[-1].__class__ is int:  # two are so known without a loop
+        if len(args) < 3 or _INTS.issuperset(map(type, args)):
+            return tuple(args)
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]
         if not isinstance(values, (tuple, list)):

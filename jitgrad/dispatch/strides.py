@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,22 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
             pass
     pointer = array.__array_interface__["data"][0] + offset * item
     return np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
+
+
+def restriding(source: Layout, view: Layout, offset: int = 0) -> Callable[[Any], Any]:
+    """A function from an array of layout ``source`` to the ``view`` of its memory, as ``restrided`` returns it."""
+    shape, strides, dtype = view.shape, view.strides, view.numpy_dtype
+    if not (source.contiguous and source.numel and offset >= 0 and source.device == "cpu"):
+        return lambda array: restrided(array, shape, strides, offset, dtype if dtype != source.numpy_dtype else None)
+    start, steps, array_of = offset * dtype.itemsize, tuple([s * dtype.itemsize for s in strides]), np.ndarray
+
+    def take(array: Any) -> Any:
+        try:
+            return array_of(shape, dtype, array, start, steps)
+        except (TypeError, ValueError):  # no array of NumPy's, or a view that reaches beyond it
+            return restrided(array, shape, strides, offset, dtype if dtype != array.dtype else None)
+
+    return take
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -31,13 +31,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
-from weakref import ref as reference
 
-from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout, cache, layout_of
-from jitgrad.core.saved_versions import writes
-from jitgrad.core.storage import UNWRITTEN, counter_of
+from jitgrad.core.layout import cache
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.declaration_checks import (
     Rule,
@@ -55,7 +50,7 @@ from jitgrad.dispatch.structured_function import function_of, planned_forward
 from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of, vjp_of_one
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["Structured", "View", "reapply", "record", "view_of", "viewing"]
+__all__ = ["Structured", "View", "reapply", "record"]
 
 class _NodeTypeOnFirstUse:
     """In the place of an op's ``node_type`` until it is first read: most programs record few of all ops."""
@@ -89,7 +84,8 @@ class Structured:
     multiple_results: ClassVar[bool] = False  # forward returns a tuple
     # PyTorch's names of its items, as in ``_saved_NAME``; where a rule names one, the node saves no other.
     results: ClassVar[tuple[str, ...]] = ()
-    plan: ClassVar[Callable[..., Any] | None] = None  # in the place of forward
+    forward: ClassVar[Callable[..., Any]]
+    plan: ClassVar[Any] = None  # in the place of forward
     values: ClassVar[tuple[str, ...]] = ()  # arguments, after those of plan, that it does not know
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False
@@ -121,11 +117,11 @@ class Structured:
         check_declaration(cls)
         if "plan" in own or (cls.plan is not None and "forward" not in own):
             cls.roles, (cls.parameters, cls.defaults, cls.positional) = roles_of(cls)
-            cls.plan, forward = staticmethod(cls.plan), planned_forward(cls, bool(public))  # type: ignore[arg-type]
+            cls.plan, forward = staticmethod(cls.plan), planned_forward(cls, bool(public))
         else:
-            cls.roles, forward = "", cls.forward  # type: ignore[attr-defined]
+            cls.roles, forward = "", cls.forward
             cls.parameters, cls.defaults, cls.positional = parameters_of(forward)
-        cls.forward, cls.plans = staticmethod(forward), cache()  # type: ignore[attr-defined]
+        cls.forward, cls.plans = staticmethod(forward), cache()
         cls.grads, cls.backward_kernels = rules_of(cls, "grad_"), rules_of(cls, "kernel_")
         joint = getattr(cls, "kernels", None)
         cls.joint_kernel = (joint, parameters_of(joint)[0]) if joint is not None else None
@@ -177,82 +173,3 @@ class View(Structured, abstract=True):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls.owned = False  # a view's gradient is mostly a view of the incoming one
         super().__init_subclass__(**kwargs)
-
-
-_layouts: dict[Any, Any] = cache()
-new = object.__new__  # without ``Tensor(...)``; see ``wrap``
-
-
-def view_of(base: Tensor, data: Any, layout: Any = None, kind: str = "", key: Any = None) -> Tensor:
-    """A new tensor of ``data``, a view of the array of ``base``: the same memory, the same version counter.
-
-    layout: the view's, if it is known; else a ``key`` may be given that determines it together with the layout of
-    ``base``, under which it is kept. kind: see ``Tensor._view_kind``. The owner of the memory keeps a weak reference to
-    the view, so that an inplace op can give it a new history. The caller records the view.
-    """
-    if layout is None:
-        layout = _layouts.get((base._layout, key)) if key is not None else None
-        if layout is None:
-            layout = layout_of(data, base._layout.device)
-            if key is not None:
-                _layouts[base._layout, key] = layout
-    result = object.__new__(Tensor)  # not ``wrap``: what observers set or count, a view has from its base
-    result._data, result._layout, result._counter = data, layout, counter_of(base)
-    root = base if base._base is None else base._base
-    result._base = root
-    if kind or base._view_kind or not grad_state.enabled:
-        _set_kind(result, base, root, kind)
-    if layout.dtype.category >= 2:
-        if root._views is None:
-            root._views = [reference(result)]
-        else:
-            _add_view(root, result)
-    return result
-
-
-def viewing(take: Callable[[Any], Any], layout: Layout, kind: str = "") -> Callable[[Tensor], Tensor]:
-    """A function that views a tensor as ``view_of`` does, of which the view's layout is known: what views plan.
-
-    take: from the tensor's array to the view's; best a function in C, such as an itemgetter.
-    """
-    differentiable = layout.dtype.category >= 2
-
-    def view(x: Tensor) -> Tensor:
-        counter = x._counter
-        if counter is UNWRITTEN:  # ``counter_of``, written out to save a call, as much else is here
-            counter = x._counter = [0]
-        result = new(Tensor)
-        result._data, result._layout, result._counter = take(x._data), layout, counter
-        root = x if x._base is None else x._base
-        result._base = root
-        if kind or x._view_kind or not grad_state.enabled:
-            _set_kind(result, x, root, kind)
-        if differentiable:
-            views = root._views
-            if views is None:
-                root._views = [reference(result)]
-            elif len(views) & 31:
-                views.append(reference(result))
-            else:
-                _add_view(root, result)
-        return result
-
-    return view
-
-
-def _set_kind(view: Tensor, x: Tensor, root: Tensor, kind: str) -> None:
-    """Note why writes to a view of ``x`` can't be recorded, and that it was made while nothing was."""
-    made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
-    view._view_kind = x._view_kind or made
-    if root._requires_grad and made and made != "multi" and view._layout.dtype.category >= 2 and not is_inference(root):
-        view._requires_grad, view._unrecorded = True, writes(view._counter[0])
-
-
-def _add_view(root: Tensor, view: Tensor) -> None:
-    """Add a weak reference to ``root._views``. Dead ones are dropped when their number is a power of two, so that many
-    views of one memory cost a constant time each."""
-    views: Any = root._views
-    count = len(views)
-    if count >= 32 and count & (count - 1) == 0:
-        root._views = views = [v for v in views if v() is not None]
-    views.append(reference(view))

@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
-from jitgrad.core.errors import overflow, scalar_type
+from jitgrad.core.errors import overflow, scalar_type, type_title
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
@@ -370,8 +370,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, as "torch.FloatTensor"; given a dtype or such a name, the cast."""
     if dtype is None:
-        place = "" if self._layout.device == "cpu" else f"{self.device.type}."
-        return f"torch.{place}{scalar_type(self._layout.dtype)}Tensor"
+        return type_title(self._layout)
     if isinstance(dtype, LegacyType):
         return self.to(dtype.dtype)
     if not isinstance(dtype, str):

@@ -16,27 +16,31 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import warn_of_expanded
 from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.dispatch.registry import method
-from jitgrad.dispatch.structured import view_of
+from jitgrad.dispatch.views import view_of
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_put import Index, put, resolve
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.places import row_major
-from jitgrad.ops.shape.slicing import Select
+from jitgrad.ops.shape.expand import Unsqueeze
+from jitgrad.ops.shape.slicing import Select, Slice
 from jitgrad.ops.shape.view import Alias
 
 __all__: list[str] = []
 
 
 def _basic_view(x: Tensor, key: Any) -> Tensor | None:
-    """The view that NumPy gives for ints and slices, where nothing is recorded; None for all other keys."""
+    """The view that NumPy gives for ints, slices and an Ellipsis, where nothing is recorded; None for other keys."""
     items = key if type(key) is tuple else (key,)
+    rest = True
     for item in items:
         if type(item) is not int:
-            if type(item) is not slice or not (item.step is None or (type(item.step) is int and item.step > 0)):
+            if item is Ellipsis and rest:
+                rest = False
+            elif type(item) is not slice or not (item.step is None or (type(item.step) is int and item.step > 0)):
                 return None
     try:
-        return view_of(x, x._data[(*items, ...)])
+        return view_of(x, x._data[(*items, ...) if rest else items])
     except (IndexError, TypeError):
         return None  # the general path raises PyTorch's error for this key
 
@@ -46,18 +50,31 @@ def _basic_view(x: Tensor, key: Any) -> Tensor | None:
 
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
-    if not ((self._requires_grad and grad_state.enabled) or grad_state.levels):
-        view = _basic_view(self, key)
-        if view is not None:
-            return view
-    elif type(key) is int and self._layout.ndim and -self._layout.shape[0] <= key < self._layout.shape[0]:
-        return Select.apply(self, 0, key)
+    kind = key.__class__
+    try:
+        if kind is int:
+            return _select(self, 0, key)
+        if kind is slice:
+            start, end, step = key.indices(self._layout.shape[0])
+            if step > 0:
+                return _cut(self, 0, start, end if end > start else start, step)
+        elif key is None:
+            return _unsqueeze(self, 0)
+        elif kind is tuple and not ((self._requires_grad and grad_state.enabled) or grad_state.levels):
+            view = _basic_view(self, key)
+            if view is not None:
+                return view
+    except (IndexError, TypeError, ValueError):
+        """The general path raises PyTorch's error for this key."""
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
             return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
+
+
+_select, _cut, _unsqueeze = Select.apply, Slice.apply, Unsqueeze.apply
 
 
 # -- writing ------------------------------------------------------------------------------------------

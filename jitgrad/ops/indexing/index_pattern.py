@@ -52,7 +52,7 @@ class Pattern:
 
     def rows(self, x: Tensor) -> Any:
         """The values of ``x`` as (outer, n, inner), n the indexed dims."""
-        moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)  # type: ignore[attr-defined]
+        moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)
         return in_blocks(moved, self.blocks)
 
     def stacked(self, size: int) -> Pattern:

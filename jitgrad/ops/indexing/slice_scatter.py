@@ -34,7 +34,7 @@ class PartScatter(InplaceOp, abstract=True):
 
 def _write(title: str, x: Tensor, src: Tensor, view: type[View], *args: Any) -> None:
     """Copy ``src`` into the part of ``x`` that ``view`` shows; ``title`` is PyTorch's word for it."""
-    part = view.forward(wrap(x._data, x._layout), *args)  # type: ignore[attr-defined]
+    part = view.forward(wrap(x._data, x._layout), *args)
     if part._layout.shape != src._layout.shape:
         raise RuntimeError(
             f"expected src to have a size equal to the {title} of self. src size = {list(src._layout.shape)}, "

@@ -15,7 +15,8 @@ from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.structured import Structured, view_of
+from jitgrad.dispatch.structured import Structured
+from jitgrad.dispatch.views import view_of
 from jitgrad.ops.pointwise.arithmetic import apply
 from jitgrad.ops.shape.expand import sum_to_size
 

@@ -9,5 +9,5 @@ an input in ``creation``.
 A new op derives from ``SliceView`` if it views some of the elements (gradient and batch rule follow from ``forward``),
 from ``Reshaping`` if it views all of them in their order, from ``SplitView`` if it returns several views,
 from ``Copying`` if it returns the same values in new memory, else from ``View`` or ``Structured``.
-Read ``view_of`` in dispatch/structured.py first, which makes every view, then ``relaid`` in view.py.
+Read dispatch/views.py first, which makes every view, then ``relaying`` in view.py.
 """

@@ -11,7 +11,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.strides import restrided
-from jitgrad.dispatch.structured import View, view_of
+from jitgrad.dispatch.structured import View
+from jitgrad.dispatch.views import view_of
 from jitgrad.kernels.lazy_array import LazyArray
 
 __all__ = ["ViewAsDtype", "reread"]

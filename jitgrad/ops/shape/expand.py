@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.core.errors import must_be_tensor, type_name
-from jitgrad.core.layout import Size, broadcast_shapes, intern, normalize_dim, normalize_dims
+from jitgrad.core.errors import must_be_tensor, type_name, type_title
+from jitgrad.core.layout import Layout, Size, broadcast_shapes, intern, normalize_dim, normalize_dims
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one, over_dims, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, method, public
 from jitgrad.dispatch.sizes import as_ints, is_int, size_argument
-from jitgrad.dispatch.structured import View, view_of
-from jitgrad.ops.shape.view import Reshaping, relaid, reshaped
+from jitgrad.dispatch.structured import View
+from jitgrad.dispatch.views import viewing
+from jitgrad.ops.shape.view import Reshaping, relaying, reshaped
 
 __all__ = ["Expand", "Squeeze", "Unsqueeze", "summed_to"]
 
@@ -36,20 +37,19 @@ class Expand(View):
     name = "expand_to"
     samples = cases(lambda: (draw(2, 1, 3), (4, 2, 5, 3)), lambda: (draw(), (2,)))
 
-    def forward(x, size):
-        shape, strides = _expanded(x, size)
-        return relaid(x, shape, strides)
+    def plan(x_layout, size):
+        return relaying(x_layout, *_expanded(x_layout, size))
 
     def grad_x(g, x_layout):
         return summed_to(g, x_layout.shape)
 
 
-def _expanded(x: Tensor, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    layout = x._layout
+def _expanded(layout: Layout, size: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(shape, strides) of a tensor of ``layout`` expanded to ``size``."""
     lead = len(size) - layout.ndim
     if lead < 0:
         raise RuntimeError(
-            f"expand({x.type()}{{{list(layout.shape)}}}, size={list(size)}): the number of sizes provided "
+            f"expand({type_title(layout)}{{{list(layout.shape)}}}, size={list(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({layout.ndim})"
         )
     shape, strides = [], []
@@ -135,24 +135,24 @@ class Unsqueeze(View, public=True):
     batch = over_dims("dim", extra=1)
     samples = cases(lambda: (draw(2, 3), 1), lambda: (draw(2, 3).t(), -1))
 
-    def forward(x, dim):
-        layout = x._layout
-        d = normalize_dim(dim, layout.ndim + 1)
+    def plan(x_layout, dim):
+        d, shape, strides = normalize_dim(dim, x_layout.ndim + 1), x_layout.shape, x_layout.strides
         # Any stride would do for one element; this one, PyTorch's, keeps what is row-major row-major.
-        step = layout.shape[d] * layout.strides[d] if d < layout.ndim else 1
-        shape = (*layout.shape[:d], 1, *layout.shape[d:])
-        if layout.contiguous:
-            return view_of(x, x._data.reshape(shape), intern(layout.numpy_dtype, shape, None, layout.device))
-        return relaid(x, shape, (*layout.strides[:d], step, *layout.strides[d:]))
+        step = shape[d] * strides[d] if d < len(shape) else 1
+        full, steps = (*shape[:d], 1, *shape[d:]), (*strides[:d], step, *strides[d:])
+        layout = intern(x_layout.numpy_dtype, full, None if x_layout.contiguous else steps, x_layout.device)
+        return viewing(layout, f"x._data[{':, ' * d}None, ...]")
 
     def grad_x(g, dim):
         return SqueezeDim.apply(g, dim)
 
 
-def _squeezed(x: Tensor, dims: Sequence[int]) -> Tensor:
-    keep = [d for d, n in enumerate(x._layout.shape) if n != 1 or d not in dims]
-    layout = x._layout
-    return relaid(x, [layout.shape[d] for d in keep], [layout.strides[d] for d in keep])
+def _squeezing(layout: Layout, dims: Sequence[int]) -> Any:
+    """The plan of a view without those of ``dims`` whose size is 1."""
+    keep = [d for d, n in enumerate(layout.shape) if n != 1 or d not in dims]
+    shape, strides = tuple([layout.shape[d] for d in keep]), tuple([layout.strides[d] for d in keep])
+    places = "".join([":, " if d in keep else "0, " for d in range(layout.ndim)])
+    return viewing(intern(layout.numpy_dtype, shape, strides, layout.device), f"x._data[{places}...]")
 
 
 class Squeeze(Reshaping):
@@ -162,8 +162,8 @@ class Squeeze(Reshaping):
     name = "squeeze_all"
     samples = cases(lambda: (draw(1, 3, 1),))
 
-    def forward(x):
-        return _squeezed(x, range(x._layout.ndim))
+    def plan(x_layout):
+        return _squeezing(x_layout, range(x_layout.ndim))
 
 
 class SqueezeDim(Reshaping):
@@ -173,8 +173,8 @@ class SqueezeDim(Reshaping):
     grad_name = "SqueezeBackward1"
     samples = cases(lambda: (draw(1, 3, 1), 0), lambda: (draw(1, 3), 1))
 
-    def forward(x, dim):
-        return _squeezed(x, normalize_dims(dim, x._layout.ndim))
+    def plan(x_layout, dim):
+        return _squeezing(x_layout, normalize_dims(dim, x_layout.ndim))
 
 
 class SqueezeDims(Reshaping):
@@ -184,8 +184,8 @@ class SqueezeDims(Reshaping):
     grad_name = "SqueezeBackward2"
     samples = cases(lambda: (draw(1, 3, 1), (0, 1, 2)))
 
-    def forward(x, dim):
-        return _squeezed(x, normalize_dims(dim, x._layout.ndim) if len(dim) else ())  # no dims here do not mean all
+    def plan(x_layout, dim):
+        return _squeezing(x_layout, normalize_dims(dim, x_layout.ndim) if len(dim) else ())  # no dims are not all
 
 
 @fast_method

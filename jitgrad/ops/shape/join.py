@@ -20,11 +20,12 @@ from jitgrad.dispatch.operand_checks import check_devices
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
-from jitgrad.dispatch.structured import Structured, View, view_of
+from jitgrad.dispatch.structured import Structured, View
+from jitgrad.dispatch.views import view_maker
 from jitgrad.ops.shape.copy import cast_gradient
-from jitgrad.ops.shape.slicing import Slice
+from jitgrad.ops.shape.slicing import Slice, without_dim, zeros_of
 
-__all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "stack"]
+__all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "parts_at", "stack"]
 
 
 def _listed(op: str, tensors: Any) -> list[Tensor]:
@@ -207,21 +208,26 @@ class SplitView(View, abstract=True):
     batch = over_dims("dim")
 
 
+def parts_at(places: Sequence[tuple[Any, Layout]]) -> Callable[[Tensor], tuple[Tensor, ...]]:
+    """The plan of several views; places: index and layout of each."""
+    # "multi": PyTorch refuses writes into one of several views.
+    views = [view_maker("x._data[place]", constants="place")(layout, "multi", place) for place, layout in places]
+    return lambda x: tuple([view(x) for view in views])
+
+
 class Unbind(SplitView):
     """The slices along a dim, without that dim."""
 
     name = "unbind_dim"
     samples = cases(lambda: (draw(2, 3), 1))
 
-    def forward(x, dim):
-        lead, key = (slice(None),) * dim, ("select", dim)
-        places = range(x._layout.shape[dim])
-        return tuple([view_of(x, x._data[(*lead, k, ...)], kind="multi", key=key) for k in places])
+    def plan(x_layout, dim):
+        places = [(*(slice(None),) * dim, k, ...) for k in range(x_layout.shape[dim])]
+        return parts_at([(place, without_dim(x_layout, dim)) for place in places])
 
     def grad_x(g, x_layout, dim):
-        shape = (*x_layout.shape[:dim], *x_layout.shape[dim + 1 :])
-        unused = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        return Stack.apply([filled(unused, 0) if part is None else part for part in g], dim)
+        unused = without_dim(x_layout, dim)
+        return Stack.apply([zeros_of(unused) if part is None else part for part in g], dim)
 
 
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:

@@ -13,7 +13,8 @@ from jitgrad.core.wrapped import innermost_tensor
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.structured import View, view_of
+from jitgrad.dispatch.structured import View
+from jitgrad.dispatch.views import view_of
 from jitgrad.kernels.lazy_array import LazyArray, conjugated, memory_of, negated
 from jitgrad.ops.shape.copy import Clone
 

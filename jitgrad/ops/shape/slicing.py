@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jitgrad.core.errors import must_be
-from jitgrad.core.layout import Layout, as_int, collapse, intern, layout_of, normalize_dim
+from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address, wrap
 from jitgrad.core.wrapped import innermost_tensor
@@ -23,13 +23,14 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
-from jitgrad.dispatch.structured import Structured, View, view_of
+from jitgrad.dispatch.structured import Structured, View
+from jitgrad.dispatch.views import view_maker
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.view import relaid
+from jitgrad.ops.shape.view import relaying
 
-__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "zeros_of"]
+__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "slicing", "without_dim", "zeros_of"]
 
 
 def zeros_of(layout: Layout) -> Tensor:
@@ -98,7 +99,7 @@ _DIMS = frozenset({"dim", "dim1", "dim2", "dimension"})
 
 
 class SliceView(View, abstract=True):
-    """Base of views of some elements: ``forward``, which returns the view, is a complete declaration.
+    """Base of views of some elements: ``forward`` or ``plan``, which makes the view, is a complete declaration.
 
     The gradient is that of the view, embedded in zeros of x's shape. What vmap does follows from those of
     forward's parameters that name dims of x; TypeError where there are none and the class gives no ``batch``.
@@ -107,9 +108,9 @@ class SliceView(View, abstract=True):
     overlapping: ClassVar[bool] = False  # whether the view may show an element more than once
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        forward = cls.__dict__.get("forward")
-        if forward is not None:
-            parameters = parameters_of(forward)[0]
+        rule = cls.__dict__.get("plan") or cls.__dict__.get("forward")
+        if rule is not None:
+            parameters = (*parameters_of(rule)[0], *cls.values)
             if "grad_x" not in cls.__dict__:
                 cls.grad_x = staticmethod(_embedding(cls, parameters[1:]))  # type: ignore[attr-defined]
             if cls.batch is None:
@@ -141,28 +142,65 @@ class Select(SliceView, public=True):
 
     samples = cases(lambda: (draw(2, 3), 1, -1))
 
-    def forward(x, dim, index):
-        layout = x._layout
-        if not layout.ndim:
+    values = ("index",)
+
+    def plan(x_layout, dim):
+        if not x_layout.ndim:
             raise IndexError("select() cannot be applied to a 0-dim tensor.")
-        d, index = normalize_dim(dim, layout.ndim), as_int(index)
-        n = layout.shape[d]
+        return selecting(x_layout, normalize_dim(dim, x_layout.ndim))
+
+
+def selecting(layout: Layout, d: int, kind: str = "") -> Any:
+    """A function ``view(x, index)`` that views one slice along dim ``d``; kind: see ``Tensor._view_kind``."""
+    n = layout.shape[d]
+
+    def checked(index: Any) -> int:
+        index = as_int(index)
         if not -n <= index < n:
             raise IndexError(
                 f"select(): index {index} out of range for tensor of size {list(layout.shape)} at dimension {d}"
             )
-        # The ... makes NumPy return an array also where no dim is left. The layout does not depend on the index.
-        return view_of(x, x._data[(slice(None),) * d + (index, ...)], key=("select", d))
+        return index
+
+    return view_maker(
+        f"x._data[{':, ' * d}index, ...]",  # the ... makes it an array also where no dim is left
+        parameters="index", constants="low, high, checked",
+        before="index = index if index.__class__ is int and low <= index < high else checked(index)",
+    )(without_dim(layout, d), kind, -n, n, checked)  # fmt: skip
+
+
+def without_dim(layout: Layout, d: int) -> Layout:
+    """The layout of one slice along dim ``d``."""
+    shape, strides = layout.shape, layout.strides
+    return intern(layout.numpy_dtype, (*shape[:d], *shape[d + 1 :]), (*strides[:d], *strides[d + 1 :]), layout.device)
 
 
 class Slice(SliceView):
-    """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive)."""
+    """Every ``step``-th element of dim ``dim`` from ``start`` to ``end`` (exclusive), counted from the front."""
 
     samples = cases(lambda: (draw(2, 5), 1, 0, 5, 2))
+    values = ("start", "end", "step")
 
-    def forward(x, dim, start, end, step):
-        part = x._data[(slice(None),) * dim + (slice(start, end, step),)]
-        return view_of(x, part, key=("slice", dim, part.shape[dim], step))
+    def plan(x_layout, dim):
+        return slicing(x_layout, dim)
+
+
+def slicing(layout: Layout, d: int, kind: str = "") -> Any:
+    """A function ``view(x, start, end, step)`` that views elements along dim ``d``; kind: see ``Tensor._view_kind``."""
+    known: dict[tuple[int, int], Layout] = cache()
+    shape, strides = layout.shape, layout.strides
+
+    def layout_for(count: int, step: int) -> Layout:
+        found = known[count, step] = intern(
+            layout.numpy_dtype, (*shape[:d], len(range(0, count, step)), *shape[d + 1 :]),
+            (*strides[:d], strides[d] * step, *strides[d + 1 :]), layout.device,
+        )  # fmt: skip
+        return found
+
+    return view_maker(
+        f"x._data[{':, ' * d}start:end:step]", parameters="start, end, step", constants="find, layout_for",
+        before="layout = find((end - start, step)) or layout_for(end - start, step)",
+    )(layout, kind, known.get, layout_for)  # fmt: skip
 
 
 @fast_method
@@ -188,19 +226,18 @@ class Diagonal(SliceView, public=True):
 
     samples = cases(lambda: (draw(2, 3, 4), 1, 0, 2), lambda: (draw(3, 2), -1))
 
-    def forward(x, offset=0, dim1=0, dim2=1):
-        layout = x._layout
-        a, b = normalize_dim(dim1, layout.ndim), normalize_dim(dim2, layout.ndim)
+    def plan(x_layout, offset=0, dim1=0, dim2=1):
+        a, b = normalize_dim(dim1, x_layout.ndim), normalize_dim(dim2, x_layout.ndim)
         if a == b:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-        shape, strides = layout.shape, layout.strides
+        shape, strides = x_layout.shape, x_layout.strides
         offset = as_int(offset)
         down, along = max(-offset, 0), max(offset, 0)
         length = max(min(shape[a] - down, shape[b] - along), 0)
-        rest = [d for d in range(layout.ndim) if d not in (a, b)]
+        rest = [d for d in range(x_layout.ndim) if d not in (a, b)]
         first = down * strides[a] + along * strides[b] if length else 0  # an empty view must not begin outside x
-        return relaid(x, [*(shape[d] for d in rest), length],
-                      [*(strides[d] for d in rest), strides[a] + strides[b]], first)  # fmt: skip
+        return relaying(x_layout, [*(shape[d] for d in rest), length],
+                        [*(strides[d] for d in rest), strides[a] + strides[b]], first)  # fmt: skip
 
 
 class Unfold(SliceView, public="method"):
@@ -209,21 +246,21 @@ class Unfold(SliceView, public="method"):
     overlapping = True
     samples = cases(lambda: (draw(2, 5), 1, 3, 1))
 
-    def forward(x, dimension, size, step):
-        layout = x._layout
-        d = normalize_dim(dimension, layout.ndim)
+    def plan(x_layout, dimension, size, step):
+        d = normalize_dim(dimension, x_layout.ndim)
         size, step = as_int(size), as_int(step)
-        n, stride = (layout.shape[d], layout.strides[d]) if layout.ndim else (1, 1)
+        n, stride = (x_layout.shape[d], x_layout.strides[d]) if x_layout.ndim else (1, 1)
         if size < 0:
             raise RuntimeError(f"size is {size} but must be >= 0")
         if size > n:
             raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
         if step <= 0:
             raise RuntimeError(f"step is {step} but must be > 0")
-        if not layout.ndim:  # as a vector of one element
-            return relaid(x, (size,), (1,))
-        shape = (*layout.shape[:d], (n - size) // step + 1, *layout.shape[d + 1 :], size)
-        return relaid(x, shape, (*layout.strides[:d], stride * step, *layout.strides[d + 1 :], stride))
+        if not x_layout.ndim:  # as a vector of one element
+            return relaying(x_layout, (size,), (1,))
+        shape, strides = x_layout.shape, x_layout.strides
+        return relaying(x_layout, (*shape[:d], (n - size) // step + 1, *shape[d + 1 :], size),
+                        (*strides[:d], stride * step, *strides[d + 1 :], stride))  # fmt: skip
 
 
 def _as_strided_batched(call: BatchedCall) -> Any:
@@ -253,8 +290,8 @@ class AsStrided(SliceView):
         lambda: (draw(3, 4).t(), (2, 5), (3, 1), 0),
     )
 
-    def forward(x, size, stride, offset):
-        return relaid(x, size, stride, offset)
+    def plan(x_layout, size, stride, offset):
+        return relaying(x_layout, size, stride, offset)
 
     def grad_x(g, x_layout, size, stride, offset):
         # x and the view may each show memory that the other does not. So g is embedded in a storage, one-dimensional

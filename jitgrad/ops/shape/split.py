@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 from jitgrad.core.errors import must_be
 from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints, int_argument, is_int
-from jitgrad.dispatch.structured import view_of
-from jitgrad.ops.shape.join import Cat, SplitView, Unbind
-from jitgrad.ops.shape.slicing import Slice
+from jitgrad.ops.shape.join import Cat, SplitView, Unbind, parts_at
+from jitgrad.ops.shape.slicing import Slice, zeros_of
 
 __all__ = ["split", "unbind"]
 
@@ -42,10 +40,9 @@ def _also_named(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-def _zeros_beside(layout: Layout, dim: int, n: int) -> Tensor:
-    """Zeros of ``layout``'s dtype and shape, but of size ``n`` along ``dim``."""
-    shape = (*layout.shape[:dim], n, *layout.shape[dim + 1 :])
-    return filled(intern(layout.numpy_dtype, shape, None, layout.device), 0)
+def _of_size(layout: Layout, dim: int, n: int) -> Layout:
+    """The layout of ``n`` elements along ``dim``."""
+    return intern(layout.numpy_dtype, (*layout.shape[:dim], n, *layout.shape[dim + 1 :]), layout.strides, layout.device)
 
 
 def _sizes_of_parts(n: int, size: int) -> list[int]:
@@ -55,9 +52,9 @@ def _sizes_of_parts(n: int, size: int) -> list[int]:
     return [size] * (n // size) + ([n % size] if n % size else []) or [0]
 
 
-def _without_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The same memory, with neither base nor version counter in common with anything."""
-    return tuple([wrap(part._data, part._layout) for part in parts])
+def _without_base(parts_of: Callable[[Tensor], tuple[Tensor, ...]]) -> Callable[[Tensor], tuple[Tensor, ...]]:
+    """The plan of parts that have neither base nor version counter in common with anything."""
+    return lambda x: tuple([wrap(part._data, part._layout) for part in parts_of(x)])
 
 
 class SplitWithSizes(SplitView):
@@ -66,16 +63,14 @@ class SplitWithSizes(SplitView):
     name = "split_sizes"
     samples = cases(lambda: (draw(2, 5), (2, 3), 1))
 
-    def forward(x, sizes, dim):
+    def plan(x_layout, sizes, dim):
         ends, lead = [0, *accumulate(sizes)], (slice(None),) * dim
-        # Parts of one size have one layout, that of Slice. "multi": PyTorch refuses writes into one of several views.
-        return tuple([
-            view_of(x, x._data[(*lead, slice(a, b))], kind="multi", key=("slice", dim, b - a, 1))
-            for a, b in pairwise(ends)
-        ])  # fmt: skip
+        layouts = [_of_size(x_layout, dim, n) for n in sizes]
+        return parts_at([((*lead, slice(a, b)), part) for (a, b), part in zip(pairwise(ends), layouts, strict=True)])
 
     def grad_x(g, x_layout, sizes, dim):
-        grads = [_zeros_beside(x_layout, dim, n) if part is None else part for part, n in zip(g, sizes, strict=True)]
+        pairs = zip(g, sizes, strict=True)
+        grads = [zeros_of(_of_size(x_layout, dim, n)) if part is None else part for part, n in pairs]
         return Cat.apply(grads, dim)
 
 
@@ -85,8 +80,8 @@ class Split(SplitView):
     name = "split_even"
     samples = cases(lambda: (draw(5, 2), 2, 0))
 
-    def forward(x, size, dim):
-        return SplitWithSizes.forward(x, _sizes_of_parts(x._layout.shape[dim], size), dim)
+    def plan(x_layout, size, dim):
+        return SplitWithSizes.plan(x_layout, _sizes_of_parts(x_layout.shape[dim], size), dim)
 
     def grad_x(g, x_layout, size, dim):
         return SplitWithSizes.grad_x(g, x_layout, _sizes_of_parts(x_layout.shape[dim], size), dim)
@@ -97,8 +92,8 @@ class UnsafeSplit(Split):
 
     name = "unsafe_split_even"
 
-    def forward(x, size, dim):
-        return _without_base(Split.forward(x, size, dim))
+    def plan(x_layout, size, dim):
+        return _without_base(Split.plan(x_layout, size, dim))
 
 
 class UnsafeSplitWithSizes(SplitWithSizes):
@@ -106,8 +101,8 @@ class UnsafeSplitWithSizes(SplitWithSizes):
 
     name = "unsafe_split_sizes"
 
-    def forward(x, sizes, dim):
-        return _without_base(SplitWithSizes.forward(x, sizes, dim))
+    def plan(x_layout, sizes, dim):
+        return _without_base(SplitWithSizes.plan(x_layout, sizes, dim))
 
 
 def _dim(op: str, x: Tensor, dim: int) -> int:
