@@ -30,7 +30,7 @@ from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
-__all__ = ["Launches", "Number", "Read", "Written", "planned", "row_major"]
+__all__ = ["Launches", "Number", "Read", "Written", "compiled", "planned", "row_major"]
 
 View = tuple[int, ...] | str | Callable[[Tensor], Any] | None
 
@@ -96,7 +96,7 @@ def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..
             known = [a._layout if n in given and a is not None else a for n, a in zip(names, args, strict=True)]
             made = plan(*known)
             if isinstance(made, Launches):
-                made = _compiled(made, dict(zip(names, known, strict=True)))
+                made = compiled(made, dict(zip(names, known, strict=True)))
             with suppress(TypeError):
                 plans[key_of(*args)] = made
             return made
@@ -160,7 +160,7 @@ _WRAP = """\
         if tensor_observers: announce_tensor(out{k})"""
 
 
-def _compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
+def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     """The function that carries out a plan, of all arguments of the planned function."""
     constants: list[Any] = []
     pattern, calls = [], []

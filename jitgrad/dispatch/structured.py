@@ -16,10 +16,9 @@ gradients.
 ``kernels(wants, ...)``, if there is one, returns {input: gradient} of those that one kernel computes together.
 
 A planned op has ``plan`` in the place of forward. It gets the layouts of tensors (``x_layout``; of a list,
-``tensors_layout: list``) and the other arguments, and returns a function of the tensors, which is kept for all calls
-with such layouts and equal arguments: what it knows already it need not ask for at each call. Arguments that take ever
-new values, as indices do, are named in ``values``; they are given to that function, after the tensors. Likewise
-``plan_x`` in the place of kernel_x, with the parameters of grad_x.
+``tensors_layout: list``) and the other arguments, and returns Launches (planned.py) or a function of the tensors, which
+is kept for all calls with such layouts and equal arguments. Arguments that take ever new values, as indices do, are
+named in ``values``; they are given to that function, after the tensors.
 
 An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
 its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them.
@@ -169,7 +168,4 @@ class View(Structured, abstract=True):
 
     linear: ClassVar[tuple[str, ...]] = ("x",)
     is_view = True
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls.owned = False  # a view's gradient is mostly a view of the incoming one
-        super().__init_subclass__(**kwargs)
+    owned = False  # a view's gradient is mostly a view of the incoming one

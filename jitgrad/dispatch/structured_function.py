@@ -19,6 +19,7 @@ from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain
+from jitgrad.dispatch.planned import Launches, compiled
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
 from jitgrad.kernels.device_array import name_op
 
@@ -209,13 +210,16 @@ def _key(roles: str, args: Sequence[Any], typed: bool) -> Iterator[Any]:
 
 def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
     """The function that computes the op for such arguments."""
-    given = []
-    for arg, role in zip(args, op.roles, strict=True):
+    given = {}
+    for name, arg, role in zip(op.parameters, args, op.roles, strict=True):
         if role == LIST_INPUT:
-            given.append([t._layout for t in arg])
-        elif role != VALUE:
-            given.append(arg if role == ARGUMENT or arg is None else arg._layout)
-    return op.plan(*given)
+            given[name] = [t._layout for t in arg]
+        else:
+            given[name] = arg if role in (ARGUMENT, VALUE) or arg is None else arg._layout
+    made = op.plan(*[v for v, role in zip(given.values(), op.roles, strict=True) if role != VALUE])
+    if isinstance(made, Launches):
+        made = compiled(made, {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT})
+    return made
 
 
 def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], wants: Any) -> Callable[..., Any]:

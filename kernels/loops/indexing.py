@@ -16,6 +16,7 @@ __all__ = [
     "add_rows",
     "add_strided",
     "count_true",
+    "embed",
     "fill_true",
     "first_outside",
     "fold_index",
@@ -65,6 +66,28 @@ def add_rows(x, index, out):
             row = np.uint64(index[j])
             for i in range(x.shape[2]):
                 out[o, row, i] += x[o, j, i]
+
+
+@loop(split=("x", "out"))
+def embed(x, out, start, step, inner):
+    """Blocks with zeros around them: x (outer, m, length) to out (outer, n), the first at ``start * inner``.
+
+    Each next one begins ``step * inner`` later. A negative ``start`` counts from the end.
+    """
+    first = np.uint64(start * inner + (out.shape[1] if start < 0 else 0))
+    stride = np.uint64(step * inner)
+    for o in range(x.shape[0]):
+        # Unsigned, as in `take_rows`.
+        at, begin = np.uint64(0), first
+        for j in range(x.shape[1]):
+            for i in range(at, begin):
+                out[o, i] = T(0)
+            for i in range(np.uint64(x.shape[2])):
+                out[o, begin + i] = x[o, j, i]
+            at = begin + np.uint64(x.shape[2])
+            begin += stride
+        for i in range(at, np.uint64(out.shape[1])):
+            out[o, i] = T(0)
 
 
 # -- an index for every element -----------------------------------------------------------------------

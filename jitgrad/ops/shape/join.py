@@ -206,6 +206,7 @@ class SplitView(View, abstract=True):
 
     multiple_results = True
     batch = over_dims("dim")
+    owned = True
 
 
 def parts_at(places: Sequence[tuple[Any, Layout]]) -> Callable[[Tensor], tuple[Tensor, ...]]:

@@ -6,6 +6,7 @@ The gradient of such a view is zero at the elements that it does not show: ``Emb
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
@@ -105,6 +107,7 @@ class SliceView(View, abstract=True):
     forward's parameters that name dims of x; TypeError where there are none and the class gives no ``batch``.
     """
 
+    owned = True
     overlapping: ClassVar[bool] = False  # whether the view may show an element more than once
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -149,6 +152,25 @@ class Select(SliceView, public=True):
             raise IndexError("select() cannot be applied to a 0-dim tensor.")
         return selecting(x_layout, normalize_dim(dim, x_layout.ndim))
 
+    def kernel_x(g, x_layout, dim, index):
+        return _between_zeros(g, x_layout, dim, index if index.__class__ is int else int(index), None, 1)
+
+
+@planned("g", numbers=("start", "end"))
+def _between_zeros(g, x_layout, dim, start, end, step):
+    """The gradient of a slice, or of one index (``end`` is None), as one launch."""
+    if g.device != "cpu" or not g.numel:
+        return lambda g, x_layout, dim, start, end, step: (
+            Select.grad_x(g, x_layout, dim, start) if end is None else Slice.grad_x(g, x_layout, dim, start, end, step)
+        )
+    shape, d = x_layout.shape, normalize_dim(dim, x_layout.ndim)
+    outer, n, inner = math.prod(shape[:d]), shape[d], math.prod(shape[d + 1 :])
+    rows = g.numel // (outer * inner)
+    blocks = (outer, 1, rows * inner) if step == 1 else (outer, rows, inner)
+    out = intern(g.numpy_dtype, shape, None, g.device)
+    source = row_major("g", g, blocks)
+    return Launches([(kernels.embed, source, Written(0, (outer, n * inner)), Number("start"), step, inner)], [out])
+
 
 def selecting(layout: Layout, d: int, kind: str = "") -> Any:
     """A function ``view(x, index)`` that views one slice along dim ``d``; kind: see ``Tensor._view_kind``."""
@@ -183,6 +205,9 @@ class Slice(SliceView):
 
     def plan(x_layout, dim):
         return slicing(x_layout, dim)
+
+    def kernel_x(g, x_layout, dim, start, end, step):
+        return _between_zeros(g, x_layout, dim, start, end, step)
 
 
 def slicing(layout: Layout, d: int, kind: str = "") -> Any:
