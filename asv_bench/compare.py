@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 
+from figures.eager import EAGER
 from figures.processes import PROCESSES
 from figures.speed import SPEED
 from figures.table import machine
 from figures.versions import compare
 
-FIGURES = {**SPEED, **PROCESSES}
+FIGURES = {**SPEED, **EAGER, **PROCESSES}
 
 
 def main() -> None:

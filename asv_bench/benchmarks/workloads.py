@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "CALLS", "MLPS", "calls", "chain", "lattice", "mixture", "mlp_step", "normal", "pearlmutter", "wide",
+    "CALLS", "MLPS", "Work", "calls", "chain", "lattice", "mixture", "mlp_step", "normal", "pearlmutter", "wide",
 ]  # fmt: skip
 
 Work = Callable[[], Any]

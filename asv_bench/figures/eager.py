@@ -1,0 +1,89 @@
+"""Figures of eager mode: steps of programs, ops with their gradients, small calls, and memory's speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from benchmarks.gradients import GRADIENTS, SMALL_CALLS, gradient_of, small_call
+from benchmarks.rounds import take_turns, threads
+from benchmarks.steps import STEPS, TINY_STEPS
+from benchmarks.workloads import normal
+
+import jitgrad
+
+from .speed import for_engines
+from .table import Figure
+
+__all__ = ["EAGER"]
+
+# Elements, threads of either engine, and the ratio wanted.
+SIZES = ((16, 1, 1.2), (1 << 16, 1, 1.0), (1 << 22, 2, 0.9))
+
+
+def steps() -> None:
+    """Steps of programs: forward, backward, update."""
+    _steps("a step", STEPS)
+
+
+def tiny() -> None:
+    """Programs of many ops on tiny tensors."""
+    _steps("a step of many tiny ops", TINY_STEPS)
+
+
+def _steps(title: str, chosen: dict[str, Callable[[Any], Any]]) -> None:
+    figure = Figure(title)
+    for name, make in chosen.items():
+        figure.add(name, take_turns(for_engines(make), 3.0))
+    figure.show()
+
+
+def gradients() -> None:
+    """Ops, forward and backward, at three sizes."""
+    for size, count, limit in SIZES:
+        figure = Figure(f"forward and backward of {size} elements, {count} against {count} threads", limit=limit)
+        with threads(count):
+            for name in GRADIENTS:
+                figure.add(name, take_turns(for_engines(lambda e: gradient_of(e, name, size)), 1.0))  # noqa: B023
+        figure.show()
+
+
+def small() -> None:
+    """Calls on 2 x 2 elements, not recorded."""
+    figure = Figure("a call on 2 x 2 elements", limit=1.2)
+    for name in SMALL_CALLS:
+        figure.add(name, take_turns(for_engines(lambda e: small_call(e, name)), 0.5))  # noqa: B023
+    figure.show()
+
+
+def bandwidth() -> None:
+    """add, mul and copy of 16M float32 beside the same by NumPy into a given array: what memory allows."""
+    for count in (1, 2):
+        figure = Figure(f"16M float32, {count} threads", ("torch", "numpy"), unit="ms")
+        with threads(count):
+            for name, function in {"add": lambda x, y: x + y, "mul": lambda x, y: x * y, "copy": _copied}.items():
+                works = for_engines(lambda e: _on_large(e, function))  # noqa: B023
+                figure.add(name, take_turns({**works, "numpy": _numpy_work(name)}, 3.0))
+        figure.show()
+
+
+def _copied(x: Any, y: Any) -> Any:
+    return x.clone()
+
+
+def _on_large(engine: Any, function: Callable[[Any, Any], Any]) -> Callable[[], Any]:
+    x, y = (normal(engine, 1 << 24, seed=k) for k in range(2))
+    return lambda: function(x, y)
+
+
+def _numpy_work(name: str) -> Callable[[], Any]:
+    x, y = (normal(jitgrad, 1 << 24, seed=k).numpy() for k in range(2))
+    out = np.empty_like(x)
+    if name == "copy":
+        return lambda: np.copyto(out, x)
+    function = {"add": np.add, "mul": np.multiply}[name]
+    return lambda: function(x, y, out)
+
+
+EAGER = {"step": steps, "tiny": tiny, "gradients": gradients, "small": small, "bandwidth": bandwidth}
