@@ -21,6 +21,7 @@ from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
+from jitgrad.kernels.split_call import CUT, SplitCall
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
@@ -123,7 +124,7 @@ def loop_head(dtype: str, source: LoopSource) -> str:
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
-    __slots__ = ("dtype_from", "fastmath", "grain", "source", "split", "variants")
+    __slots__ = ("dtype_from", "fastmath", "grain", "parts", "source", "split", "variants")
 
     def __init__(
         self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int
@@ -137,6 +138,7 @@ class Loop(Kernel):
         self.dtype_from = parameters.index(dtype_from) if dtype_from else 0
         # By the dtype object itself: hashing one costs less than taking its name.
         self.variants: dict[np.dtype[Any], Callable[..., None]] = {}
+        self.parts: dict[np.dtype[Any], SplitCall] = {}  # of those, the ones that have been run on several threads
 
     def __getattr__(self, name: str) -> Any:
         """Attributes that are not there yet: ``writes`` is read off the text when first asked for."""
@@ -161,6 +163,12 @@ class Loop(Kernel):
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
 
+    def _in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
+        """The compiled loop for ``dtype`` on several threads."""
+        if dtype not in self.parts:
+            self.parts[dtype] = SplitCall(self.variant(dtype), dict.fromkeys(self.split, CUT))
+        return self.parts[dtype]
+
     def _dispatch(self, *args: Any) -> None:
         array = args[self.dtype_from]
         if type(array) is DeviceArray:
@@ -170,24 +178,13 @@ class Loop(Kernel):
         except KeyError:
             run = self.variant(array.dtype)
         if self.split and array.size >= self.grain and threads.get_num_threads() > 1:
-            return self._dispatch_split(run, args)
+            return self._in_parts(array.dtype)(*args)
         try:
             return run(*args)
         # Numba takes no device array; the error should say so, and checking beforehand would cost every launch.
         except TypeError:
             check_one_device(args)
             raise
-
-    def _dispatch_split(self, run: Callable[..., None], args: tuple[Any, ...]) -> None:
-        # Arrays that are split have the same number of rows; the others go to every thread as they are.
-        rows = args[self.split[0]].shape[0]
-        parts = min(rows, threads.get_num_threads())
-        edges = [rows * k // parts for k in range(parts + 1)]
-        jobs = []
-        for begin, end in zip(edges, edges[1:], strict=False):
-            part = tuple(a[begin:end] if k in self.split else a for k, a in enumerate(args))
-            jobs.append((run, part))
-        threads.run_together(jobs)
 
 
 def text_file(function: Any) -> str:

@@ -1,23 +1,39 @@
-"""One pool of threads that runs serial kernels on slices of their arrays.
+"""One pool of threads that runs serial kernels on parts of their arrays.
 
-Kernels release the GIL, so a slice of the same compiled kernel per thread needs no parallel
-variant (378 ms to compile against 73), no OpenMP and no TBB. Nothing spins, so the threads of NumPy's
-BLAS keep their cores: NumPy's matmul and a kernel in turn cost 242 us, alone their sum is 235.
-A region costs about 50 us on two cores, as libgomp's does with passive waiting. A fork loses nothing,
-and parallel calls within or beside another one run serially.
+Kernels release the GIL, so a part of the arrays for the same compiled kernel per thread needs no parallel variant (378
+ms to compile against 73), no OpenMP and no TBB. The threads wait in compiled code (`pool_code`), where they take work
+without Python's lock. A job is the address of an entry ``void(intptr_t)`` with its argument; Python's functions are
+jobs by way of one entry that takes the GIL.
+
+A thread that finds no work spins for 50 us, giving way to whoever wants its core, and then sleeps: the threads of
+NumPy's BLAS and other processes keep their cores, and an idle process costs nothing. Whoever calls does what no thread
+has begun, so a region never waits for one that sleeps. A fork loses nothing, and parallel calls within or beside
+another one run serially.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import functools
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["fork_safe", "get_num_threads", "run_together", "set_num_threads", "spans"]
+import numpy as np
+
+from jitgrad.kernels import pool_code
+from jitgrad.kernels.native_entry import raise_error
+
+__all__ = ["fork_safe", "get_num_threads", "run_split", "run_together", "set_num_threads", "spans"]
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 _Lock = TypeVar("_Lock")
+# How long a thread without work spins before it sleeps. To wake it takes the caller 2 to 5 us.
+_SPIN_SECONDS = 50e-6
 
 
 def fork_safe(lock: _Lock) -> _Lock:
@@ -30,90 +46,188 @@ def fork_safe(lock: _Lock) -> _Lock:
     return lock
 
 
-class _Worker(threading.Thread):
-    """A thread that waits for one job, runs it, and says so."""
+class _PythonJob:
+    """A call of a Python function, and the error that it ended with."""
 
-    def __init__(self, number: int):
-        super().__init__(name=f"jitgrad-{number}", daemon=True)
-        self.job: Job | None = None
+    __slots__ = ("args", "error", "function")
+
+    def __init__(self, job: Job):
+        self.function, self.args = job
         self.error: BaseException | None = None
-        # Two locks as binary semaphores: one is released for a job's start, the other at its end.
-        self.go, self.done = threading.Lock(), threading.Lock()
-        self.go.acquire()
-        self.done.acquire()
 
     def run(self) -> None:
-        while True:
-            self.go.acquire()
-            function, args = self.job  # type: ignore[misc]
-            try:
-                function(*args)
-            except BaseException as error:  # handed to the thread that waits
-                self.error = error
-            finally:
-                # No reference to arrays may outlive the job.
-                self.job = function = args = None
-                self.done.release()
+        function, args = self.function, self.args
+        del self.function, self.args  # no reference to arrays may outlive the job
+        try:
+            function(*args)
+        except BaseException as error:  # handed to the thread that waits
+            self.error = error
 
-    def start_job(self, job: Job) -> None:
-        self.job, self.error = job, None
-        self.go.release()
+
+# The entry of Python's functions. Only workers come by it: Python delivers Ctrl+C to the main thread, and ctypes would
+# swallow it here.
+_run_job = ctypes.CFUNCTYPE(None, ctypes.py_object)(_PythonJob.run)
+_PYTHON_ENTRY = ctypes.cast(_run_job, ctypes.c_void_p).value or 0
+_Word = ctypes.c_ssize_t
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _held_lock() -> int:
+    """A lock of Python's, which exist on every system and need no GIL.
+
+    It is never freed, for a thread may wait for it until the process ends.
+    """
+    allocate, acquire = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
+    allocate.restype, acquire.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]
+    lock = allocate()
+    if not lock:
+        raise MemoryError("no lock for a thread")
+    acquire(lock, 1)
+    return int(lock)
+
+
+def _new_control() -> int:
+    """The address of zeros for the threads to share. They are never freed: a thread may be there at Python's end."""
+    memory = np.zeros(pool_code.CONTROL_BYTES + pool_code.WORKER_BYTES, np.uint8)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+    return -(-memory.ctypes.data // pool_code.WORKER_BYTES) * pool_code.WORKER_BYTES
 
 
 class _Pool:
+    """The threads, and the compiled functions that hand work to them."""
+
     def __init__(self) -> None:
-        self.workers: list[_Worker] = []
-        self.busy = threading.Lock()
+        code = pool_code.compiled_pool()
+        word, control = ctypes.c_ssize_t, _new_control()
+        # ctypes lets go of the GIL for the time of a call.
+        self.split = ctypes.CFUNCTYPE(word, ctypes.c_char_p)(code["split"])
+        self.start = ctypes.CFUNCTYPE(word, word, ctypes.c_void_p, word, word)(code["start"])
+        self.claim = ctypes.CFUNCTYPE(word, word)(code["claim"])
+        self.finish = ctypes.CFUNCTYPE(word, word, ctypes.c_void_p)(code["finish"])
+        self.serve = ctypes.CFUNCTYPE(word, word, word)(code["serve"])
+        self.stop = ctypes.CFUNCTYPE(word, word)(code["stop"])
+        spin = ctypes.CFUNCTYPE(word, word)(code["spin"])
+        self.control, self.stopped = control, False
+        if sys.platform == "win32":
+            give_way = ctypes.windll.kernel32.SwitchToThread
+        else:
+            give_way = ctypes.CDLL(None).sched_yield
+        self._set(pool_code.WAIT, _address(ctypes.pythonapi.PyThread_acquire_lock_timed))
+        self._set(pool_code.RELEASE, _address(ctypes.pythonapi.PyThread_release_lock))
+        self._set(pool_code.GIVE_WAY, _address(give_way))
+        self._set(pool_code.NAP, _held_lock())
+        self._set(pool_code.SPINS, _rounds(spin))
+        self.workers: list[threading.Thread] = []
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        while len(self.workers) < len(jobs) - 1:
-            worker = _Worker(len(self.workers) + 1)
-            worker.start()
-            self.workers.append(worker)
-        # The calling thread takes the first job itself: it would only wait.
-        helping = self.workers[: len(jobs) - 1]
-        for worker, job in zip(helping, jobs[1:], strict=True):
-            worker.start_job(job)
+    def _set(self, place: int, word: int) -> None:
+        ctypes.c_ssize_t.from_address(self.control + place).value = word
+
+    def grow(self, count: int) -> None:
+        """Have at least ``count`` workers, unless the process ends or the system has no more threads."""
+        while len(self.workers) < count and not self.stopped:
+            number = len(self.workers)
+            self._set(pool_code.WORKERS + pool_code.WORKER_BYTES * number + 8, _held_lock())
+            thread = threading.Thread(
+                target=self.serve, args=(self.control, number), name=f"jitgrad-{number + 1}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:  # the caller does their work
+                return
+            self.workers.append(thread)
+
+    def run(self, jobs: Sequence[Job], helpers: int) -> bool:
+        """Run calls of Python functions, the first in this thread; False if the pool is busy."""
+        calls = [_PythonJob(j) for j in jobs]
+        words = [0, *(w for c in calls for w in (_PYTHON_ENTRY, id(c)))]
+        table = (_Word * len(words))(*words)
         try:
-            function, args = jobs[0]
-            function(*args)
+            if not self.start(self.control, table, len(calls), helpers):
+                return False
+            while (number := self.claim(self.control)) >= 0:
+                calls[number].run()
+                if calls[number].error is not None:
+                    break
         finally:
-            # Waited for even if the first job failed: the arrays are in use until then.
-            for worker in helping:
-                worker.done.acquire()
-        for worker in helping:
-            if worker.error is not None:
-                raise worker.error
+            # Waited for even if a job failed: the arrays are in use until then.
+            self.finish(self.control, table)
+        for c in calls:
+            if c.error is not None:
+                raise c.error
+        return True
+
+    def close(self) -> None:
+        """Let the threads end, before Python takes down what they stand on."""
+        self.stopped = True
+        self.stop(self.control)
+        for thread in self.workers:
+            thread.join(1.0)
 
 
-def _available() -> int:
-    wanted = os.environ.get("JITGRAD_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
-    if wanted and wanted.isdigit() and int(wanted) > 0:
-        return int(wanted)
-    # The cores that this process may use, in a container fewer than there are.
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+def _rounds(spin: Callable[[int], int]) -> int:
+    """In how many rounds a thread without work has spun for long enough."""
+    count, seconds = 2000, []
+    for _ in range(3):
+        start = time.perf_counter()
+        spin(count)
+        seconds.append(time.perf_counter() - start)
+    # Every 32 rounds it gives way, which takes 0.5 us where nobody wants the core.
+    return int(_SPIN_SECONDS / (min(seconds) / count + 0.5e-6 / 32))
 
 
-_pool = _Pool()
+_pool: _Pool | None = None
+_growing = fork_safe(threading.Lock())
 _threads: int | None = None  # until it is first asked for: a program may set the environment variable after the import
+
+
+def _pool_of(helpers: int) -> _Pool:
+    """The pool, with as many workers."""
+    global _pool
+    with _growing:
+        if _pool is None:
+            _pool = _Pool()
+            atexit.register(_pool.close)
+        _pool.grow(helpers)
+        return _pool
 
 
 def _forget_threads() -> None:
     """A forked child has no worker threads; the first parallel kernel starts new ones."""
     global _pool
-    _pool = _Pool()
+    if _pool is not None:
+        atexit.unregister(_pool.close)
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+def _cores() -> int:
+    """The cores that this process may use, in a container fewer than there are."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _wanted() -> int:
+    wanted = os.environ.get("JITGRAD_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+    return int(wanted) if wanted and wanted.isdigit() and int(wanted) > 0 else _cores()
+
+
+@functools.cache
+def _most_helpers() -> int:
+    """How many workers can be of use: threads that spin beyond the number of cores only take them from one another."""
+    return min(_cores() - 1, pool_code.MOST_WORKERS)
+
+
 def get_num_threads() -> int:
     """Return how many threads a large kernel is spread over."""
     global _threads
     if _threads is None:
-        _threads = _available()
+        _threads = _wanted()
     return _threads
 
 
@@ -136,13 +250,24 @@ def spans(size: int, parts: int) -> list[tuple[int, int]]:
 
 def run_together(jobs: Sequence[Job]) -> None:
     """Run the jobs on the pool, the first in this thread; in turn if the pool is busy."""
-    pool = _pool
-    # Not waited for: a job that starts jobs would wait for itself.
-    if len(jobs) > 1 and pool.busy.acquire(blocking=False):
-        try:
-            pool.run(jobs)
-        finally:
-            pool.busy.release()
+    helpers = min(len(jobs) - 1, _most_helpers())
+    # A busy pool is not waited for: a job that starts jobs would wait for itself.
+    if helpers > 0 and _pool_of(helpers).run(jobs, helpers):
         return
     for function, args in jobs:
         function(*args)
+
+
+def run_split(pack: Callable[..., bytes], *words: Any) -> bool:
+    """Run a kernel in parts on the pool; False if the pool is busy.
+
+    ``pack`` makes bytes of the pool, the number of workers, and the ``words``, which `pool_code.split` explains.
+    """
+    helpers = min(get_num_threads() - 1, _most_helpers())
+    pool = _pool
+    if pool is None or len(pool.workers) < helpers:
+        pool = _pool_of(helpers)
+    error = pool.split(pack(pool.control, helpers, *words))
+    if error > 0:
+        raise_error(error)
+    return error == 0

@@ -25,6 +25,7 @@ from jitgrad.kernels.codegen.parallel_rows import SHARE, has_rows, shared_rows
 from jitgrad.kernels.codegen.source import Definition, LoopSource, SourceError
 from jitgrad.kernels.compiler import KernelError, compile_text
 from jitgrad.kernels.launch import Kernel, loop_head, text_file
+from jitgrad.kernels.split_call import PART, PARTS, SplitCall
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = ["UserLoop", "always_checked"]
@@ -108,10 +109,11 @@ class UserLoop:
 
 def _shared(run: Callable[..., None]) -> Callable[..., None]:
     """The function that calls the compiled loop in each thread, with the number of its share."""
+    compiled = hasattr(run, "py_func")  # a debugger follows one thread
+    in_parts = SplitCall(run, {-2: PART, -1: PARTS}) if compiled else run
 
     def call(*args: Any) -> None:
-        parts = threads.get_num_threads() if hasattr(run, "py_func") else 1  # a debugger follows one thread
-        threads.run_together([(run, (*args, part, parts)) for part in range(parts)])
+        in_parts(*args, 0, threads.get_num_threads() if compiled else 1)
 
     call.text_file = text_file(run)  # type: ignore[attr-defined]
     return call

@@ -59,10 +59,8 @@ class Entry:
         """The source that was compiled for this launch; empty for a routine of a library."""
         kernel = self.kernel
         run = kernel.variant(self.args[kernel.dtype_from].dtype) if isinstance(kernel, Loop) else kernel.call
-        # A kernel that threads share is a closure over the compiled function.
-        parts = [run, *(cell.cell_contents for cell in getattr(run, "__closure__", None) or ())]
-        names = [name for name in map(text_file, parts) if name]
-        return "".join(linecache.getlines(names[0])) if names else ""
+        name = text_file(run)
+        return "".join(linecache.getlines(name)) if name else ""
 
     def describe(self, written: bool) -> str:
         """Shapes and dtypes of the arrays that the kernel writes, or of those that it reads."""

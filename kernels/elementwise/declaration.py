@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.elementwise.declaration_checks import check_attributes, check_names, check_parameters
 from jitgrad.kernels.launch import Kernel
+from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import ships_with_jitgrad
 
 __all__ = ["TABLE", "Elementwise", "elementwise_kernel", "on_declaration"]
@@ -140,9 +140,7 @@ def elementwise_kernel(
         writes = tuple(range(arrays, arrays + len(rules)))
         call = compile_text(name, text, allocates=False)
         if parallel:
-            # An array of one element that is read once is not cut into parts.
-            whole = {k for k, a in enumerate(a for a in arguments if a.kind == "array") if a.once}
-            call = _split_rows(call) if strided else _split_flat(call, arrays + len(rules), whole)
+            call = _in_parts(call, [a.once for a in arguments if a.kind == "array"] + [False] * len(rules), strided)
         _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
     return _kernels[key]
 
@@ -158,23 +156,9 @@ class StridedKernel(Kernel):
         return dict.fromkeys(range(max(self.writes) + 1), shape)
 
 
-def _split_flat(call: Callable[..., None], arrays: int, whole: set[int]) -> Callable[..., None]:
-    cut = [k not in whole for k in range(arrays)]
-
-    def split(*args: Any) -> None:
-        parts = threads.spans(args[arrays - 1].size, threads.get_num_threads())
-        scalars, given = args[arrays:], list(zip(args, cut, strict=False))
-        threads.run_together([(call, (*(a[b:e] if c else a for a, c in given), *scalars)) for b, e in parts])
-
-    return split
-
-
-def _split_rows(call: Callable[..., None]) -> Callable[..., None]:
-    def split(*args: Any) -> None:
-        *rest, begin, end = args
-        parts = min(threads.get_num_threads(), end - begin) or 1
-        # A strided kernel takes the first and last row of its part, so the arrays stay whole.
-        edges = [begin + (end - begin) * k // parts for k in range(parts + 1)]
-        threads.run_together([(call, (*rest, b, e)) for b, e in zip(edges, edges[1:], strict=False)])
-
-    return split
+def _in_parts(call: Callable[..., None], once: Sequence[bool], strided: bool) -> SplitCall:
+    """The kernel on threads; ``once`` says of each array whether it is of one element that is read once."""
+    if strided:  # it takes the first and last row of its part, and the arrays stay whole
+        return SplitCall(call, {-2: FIRST, -1: LAST})
+    # 16 elements of float32 are a cache line, into which two threads should not write.
+    return SplitCall(call, {k: CUT for k, o in enumerate(once) if not o}, multiple=16)

@@ -1,0 +1,103 @@
+"""Compiled kernels by address: one C function ``void(intptr_t words)`` for all kernels of the same argument types.
+
+The words: the kernel's address, a word for its error (0: none), then its arguments, each the fields of Numba's struct
+in turn, an array's owners, size, itemsize, address, shape and strides. So a table of such pairs (entry, words) can be
+run by compiled code, on any thread, without Python. An entry takes 6 ms to make and serves all kernels whose arguments
+have the same machine types; of arrays the number of dims decides, not the dtype.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_USEREXC, excinfo_ptr_t
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from jitgrad.kernels.machine_words import WORD, new_library
+
+__all__ = ["HEAD", "entry", "kernel_address", "raise_error"]
+
+HEAD = 2  # words before the arguments
+
+
+def kernel_address(result: Any) -> int:
+    """The address of a compiled overload, from Numba's result of the compilation."""
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+@global_compiler_lock
+def entry(arguments: Sequence[Any]) -> tuple[int, int]:
+    """(address, number of words) of the entry to kernels that take these Numba types and return nothing."""
+    kernel = cpu_target.target_context.call_conv.get_function_type(types.none, arguments)
+    # Pointers are words as well, so what they point to need not be told apart.
+    kinds = tuple("word" if isinstance(t, ir.PointerType) or t == WORD else str(t) for t in kernel.args[2:])
+    return _entry(kinds), HEAD + len(kinds)
+
+
+_TYPES = {"word": WORD, "double": ir.DoubleType(), "float": ir.FloatType()}
+
+
+@functools.cache
+def _entry(kinds: tuple[str, ...]) -> int:
+    result, error = WORD, excinfo_ptr_t
+    given = [_TYPES.get(k) or ir.IntType(int(k.removeprefix("i"))) for k in kinds]
+    kernel = ir.FunctionType(ir.IntType(32), [result.as_pointer(), error.as_pointer(), *given]).as_pointer()
+
+    def build(module: ir.Module) -> None:
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD]), "entry")
+        builder = ir.IRBuilder(function.append_basic_block())
+
+        def place(k: int, kind: Any = WORD) -> Any:
+            address = builder.add(function.args[0], WORD(8 * k))
+            return builder.inttoptr(address, kind.as_pointer())
+
+        values = [builder.load(place(HEAD + k, kind)) for k, kind in enumerate(given)]
+        places = builder.alloca(result), builder.alloca(error)
+        code = builder.call(builder.inttoptr(builder.load(place(0)), kernel), [*places, *values])
+        # Of an exception Numba gives the address of a description; 1 stands for any other error.
+        fine = builder.or_(builder.icmp_signed("==", code, RETCODE_OK), builder.icmp_signed("==", code, RETCODE_NONE))
+        described = builder.icmp_signed(">=", code, RETCODE_USEREXC)
+        why = builder.select(described, builder.ptrtoint(builder.load(places[1]), WORD), WORD(1))
+        builder.store(builder.select(fine, WORD(0), why), place(1))
+        builder.ret_void()
+
+    library = new_library("entry", build)
+    _kept.append(library)
+    return library.get_pointer_to_function("entry")
+
+
+_kept: list[Any] = []  # machine code lives as long as its library
+
+
+def raise_error(error: int) -> None:
+    """Raise the exception that a kernel left in the word for its error."""
+    if error == 1:
+        raise SystemError("a kernel failed without saying why")
+    _raiser()(error)
+
+
+@functools.cache
+@global_compiler_lock
+def _raiser() -> Any:
+    """The function that makes Python's exception from Numba's description, as Numba's own wrappers do it."""
+    context = cpu_target.target_context
+    object_ = context.get_argument_type(types.pyobject)
+
+    def build(module: ir.Module) -> None:
+        function = ir.Function(module, ir.FunctionType(object_, [WORD]), "raise_error")
+        builder = ir.IRBuilder(function.append_basic_block())
+        code = RETCODE_USEREXC
+        status = context.call_conv._get_return_status(builder, code, builder.inttoptr(function.args[0], excinfo_ptr_t))
+        context.call_conv.raise_error(builder, context.get_python_api(builder), status)
+        builder.ret(ir.Constant(object_, None))
+
+    library = new_library("raise_error", build)
+    _kept.append(library)
+    address = library.get_pointer_to_function("raise_error")
+    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_ssize_t)(address)
