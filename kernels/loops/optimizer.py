@@ -277,4 +277,4 @@ def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
         loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=last + 1,
         parts=", ".join(parts), scalars=", ".join(kernel.scalars),
     )  # fmt: skip
-    return compile_text(f"{loop.name}_all", text, allocates=False)
+    return compile_text(f"{loop.name}_all", text)
