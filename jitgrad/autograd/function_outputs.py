@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 
+from jitgrad.core.block_pool import is_part
 from jitgrad.core.layout import Layout
 from jitgrad.core.node import (
     Node,
@@ -305,7 +306,7 @@ def are_owned(gradients: tuple[Any, ...]) -> bool:
         if g is None:
             continue
         data = g._data if type(g) is Tensor else None
-        if data is None or getattr(data, "base", None) is not None:
+        if data is None or is_part(data):
             return False
         if getrefcount(g) > _REFERENCES_IF_OWNED or getrefcount(data) > _REFERENCES_IF_OWNED:
             return False

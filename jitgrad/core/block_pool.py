@@ -19,7 +19,7 @@ import numpy as np
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["KEPT_BYTES", "MIN_BYTES", "BlockPool", "pool"]
+__all__ = ["KEPT_BYTES", "MIN_BYTES", "BlockPool", "is_part", "pool"]
 
 MIN_BYTES = 1 << 20  # smaller arrays are NumPy's own: the C library keeps their memory
 KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use has no limit
@@ -117,6 +117,12 @@ def _rounded(nbytes: int) -> int:
     """The next of 8 sizes between powers of two, so that arrays of like sizes share blocks; an eighth more at most."""
     step = 1 << (nbytes - 1).bit_length() - 4
     return -(-nbytes // step) * step
+
+
+def is_part(array: Any) -> bool:
+    """Whether the memory of an array is another array's: neither its own nor a block of the pool."""
+    base = getattr(array, "base", None)
+    return base is not None and getattr(base, "loan", None) is None
 
 
 pool = BlockPool()

@@ -81,6 +81,9 @@ class Node:
     n_outputs = 1
     # Whether ``vjp`` returns tensors that nobody else holds, which may then become ``.grad``.
     owned = True
+    # Whether its one gradient, where it is not owned, is new memory or a view of the incoming gradient: then it is
+    # owned as soon as nobody holds that.
+    owned_if_taken = False
     # Whether the node has anything of: several outputs, hooks, retained gradients, a leaf. The engine tests this one
     # attribute, and all of those only if it is set.
     special = False

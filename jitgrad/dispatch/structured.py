@@ -60,7 +60,7 @@ class _NodeTypeOnFirstUse:
     def __get__(self, instance: Any, op: type[Structured]) -> type[StructuredNode]:
         with self.lock:  # two threads that made one each would put the names of what is saved on different classes
             if vars(op)["node_type"] is self:
-                body = {"op": op, "owned": op.owned, "__doc__": op.__doc__}
+                body = {"op": op, "owned": op.owned, "owned_if_taken": op.owned_if_taken, "__doc__": op.__doc__}
                 if not op.multiple_results:
                     body["vjp"] = vjp_of_one
                 op.node_type = type(op.grad_name, (StructuredNode,), body)
@@ -91,6 +91,7 @@ class Structured:
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     owned: ClassVar[bool] = True  # whether its gradients are new memory that nobody else holds
+    owned_if_taken: ClassVar[bool] = False  # whether they are once nobody holds the incoming gradient any more
     samples: ClassVar[Callable[[], Iterator[tuple[Any, ...]]] | None] = None  # yields arguments; see op_samples.cases
     reference: ClassVar[Callable[..., Any] | None] = None  # of NumPy or SciPy, on arrays in the place of tensors
 
@@ -168,4 +169,4 @@ class View(Structured, abstract=True):
 
     linear: ClassVar[tuple[str, ...]] = ("x",)
     is_view = True
-    owned = False  # a view's gradient is mostly a view of the incoming one
+    owned, owned_if_taken = False, True  # a view's gradient is mostly a view of the incoming one

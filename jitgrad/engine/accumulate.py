@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.storage import UNWRITTEN
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.launch_plan import is_dense
@@ -18,7 +20,7 @@ from jitgrad.kernels.elementwise.arithmetic import Add
 from jitgrad.ops.creation.constants import empty_like
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["add_into", "add_new", "add_to_grad", "add_unlike", "can_add_into", "first_grad", "own_copy"]
+__all__ = ["add_into", "add_new", "add_to_grad", "add_unlike", "can_add_into", "first_grad", "own_copy", "taken_over"]
 
 _ADD = OPERATIONS[Add.name]
 _writes: dict[Any, Any] = cache()  # {layout: launcher of the inplace sum of two tensors of that layout}
@@ -72,6 +74,27 @@ def add_to_grad(existing: Tensor, grad: Tensor) -> None:
 def own_copy(grad: Tensor) -> Tensor:
     """A copy that is owned. If it is recorded, its node is CopyBackwards, as in PyTorch, else it is a plain clone."""
     return empty_like(grad).copy_(grad) if grad._requires_grad else Clone.apply(grad)
+
+
+def taken_over(results: Any, grad: Tensor, owned: bool) -> tuple[Any, bool]:
+    """What the node of a view returns for ``grad``, and whether it is owned. ``owned``: ``grad`` is, and ends here.
+
+    A view of all of an owned gradient becomes a tensor of its own, which further gradients may be added to and which
+    may be a leaf's ``.grad``: the gradient of a weight that is multiplied transposed so reaches it without a copy. A
+    view of a part does not, since it would keep all of the memory.
+    """
+    result = results[0]
+    if result is None:
+        return results, False
+    old, new = grad._data, result._data
+    if type(old) is not np.ndarray or type(new) is not np.ndarray:  # of a device, or lazy
+        return results, False
+    if not np.may_share_memory(old, new):
+        return results, True
+    layout = result._layout
+    if not owned or grad._base is not None or layout.numel != grad._layout.numel or not is_dense(layout):
+        return results, False
+    return (wrap(new, layout),), True
 
 
 def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:

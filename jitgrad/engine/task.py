@@ -19,7 +19,16 @@ from typing import Any
 from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, node_of, renumbered_nodes
 from jitgrad.core.saved_versions import exchanged
 from jitgrad.core.tensor import Tensor
-from jitgrad.engine.accumulate import add_into, add_new, add_to_grad, add_unlike, can_add_into, first_grad, own_copy
+from jitgrad.engine.accumulate import (
+    add_into,
+    add_new,
+    add_to_grad,
+    add_unlike,
+    can_add_into,
+    first_grad,
+    own_copy,
+    taken_over,
+)  # fmt: skip
 from jitgrad.engine.hooks import Gradients, call_after_hooks, call_node_hooks, call_post_hooks, call_tensor_hooks
 from jitgrad.kernels.threads import fork_safe
 
@@ -129,6 +138,8 @@ class Task:
             if not keep:
                 node.release()
             owned = node.owned
+            if not owned and node.owned_if_taken and not rules:
+                results, owned = taken_over(results, grad, node not in borrowed)
             for edge, result in zip(node.edges, results):
                 if edge is None:
                     continue

@@ -56,7 +56,7 @@ class Row(Structured):
 
     linear = ("x",)
     batch = rewritten(lambda call, x: x.select(1, 0))
-    grad_name, owned = "SqueezeBackward4", False
+    grad_name, owned, owned_if_taken = "SqueezeBackward4", False, True
     samples = cases(lambda: (draw(1, 3),), lambda: (draw(3, 1).t(),))
 
     def forward(x):

@@ -83,7 +83,7 @@ class UnsafeView(Structured):
 
     linear = ("x",)
     batch = sized("shape")
-    owned = False
+    owned, owned_if_taken = False, True
     reference = np.reshape
     samples = cases(lambda: (draw(2, 3), (6,)))
 
