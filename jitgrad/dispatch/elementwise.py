@@ -206,7 +206,7 @@ class ElementwiseOp:
             raise TypeError(f"{op.name}() missing required arguments: {missing}")
         if not tensors:
             raise self._refused(0, operands[0])
-        check_devices(op.name, tensors)
+        check_devices(op.name, [t._layout for t in tensors])
         dtype, out_dtype = self._dtypes(operands, target)
         arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)

@@ -26,11 +26,11 @@ NUMBERS = (bool, int, float, complex, np.number, np.bool_)  # what may stand for
 _CATEGORY_NAMES = ("bool", "int", "float", "complex")  # by category, as declarations write them
 
 
-def check_devices(op: str, tensors: Sequence[Tensor]) -> None:
-    """RuntimeError unless all tensors are on one device; those without dimensions may be on the CPU beside another."""
-    devices = list(dict.fromkeys(str(t._layout.device) for t in tensors))
+def check_devices(op: str, layouts: Sequence[Layout]) -> None:
+    """RuntimeError unless tensors are on one device; those without dimensions may be on the CPU beside another."""
+    devices = list(dict.fromkeys(str(x.device) for x in layouts))
     if len(devices) > 1:
-        devices = list(dict.fromkeys(str(t._layout.device) for t in tensors if t.ndim or t._layout.device != "cpu"))
+        devices = list(dict.fromkeys(str(x.device) for x in layouts if x.ndim or x.device != "cpu"))
     if len(devices) > 1:
         raise same_device(op, devices[0], devices[1])
 

@@ -85,6 +85,7 @@ class Structured:
     results: ClassVar[tuple[str, ...]] = ()
     forward: ClassVar[Callable[..., Any]]
     plan: ClassVar[Any] = None  # in the place of forward
+    check: ClassVar[Any] = None  # called with all arguments before a plan is made; for what plans do not see
     values: ClassVar[tuple[str, ...]] = ()  # arguments, after those of plan, that it does not know
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False
@@ -117,6 +118,7 @@ class Structured:
         check_declaration(cls)
         if "plan" in own or (cls.plan is not None and "forward" not in own):
             cls.roles, (cls.parameters, cls.defaults, cls.positional) = roles_of(cls)
+            cls.check = staticmethod(cls.check) if cls.check else None
             cls.plan, forward = staticmethod(cls.plan), planned_forward(cls, bool(public))
         else:
             cls.roles, forward = "", cls.forward

@@ -53,8 +53,8 @@ def make(forward, find, general, explained, recorders, recorder_of, grad_state):
         try:
             _compute, _records = find(({key}))
         except (AttributeError, TypeError):
-            return general(({names}), _more, _named)
-        if {unusual}:
+            _compute = None  # not here: an error of the call would have this one as its context
+        if _compute is None or {unusual}:
             return general(({names}), _more, _named)
         try:
             _out = _compute({computed})
@@ -241,6 +241,12 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
             out = keywords.pop("out")
             return into_out(op.name, op.apply(*args, **keywords), out)
         values = bind_arguments(op, args, keywords)
+    if op.check:
+        try:
+            op.check(*values)
+        except Exception as error:
+            explained(error, values)
+            raise
     if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
         return wrapped.structured(wrapped._level, op, values, False)
     try:

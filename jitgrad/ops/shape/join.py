@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be, type_name
-from jitgrad.core.layout import Layout, cache, intern, layout_of, normalize_dim
+from jitgrad.core.layout import Layout, intern, layout_of, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -17,11 +18,15 @@ from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_devices
-from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.planned import planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
+from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE
+from jitgrad.kernels.launch import Kernel, launch, observers
+from jitgrad.kernels.lazy_array import Unresolved
+from jitgrad.kernels.loops.join import concatenate, put_each
 from jitgrad.ops.shape.copy import cast_gradient
 from jitgrad.ops.shape.slicing import Slice, without_dim, zeros_of
 
@@ -34,28 +39,21 @@ def _listed(op: str, tensors: Any) -> list[Tensor]:
     for k, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(tensor)}")
-    check_devices(op, tensors)
+    check_devices(op, [t._layout for t in tensors])
     return list(tensors)
 
 
-def _common_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:
+def _common_dtype(layouts: Sequence[Layout]) -> dtypes.dtype:
     """The dtype of the result: tensors without dims yield to others of their category, as in arithmetic."""
-    return dtypes.promote(
-        [t.dtype for t in tensors if t._layout.ndim], [t.dtype for t in tensors if not t._layout.ndim], []
-    )
+    return dtypes.promote([x.dtype for x in layouts if x.ndim], [x.dtype for x in layouts if not x.ndim], [])
 
 
-def _skipped(x: Tensor) -> bool:
-    """Whether ``cat`` passes over a tensor: one of shape (0,) fits beside anything."""
-    return x._layout.shape == (0,)
-
-
-def _cat_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
+def _cat_shape(layouts: Sequence[Layout], dim: int) -> tuple[int, tuple[int, ...]]:
     """(dim, shape of the result); errors where shapes differ elsewhere."""
-    for k, tensor in enumerate(tensors):
-        if not tensor._layout.ndim:
+    for k, layout in enumerate(layouts):
+        if not layout.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    counted = [(k, t._layout.shape) for k, t in enumerate(tensors) if not _skipped(t)]
+    counted = [(k, x.shape) for k, x in enumerate(layouts) if x.shape != (0,)]  # which fits beside anything
     if not counted:
         return normalize_dim(dim, 1), (0,)
     first = counted[0][1]
@@ -72,56 +70,41 @@ def _cat_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...
     return dim, (*first[:dim], sum(s[dim] for _, s in counted), *first[dim + 1 :])
 
 
-JoinPlan = tuple[Layout, list[tuple[Any, Layout | None]]]  # of the result; index and layout of each tensor's place
-_PLANS: dict[Any, JoinPlan] = cache()
+def _joining(out: Layout, parts: Sequence[tuple[Any, Layout]], layouts: Sequence[Layout], kernel: Kernel, how: Any,
+             shape: tuple[int, ...]) -> Callable[..., Tensor]:  # fmt: skip
+    """The plan of a result of layout ``out`` that tensors of ``layouts`` are put into.
+
+    parts: index and layout of the place in it of each tensor; those of tensors without elements are left out. kernel,
+    how: what puts small tensors of one dtype there, ``kernel(array of shape, how, *arrays)``.
+    """
+    chosen = [k for k, x in enumerate(layouts) if x.numel]
+    many = out.numel >= PARALLEL_SIZE  # each copy may then use several threads
+    mixed = any(x.numpy_dtype != out.numpy_dtype or x.device != "cpu" for x in layouts)
+    if many or mixed or not out.contiguous or len(chosen) < len(layouts):
+        return lambda tensors: _joined(out, parts, [tensors[k] for k in chosen])
+    dtype, call, arrays, fresh = out.numpy_dtype, kernel.call, attrgetter("_data"), np.empty
+    reshaped = shape != out.shape
+
+    def compute(tensors: Sequence[Tensor]) -> Tensor:
+        data = fresh(shape, dtype)
+        try:
+            if observers:
+                launch(kernel, data, how, *map(arrays, tensors))
+            else:
+                call(data, how, *map(arrays, tensors))
+        except Unresolved:
+            launch(kernel, data, how, *map(arrays, tensors))
+        return wrap(data.reshape(out.shape) if reshaped else data, out)
+
+    return compute
 
 
-def _cat_plan(tensors: Sequence[Tensor], dim: int) -> JoinPlan:
-    d, shape = _cat_shape(tensors, dim)
-    strides = strides_of_result([t._layout for t in tensors], shape)
-    layout = intern(_common_dtype(tensors).numpy, shape, strides, tensors[0]._layout.device)
-    at = 0
-    parts: list[tuple[Any, Layout | None]] = []
-    for tensor in tensors:
-        if _skipped(tensor) or not tensor._layout.numel:
-            parts.append((None, None))
-            continue
-        n = tensor._layout.shape[d]
-        part = intern(layout.numpy_dtype, tensor._layout.shape, layout.strides, layout.device)
-        parts.append(((*(slice(None),) * d, slice(at, at + n)), part))
-        at += n
-    return layout, parts
-
-
-def _stack_plan(tensors: Sequence[Tensor], dim: int) -> JoinPlan:
-    shape = tensors[0]._layout.shape
-    d = normalize_dim(dim, len(shape) + 1)
-    for k, tensor in enumerate(tensors):
-        if tensor._layout.shape != shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                f"{list(tensor._layout.shape)} at entry {k}"
-            )
-    full = (*shape[:d], len(tensors), *shape[d:])
-    layout = intern(_common_dtype(tensors).numpy, full, None, tensors[0]._layout.device)
-    strides = (*layout.strides[:d], *layout.strides[d + 1 :])
-    part = intern(layout.numpy_dtype, shape, strides, layout.device) if layout.numel else None
-    # The trailing ... keeps what NumPy would else make a number: the place of a tensor without dims.
-    return layout, [((*(slice(None),) * d, k, ...), part) for k in range(len(tensors))]
-
-
-def _joined(tensors: Sequence[Tensor], dim: int, make_plan: Callable[[Sequence[Tensor], int], JoinPlan]) -> Tensor:
-    """Copy each tensor to its place in the result; a plan without a layout of the place has nothing to copy."""
-    key = (make_plan, dim, *[t._layout for t in tensors])
-    plan = _PLANS.get(key)
-    if plan is None:
-        plan = _PLANS[key] = make_plan(tensors, dim)
-    layout, parts = plan
-    out = wrap(empty_for(layout), layout)
+def _joined(out: Layout, parts: Sequence[tuple[Any, Layout]], tensors: Sequence[Tensor]) -> Tensor:
+    """The result that each tensor was copied to its place in, and cast."""
+    result = wrap(empty_for(out), out)
     for tensor, (place, part) in zip(tensors, parts, strict=True):
-        if part is not None:
-            copy_into(out._data[place], part, tensor)
-    return out
+        copy_into(result._data[place], part, tensor)
+    return result
 
 
 def _cat_batched(call: BatchedCall) -> Tensor:
@@ -132,17 +115,37 @@ def _cat_batched(call: BatchedCall) -> Tensor:
     return over_dims("dim")(call)
 
 
-class Cat(Structured):
-    """Tensors one after another along ``dim``; their other sizes agree."""
+class Cat(Structured, public="function"):
+    """Tensors one after another along ``dim``, which may be called ``axis``; their other sizes agree.
+
+    dtypes are promoted. ValueError for no tensors, RuntimeError where other sizes differ.
+    """
 
     jointly_linear = ("tensors",)
     batch = _cat_batched
-    name = "cat_list"
+    aliases = ("concat", "concatenate")
     reference = np.concatenate
     samples = cases(lambda: ([draw(2, 3), draw(2, 1, seed=1)], 1))
 
-    def forward(tensors, dim):
-        return _joined(tensors, dim, _cat_plan)
+    def check(tensors, dim):
+        if not _listed("cat", tensors):
+            raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+        int_argument("cat", "dim", 2, dim)
+
+    @staticmethod
+    def plan(tensors_layout: list, dim=0):
+        d, shape = _cat_shape(tensors_layout, dim)
+        check_devices("cat", tensors_layout)
+        strides = strides_of_result(tensors_layout, shape)
+        out = intern(_common_dtype(tensors_layout).numpy, shape, strides, tensors_layout[0].device)
+        at, parts = 0, []
+        for layout in tensors_layout:
+            if layout.numel:
+                n = layout.shape[d]
+                part = intern(out.numpy_dtype, layout.shape, out.strides, out.device)
+                parts.append(((*(slice(None),) * d, slice(at, at + n)), part))
+                at += n
+        return _joining(out, parts, tensors_layout, concatenate, d, shape)
 
     def grad_tensors(g, tensors_layout, dim):
         grads, at = [], 0
@@ -180,12 +183,11 @@ def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
     return parts
 
 
-class Stack(Structured):
-    """Tensors of one shape side by side along a new dim ``dim``."""
+class Stack(Structured, public="function"):
+    """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
 
     jointly_linear = ("tensors",)
     batch = over_dims("dim", extra=1)
-    name = "stack_list"
     reference = np.stack
     samples = cases(
         lambda: ([draw(2, 3), draw(2, 3, seed=1)], 1),
@@ -193,12 +195,58 @@ class Stack(Structured):
         lambda: ([draw(), draw(seed=1)], 0),
     )
 
-    def forward(tensors, dim):
-        return _joined(tensors, dim, _stack_plan)
+    def check(tensors, dim):
+        if not _listed("stack", tensors):
+            raise RuntimeError("stack expects a non-empty TensorList")
+        int_argument("stack", "dim", 2, dim)
+
+    @staticmethod
+    def plan(tensors_layout: list, dim=0):
+        shape = tensors_layout[0].shape
+        d = normalize_dim(dim, len(shape) + 1)
+        for k, layout in enumerate(tensors_layout):
+            if layout.shape != shape:
+                raise RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                    f"{list(layout.shape)} at entry {k}"
+                )
+        check_devices("stack", tensors_layout)
+        full = (*shape[:d], len(tensors_layout), *shape[d:])
+        out = intern(_common_dtype(tensors_layout).numpy, full, None, tensors_layout[0].device)
+        # The trailing ... keeps what NumPy would else make a number: the place of a tensor without dims.
+        places = [(*(slice(None),) * d, k, ...) for k in range(len(tensors_layout))] if out.numel else []
+        parts = [(place, without_dim(out, d)) for place in places]
+        if d < len(shape):  # along a dim that the tensors have, that is one after another
+            joined = (*shape[:d], len(tensors_layout) * shape[d], *shape[d + 1 :])
+            return _joining(out, parts, tensors_layout, concatenate, d, joined)
+        return _joining(out, parts, tensors_layout, put_each, tuple(places) if d else tuple(range(len(places))), full)
+
+    def kernel_tensors(g, tensors_layout, dim):
+        if any(x.dtype is not g._layout.dtype for x in tensors_layout):
+            return Stack.grad_tensors(g, tensors_layout, dim)
+        return _slices(g, dim)
 
     def grad_tensors(g, tensors_layout, dim):
         parts = Unbind.apply(g, normalize_dim(dim, g._layout.ndim))
         return [cast_gradient(part, layout.dtype) for part, layout in zip(parts, tensors_layout, strict=True)]
+
+
+@planned("g")
+def _slices(g, dim):
+    """The slices of ``g`` along a dim, as views that are neither recorded nor registered with their base."""
+    d = normalize_dim(dim, g.ndim)
+    part, places = without_dim(g, d), [(*(slice(None),) * d, k, ...) for k in range(g.shape[d])]
+    return lambda g, _: _shown(g, part, places)
+
+
+def _shown(g: Tensor, layout: Layout, places: Sequence[Any]) -> list[Tensor]:
+    """Views of ``g`` of one layout at ``places``, as `_slices` returns them."""
+    base, counter, data, parts = g if g._base is None else g._base, counter_of(g), g._data, []
+    for place in places:
+        part = wrap(data[place], layout)
+        part._base, part._counter = base, counter
+        parts.append(part)
+    return parts
 
 
 class SplitView(View, abstract=True):
@@ -231,27 +279,7 @@ class Unbind(SplitView):
         return Stack.apply([zeros_of(unused) if part is None else part for part in g], dim)
 
 
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
-    """Tensors one after another along ``dim``, which may be called ``axis``.
-
-    dtypes are promoted. ValueError for no tensors, RuntimeError where other sizes differ.
-    """
-    given = _listed("cat", tensors)
-    if not given:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    dim = dim if axis is None else axis
-    result = Cat.apply(given, dim if type(dim) is int else int_argument("cat", "dim", 2, dim))
-    return result if out is None else into_out("cat", result, out)
-
-
-def stack(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
-    given = _listed("stack", tensors)
-    if not given:
-        raise RuntimeError("stack expects a non-empty TensorList")
-    dim = dim if axis is None else axis
-    result = Stack.apply(given, dim if type(dim) is int else int_argument("stack", "dim", 2, dim))
-    return result if out is None else into_out("stack", result, out)
+cat, stack = Cat.apply, Stack.apply
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -309,7 +337,6 @@ def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     return cat([t.reshape(-1, 1) if t._layout.ndim <= 1 else t for t in given], 1, out=out)
 
 
-for _function in (cat, stack, hstack, vstack, dstack, column_stack, atleast_1d, atleast_2d, atleast_3d):
+for _function in (hstack, vstack, dstack, column_stack, atleast_1d, atleast_2d, atleast_3d):
     public(_function, method_too=False)
-for _alias, _of in {"concat": cat, "concatenate": cat, "row_stack": vstack}.items():
-    public(_of, _alias, method_too=False)
+public(vstack, "row_stack", method_too=False)
