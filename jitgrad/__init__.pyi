@@ -326,9 +326,9 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> builtins.bool:
     """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
 def cat(
-    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
-    """Tensors one after another along ``dim``, which may be called ``axis``."""
+    """Tensors one after another along ``dim``, which may be called ``axis``; their other sizes agree."""
 cdouble: dtypes.dtype
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is not below ``x``."""
@@ -372,13 +372,13 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 def complex(input: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 def concat(
-    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
-    """Tensors one after another along ``dim``, which may be called ``axis``."""
+    """Tensors one after another along ``dim``, which may be called ``axis``; their other sizes agree."""
 def concatenate(
-    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
-    """Tensors one after another along ``dim``, which may be called ``axis``."""
+    """Tensors one after another along ``dim``, which may be called ``axis``; their other sizes agree."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate as a view, which computes nothing: ops see to it. A real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1245,7 +1245,7 @@ def squeeze(
 ) -> Tensor:
     """Drop dims of size 1: all, or those of ``dim`` (an int or several, also named ``axis``) and ``more``."""
 def stack(
-    tensors: Sequence[Tensor], dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+    tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
     """Tensors of one shape side by side along a new dim ``dim``, which may be called ``axis``."""
 def std(

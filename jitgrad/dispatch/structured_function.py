@@ -189,10 +189,12 @@ def planned_forward(op: Any, typed: bool) -> Callable[..., Any]:
 
     # Its parameters are those of ``plan``, with tensors in the place of layouts.
     kinds = inspect.Parameter
+    types = {n.removesuffix("_layout"): t for n, t in op.plan.__annotations__.items()}
     parameters = [
-        kinds(n, kinds.POSITIONAL_OR_KEYWORD if k < op.positional else kinds.KEYWORD_ONLY, default=d)
+        kinds(n, kinds.POSITIONAL_OR_KEYWORD if k < op.positional else kinds.KEYWORD_ONLY, default=d,
+              annotation=types.get(n, kinds.empty))
         for k, (n, d) in enumerate(zip(op.parameters, op.defaults, strict=True))
-    ]
+    ]  # fmt: skip
     vars(forward)["__signature__"] = inspect.Signature(parameters)
     return forward
 

@@ -82,7 +82,7 @@ class StructuredNode(Node):
 
     def _names(self) -> list[str]:
         """The rules' name of each saved tensor; a list's length is what the other names leave of the total."""
-        names, lists, total = self.recorder.saved, self.recorder.lists, len(vars(self)["saved"] or ())
+        names, lists, total = self.recorder.saved, self.recorder.lists, len(vars(self).get("saved") or ())
         lengths = {n: self.n_outputs if n == "out" else None for n in lists}
         unknown = [n for n in lists if lengths[n] is None]
         if len(unknown) > 1:

@@ -22,7 +22,7 @@ def _put_each(out: Any, places: tuple[Any, ...], *parts: Any) -> None:
     try:
         for place, part in zip(places, parts, strict=True):
             out[place] = part
-    except TypeError:  # NumPy wants a number where the place is one element, before it asks the array
+    except (TypeError, ValueError):  # NumPy wants a number where the place is one element, before it asks the array
         if LazyArray in map(type, parts):
             raise Unresolved from None
         raise

@@ -133,7 +133,7 @@ class Cat(Structured, public="function"):
         int_argument("cat", "dim", 2, dim)
 
     @staticmethod
-    def plan(tensors_layout: list, dim=0):
+    def plan(tensors_layout: list, dim: int = 0):
         d, shape = _cat_shape(tensors_layout, dim)
         check_devices("cat", tensors_layout)
         strides = strides_of_result(tensors_layout, shape)
@@ -201,7 +201,7 @@ class Stack(Structured, public="function"):
         int_argument("stack", "dim", 2, dim)
 
     @staticmethod
-    def plan(tensors_layout: list, dim=0):
+    def plan(tensors_layout: list, dim: int = 0):
         shape = tensors_layout[0].shape
         d = normalize_dim(dim, len(shape) + 1)
         for k, layout in enumerate(tensors_layout):
@@ -280,6 +280,8 @@ class Unbind(SplitView):
 
 
 cat, stack = Cat.apply, Stack.apply
+for _function in (cat, stack):
+    vars(_function)["also_takes"] = ("axis",)  # for stubs
 
 
 def atleast_1d(*tensors: Any) -> Any:
