@@ -36,7 +36,10 @@ View = tuple[int, ...] | str | Callable[[Tensor], Any] | None
 
 
 class Read(NamedTuple):
-    """The array of tensor ``name``: as it is, in the shape ``view``, transposed ("T"), or what ``view(tensor)`` is."""
+    """The array of tensor ``name``: as it is, in the shape ``view``, or what ``view(tensor)`` is.
+
+    The view "T" is a transposed matrix, "mT" a stack of transposed matrices.
+    """
 
     name: str
     view: View = None
@@ -192,6 +195,8 @@ def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layo
         return array
     if view == "T":
         return f"{array}.T"
+    if view == "mT":
+        return f"{array}.transpose(0, 2, 1)"
     constants.append(view)
     name = f"c{len(constants) - 1}"
     return f"{name}({argument.name})" if callable(view) else f"{array}.reshape({name})"

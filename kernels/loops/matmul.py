@@ -6,6 +6,7 @@ A product runs on one thread of BLAS (``kernels/blas.py`` says why), a large one
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.blas import entries, one_thread
 from jitgrad.kernels.launch import library, loop
 
-__all__ = ["add_row", "dot", "matmul"]
+__all__ = ["add_row", "dot", "dot_on_one", "matmul", "small_product", "small_products", "stays_on_one"]
 
 
 class _Quiet(threading.local):
@@ -66,11 +67,17 @@ def _multiply(function, x, y, out):
     _quiet.run(function, x, y, out)
 
 
+def stays_on_one(out: tuple[int, ...], inner: int) -> bool:
+    """Whether BLAS itself takes one thread for a product of shape ``out``, sums of ``inner`` products."""
+    work = math.prod(out) * inner
+    return work <= _VECTOR_ON_ONE or (work <= _MATRIX_ON_ONE and 1 not in out and len(out) > 1)
+
+
 def _product(function, x, y, out):
     """Run a function of BLAS, on one thread or in parts on the pool."""
-    work = out.size * x.shape[-1]
-    if work <= _VECTOR_ON_ONE or (work <= _MATRIX_ON_ONE and 1 not in out.shape and out.ndim > 1):
+    if stays_on_one(out.shape, x.shape[-1]):
         return _quiet.run(function, x, y, out)
+    work = out.size * x.shape[-1]
     with one_thread:
         # BLAS that cannot be kept from its own threads gets the product whole.
         if work < _SPLIT or threads.get_num_threads() == 1 or entries() is None:
@@ -88,9 +95,64 @@ def matmul(x, y, out):
 
 
 @library("out")
+def dot_on_one(x, y, out):
+    """``dot`` where ``stays_on_one`` was asked before."""
+    _quiet.run(np.dot, x, y, out)
+
+
+@library("out")
 def dot(x, y, out):
     """Product of two matrices, a matrix and a vector, or two vectors; ``out`` is contiguous."""
     _product(np.dot, x, y, out)
+
+
+# Up to so many multiplications a loop is faster than NumPy's call of BLAS; the second is for each of a stack.
+SMALL_PRODUCT, SMALL_OF_STACK = 1024, 256
+
+
+def multiply_rows(x, y, out, x_turned, y_turned):
+    """Four columns at a time: their sums are independent, so that the processor need not wait for one of them."""
+    n, m = out.shape
+    inner = y.shape[1] if y_turned else y.shape[0]
+    for i in range(n):
+        j = 0
+        while j + 4 <= m:
+            a, b, c, d = T(0), T(0), T(0), T(0)
+            if y_turned:
+                for k in range(inner):
+                    v = x[k, i] if x_turned else x[i, k]
+                    a += v * y[j, k]
+                    b += v * y[j + 1, k]
+                    c += v * y[j + 2, k]
+                    d += v * y[j + 3, k]
+            else:
+                for k in range(inner):
+                    v = x[k, i] if x_turned else x[i, k]
+                    a += v * y[k, j]
+                    b += v * y[k, j + 1]
+                    c += v * y[k, j + 2]
+                    d += v * y[k, j + 3]
+            out[i, j], out[i, j + 1], out[i, j + 2], out[i, j + 3] = a, b, c, d
+            j += 4
+        while j < m:
+            a = T(0)
+            for k in range(inner):
+                a += (x[k, i] if x_turned else x[i, k]) * (y[j, k] if y_turned else y[k, j])
+            out[i, j] = a
+            j += 1
+
+
+@loop(reassoc=True)
+def small_product(x, y, out, x_turned, y_turned):
+    """Product of two matrices, each of which may be given transposed: so all are row-major, and one loop does."""
+    multiply_rows(x, y, out, x_turned, y_turned)
+
+
+@loop(reassoc=True, split=("x", "y", "out"))
+def small_products(x, y, out, x_turned, y_turned):
+    """``small_product`` of stacks of matrices."""
+    for s in range(out.shape[0]):
+        multiply_rows(x[s], y[s], out[s], x_turned, y_turned)
 
 
 @loop(split=("out",), dtype_from="out")

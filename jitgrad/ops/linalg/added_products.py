@@ -11,6 +11,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Read, Written, planned
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -18,18 +19,22 @@ from jitgrad.kernels.loops import matmul as kernels
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.linalg.matrix_products import (
     Bmm,
+    Factor,
     MatrixProduct,
     Mm,
     Mv,
     check_inner_sizes,
     check_stacks,
-    multiply,
+    conjugate,
+    gradient_of_first,
+    gradient_of_second,
     multiply_stacks,
     refuse_bools,
+    row_major_product,
 )
 from jitgrad.ops.linalg.product_batch_rules import over_added_product
-from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
-from jitgrad.ops.reduction.sums import sum_values
+from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.reduction.sums import sums
 from jitgrad.ops.shape.expand import summed_to
 
 __all__ = ["Addmm"]
@@ -102,6 +107,36 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else table.add(product, _scaled(unrecorded(added), beta))
 
 
+def _check_matrices(x: Layout, a: Layout, b: Layout) -> None:
+    """RuntimeError unless ``x`` can be added to the product of two matrices."""
+    if a.ndim != 2 or b.ndim != 2:
+        which, layout = ("mat1", a) if a.ndim != 2 else ("mat2", b)
+        raise RuntimeError(f"{which} must be a matrix, got {layout.ndim}-D tensor")
+    _check_same_dtype(a, b, x)
+    check_inner_sizes(a, b)
+    _check_expands(x, (a.shape[0], b.shape[1]))
+    refuse_bools(a.dtype, "addmm_impl_cpu_")
+
+
+# Elements from which a sum of two matrices is left to the elementwise kernel, which threads share.
+_LARGE = 1 << 14
+
+
+@planned("x", "mat1", "mat2")
+def _added(x, mat1, mat2):
+    """x + mat1 @ mat2; what is added goes into the memory of the product, where it is a matrix or one row for all."""
+    _check_matrices(x, mat1, mat2)
+    product = row_major_product(Factor("mat1", mat1), Factor("mat2", mat2))
+    out = product.layouts[0]
+    if x.contiguous and x.shape == out.shape[1:]:
+        add = kernels.add_row, Read("x"), Written(0)
+    elif x.contiguous and x.shape == out.shape and x.numel < _LARGE:
+        add = kernels.add_row, Read("x", (x.numel,)), Written(0, (1, x.numel))
+    else:
+        return lambda x, mat1, mat2: _plus(Mm.forward(mat1, mat2), x, 1, 1)
+    return product._replace(launches=[*product.launches, add])
+
+
 class Addmm(AddedProduct, public=True):
     """beta * x + alpha * mat1 @ mat2; ``x`` broadcasts to the product, and is not read if beta is 0.
 
@@ -116,16 +151,10 @@ class Addmm(AddedProduct, public=True):
     )
 
     def forward(x, mat1, mat2, beta=1, alpha=1):
-        a, b = mat1._layout, mat2._layout
-        if a.ndim != 2 or b.ndim != 2:
-            which, layout = ("mat1", a) if a.ndim != 2 else ("mat2", b)
-            raise RuntimeError(f"{which} must be a matrix, got {layout.ndim}-D tensor")
-        shape = (a.shape[0], b.shape[1])
-        _check_same_dtype(a, b, x._layout)
-        check_inner_sizes(a, b)
-        _check_expands(x._layout, shape)
-        refuse_bools(a.dtype, "addmm_impl_cpu_")
-        return _plus(multiply(kernels.dot, mat1._data, mat2._data, shape), x, beta, alpha)
+        if beta == alpha == 1:
+            return _added(x, mat1, mat2)
+        _check_matrices(x._layout, mat1._layout, mat2._layout)
+        return _plus(Mm.forward(mat1, mat2), x, beta, alpha)
 
     def grad_mat1(g, mat2, alpha):
         return _times_conj(Mm.grad_x(g, mat2), alpha)
@@ -136,14 +165,14 @@ class Addmm(AddedProduct, public=True):
     def kernel_x(g, x_layout, beta):
         # A bias of a linear layer, of one row: one reduction, without the views that summing to a shape makes.
         if x_layout.shape == g._layout.shape[1:]:
-            return _times_conj(sum_values(g, plan_reduction(g._layout, 0), None), beta)
+            return _times_conj(sums(g, 0), beta)
         return Addmm.grad_x(g, x_layout, beta)
 
     def kernel_mat1(g, mat1_layout, mat2, alpha):
-        return _times_conj(Mm.kernel_x(g, mat1_layout, mat2), alpha)
+        return _times_conj(gradient_of_first(g, mat1_layout, conjugate(mat2)), alpha)
 
     def kernel_mat2(g, mat1, mat2_layout, alpha):
-        return _times_conj(Mm.kernel_mat2(g, mat1, mat2_layout), alpha)
+        return _times_conj(gradient_of_second(g, conjugate(mat1), mat2_layout), alpha)
 
 
 class Addmv(AddedProduct, public=True):

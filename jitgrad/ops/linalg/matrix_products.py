@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import cpp_type, expected_scalar_type, not_implemented_for, scalar_type
-from jitgrad.core.layout import Layout, intern
-from jitgrad.core.storage import device_of_array, empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.layout import Layout, contiguous_strides, intern
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import Kernel, launch
+from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops import matmul as kernels
 from jitgrad.ops.linalg.product_batch_rules import over_dot, over_product
 from jitgrad.ops.reduction.reduction_plan import unrecorded
@@ -24,8 +25,8 @@ from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.view import Transpose
 
 __all__ = [
-    "Bmm", "Dot", "MatrixProduct", "Mm", "Mv", "check_inner_sizes", "check_stacks", "conj", "multiply",
-    "multiply_stacks", "refuse_bools",
+    "Bmm", "Dot", "Factor", "MatrixProduct", "Mm", "Mv", "check_inner_sizes", "check_stacks", "conj", "conjugate",
+    "gradient_of_first", "gradient_of_second", "multiply_stacks", "refuse_bools", "row_major_product",
 ]  # fmt: skip
 
 
@@ -62,29 +63,99 @@ def refuse_bools(dtype: dtype, kernel: str) -> None:
         raise not_implemented_for(kernel, dtype)
 
 
-def _conjugated(x: Tensor) -> Any:
-    """The array of conj(x), for backward kernels; that of a real tensor as it is."""
-    return table.conj_physical(unrecorded(x))._data if x._layout.dtype.is_complex else x._data
+def conjugate(x: Tensor) -> Tensor:
+    """conj(x) outside the graph, for backward kernels; a real tensor itself."""
+    return table.conj_physical(unrecorded(x)) if x._layout.dtype.is_complex else x
 
 
-def multiply(kernel: Kernel, x: Any, y: Any, shape: tuple[int, ...]) -> Tensor:
-    """Launch the product of two arrays into a new row-major tensor of ``shape``, which is the product's."""
-    layout = intern(x.dtype, shape, None, device_of_array(x))
-    data = empty_for(layout)
-    launch(kernel, x, y, data)
-    return wrap(data, layout)
+class Factor(NamedTuple):
+    """A matrix, or a stack of matrices, that is multiplied: tensor ``name`` of ``layout``, transposed if ``turned``."""
+
+    name: str
+    layout: Layout
+    turned: bool = False
+
+    def transposed(self) -> Factor:
+        """The same factor, transposed."""
+        return self._replace(turned=not self.turned)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Rows and columns."""
+        *_, n, m = self.layout.shape
+        return (m, n) if self.turned else (n, m)
+
+    def row_major(self) -> tuple[Read, bool] | None:
+        """A row-major array, and whether its transposed is the factor; None where memory is in no such order."""
+        if self.layout.contiguous:
+            return Read(self.name), self.turned
+        *lead, n, m = self.layout.shape
+        if self.layout.strides == contiguous_strides((*lead, m, n))[:-2] + (1, n):
+            return Read(self.name, "mT" if lead else "T"), not self.turned
+        return None
+
+    def for_blas(self) -> Read:
+        """An array whose matrices BLAS reads as they lie: NumPy's loop for all others is slow."""
+        if self.layout.ndim == 2:
+            return Read(self.name, "T" if self.turned else None)
+        (rows, columns), (down, right) = self.layout.shape[-2:], self.layout.strides[-2:]
+        row_major, column_major = right == 1 and down >= max(columns, 1), down == 1 and right >= max(rows, 1)
+        if self.layout.contiguous or row_major or column_major:
+            return Read(self.name, "mT" if self.turned else None)
+        turned = self.turned
+        return Read(self.name, lambda x: contiguous(unrecorded(turn(x) if turned else x))._data)
 
 
-def multiply_like(x: Any, y: Any, layout: Layout) -> Tensor:
-    """The product of two matrices, as the gradient of a matrix of ``layout``: column-major if that is.
+def turn(x: Tensor) -> Tensor:
+    """Each of a stack of matrices transposed, outside the graph."""
+    return Transpose.forward(unrecorded(x), -2, -1)
+
+
+_SMALL_TYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
+
+
+def product(x: Factor, y: Factor, out: Layout) -> Launches:
+    """Plan the product of two matrices or two stacks of them, into a new tensor of ``out``, which may be column-major.
 
     A linear layer multiplies by its weight transposed; the weight's own gradient, transposed back, is then row-major,
     and neither an optimizer nor an accumulation has to read it across.
     """
+    result = Written(0)
+    if not out.contiguous:  # the product's transposed is that of the transposed factors, exchanged
+        x, y, result = y.transposed(), x.transposed(), Written(0, "T")
+    n, inner = x.sizes
+    work, stack = n * inner * y.sizes[1], math.prod(out.shape[:-2])
+    first, second = x.row_major(), y.row_major()
+    if first and second and out.device == "cpu" and out.numpy_dtype in _SMALL_TYPES and out.numel and (
+        work * stack <= kernels.SMALL_PRODUCT or (out.ndim == 3 and work <= kernels.SMALL_OF_STACK)
+    ):  # fmt: skip
+        kernel: Kernel = kernels.small_product if out.ndim == 2 else kernels.small_products
+        return Launches([(kernel, first[0], second[0], result, first[1], second[1])], [out])
+    kernel = kernels.matmul if out.ndim > 2 else kernels.dot
+    if out.ndim == 2 and kernels.stays_on_one((n, y.sizes[1]), inner):
+        kernel = kernels.dot_on_one
+    return Launches([(kernel, x.for_blas(), y.for_blas(), result)], [out])
+
+
+def row_major_product(x: Factor, y: Factor) -> Launches:
+    """Plan the product of two matrices or stacks into a new row-major tensor."""
+    layout = x.layout
+    shape = (*layout.shape[:-2], x.sizes[0], y.sizes[1])
+    return product(x, y, intern(layout.numpy_dtype, shape, None, layout.device))
+
+
+def gradient_product(x: Factor, y: Factor, layout: Layout) -> Launches:
+    """Plan the product that is the gradient of a matrix of ``layout``: column-major if that is."""
+    device = x.layout.device
     if layout.contiguous or layout.strides[0] != 1:
-        return multiply(kernels.dot, x, y, layout.shape)
-    data = multiply(kernels.dot, y.T, x.T, layout.shape[::-1])._data
-    return wrap(data.T, intern(x.dtype, layout.shape, (1, layout.shape[0]), layout.device))
+        return product(x, y, intern(x.layout.numpy_dtype, layout.shape, None, device))
+    return product(x, y, intern(x.layout.numpy_dtype, layout.shape, (1, layout.shape[0]), device))
+
+
+def vector_product(x: Read, y: Read, out: Layout, inner: int) -> Launches:
+    """Plan a product of which a factor has one row or column, into a new tensor of layout ``out``."""
+    kernel: Kernel = kernels.dot_on_one if kernels.stays_on_one(out.shape, inner) else kernels.dot
+    return Launches([(kernel, x, y, Written(0))], [out])
 
 
 def check_inner_sizes(x: Layout, y: Layout) -> None:
@@ -104,18 +175,16 @@ class Mm(MatrixProduct, public=True):
     samples = cases(lambda: (draw(2, 3), draw(3, 4)), lambda: (draw(3, 2).t(), draw(4, 3).t()))
     reference = np.matmul
 
-    def forward(x, mat2):
-        a, b = x._layout, mat2._layout
-        for layout, name in ((a, "self"), (b, "mat2")):
+    def plan(x_layout, mat2_layout):
+        for layout, name in ((x_layout, "self"), (mat2_layout, "mat2")):
             if layout.ndim != 2:
                 raise RuntimeError(f"{name} must be a matrix")
-        check_inner_sizes(a, b)
-        if a.dtype is not b.dtype:
-            raise RuntimeError(
-                f"expected m1 and m2 to have the same dtype, but got: {cpp_type(a.dtype)} != {cpp_type(b.dtype)}"
-            )
-        refuse_bools(a.dtype, "addmm_impl_cpu_")
-        return multiply(kernels.dot, x._data, mat2._data, (a.shape[0], b.shape[1]))
+        check_inner_sizes(x_layout, mat2_layout)
+        if x_layout.dtype is not mat2_layout.dtype:
+            names = cpp_type(x_layout.dtype), cpp_type(mat2_layout.dtype)
+            raise RuntimeError("expected m1 and m2 to have the same dtype, but got: {} != {}".format(*names))
+        refuse_bools(x_layout.dtype, "addmm_impl_cpu_")
+        return row_major_product(Factor("x", x_layout), Factor("mat2", mat2_layout))
 
     def grad_x(g, mat2):
         return Mm.apply(g, _adjoint(mat2))
@@ -124,10 +193,22 @@ class Mm(MatrixProduct, public=True):
         return Mm.apply(_adjoint(x), g)
 
     def kernel_x(g, x_layout, mat2):
-        return multiply_like(g._data, _conjugated(mat2).T, x_layout)
+        return gradient_of_first(g, x_layout, conjugate(mat2))
 
     def kernel_mat2(g, x, mat2_layout):
-        return multiply_like(_conjugated(x).T, g._data, mat2_layout)
+        return gradient_of_second(g, conjugate(x), mat2_layout)
+
+
+@planned("g", "second")
+def gradient_of_first(g, first_layout, second):
+    """The product of a gradient and a matrix transposed, as the gradient of a matrix of ``first_layout``."""
+    return gradient_product(Factor("g", g), Factor("second", second, True), first_layout)
+
+
+@planned("g", "first")
+def gradient_of_second(g, first, second_layout):
+    """The product of a matrix transposed and a gradient, as the gradient of a matrix of ``second_layout``."""
+    return gradient_product(Factor("first", first, True), Factor("g", g), second_layout)
 
 
 class Mv(MatrixProduct, public=True):
@@ -140,8 +221,8 @@ class Mv(MatrixProduct, public=True):
     samples = cases(lambda: (draw(2, 3), draw(3)), lambda: (draw(3, 2).t(), draw(3)))
     reference = np.matmul
 
-    def forward(x, vec):
-        a, b = x._layout, vec._layout
+    def plan(x_layout, vec_layout):
+        a, b = x_layout, vec_layout
         if a.ndim != 2 or b.ndim != 1:
             raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
         if a.shape[1] != b.shape[0]:
@@ -154,7 +235,7 @@ class Mv(MatrixProduct, public=True):
                 f"addmv input tensors must have the same dtype, but got {vector}, {matrix}, and {vector}"
             )
         refuse_bools(a.dtype, "addmv_impl_cpu")
-        return multiply(kernels.dot, x._data, vec._data, a.shape[:1])
+        return vector_product(Read("x"), Read("vec"), intern(a.numpy_dtype, a.shape[:1], None, a.device), b.numel)
 
     def grad_x(g, vec):
         return table.mul(Unsqueeze.apply(g, -1), conj(vec))
@@ -163,12 +244,22 @@ class Mv(MatrixProduct, public=True):
         return Mv.apply(_adjoint(x), g)
 
     def kernel_x(g, vec):
-        # An outer product, as the product of a column and a row: one launch for the three ops of the rule.
-        shape = (g._layout.shape[0], vec._layout.shape[0])
-        return multiply(kernels.dot, g._data[:, None], _conjugated(vec)[None, :], shape)
+        return _outer(g, conjugate(vec))
 
     def kernel_vec(g, x):
-        return multiply(kernels.dot, _conjugated(x).T, g._data, x._layout.shape[1:])
+        return _turned_by_vector(conjugate(x), g)
+
+
+@planned("x", "y")
+def _outer(x, y):
+    """An outer product, as the product of a column and a row: one launch for the three ops of the rule."""
+    arrays = row_major("x", x, (x.numel, 1)), row_major("y", y, (1, y.numel))
+    return vector_product(*arrays, intern(x.numpy_dtype, (x.numel, y.numel), None, x.device), 1)
+
+
+@planned("x", "vec")
+def _turned_by_vector(x, vec):
+    return vector_product(Read("x", "T"), Read("vec"), intern(x.numpy_dtype, x.shape[1:], None, x.device), vec.numel)
 
 
 class Dot(MatrixProduct, public=True):
@@ -179,8 +270,8 @@ class Dot(MatrixProduct, public=True):
     samples = cases(lambda: (draw(3), draw(3, seed=1)))
     reference = np.dot
 
-    def forward(x, tensor):
-        a, b = x._layout, tensor._layout
+    def plan(x_layout, tensor_layout):
+        a, b = x_layout, tensor_layout
         if a.ndim != 1 or b.ndim != 1:
             raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
         if a.dtype is not b.dtype:
@@ -194,7 +285,7 @@ class Dot(MatrixProduct, public=True):
                 f"number of elements, but got {a.numel} and {b.numel} elements respectively"
             )
         refuse_bools(a.dtype, "dot")
-        return multiply(kernels.dot, x._data, tensor._data, ())
+        return vector_product(Read("x"), Read("tensor"), intern(a.numpy_dtype, (), None, a.device), a.numel)
 
     def grad_x(g, tensor):
         return table.mul(g, conj(tensor))
@@ -216,9 +307,9 @@ class Bmm(MatrixProduct, public=True):
     )
     reference = np.matmul
 
-    def forward(x, mat2):
-        check_stacks(x._layout, mat2._layout)
-        return multiply_stacks(x, mat2)
+    def plan(x_layout, mat2_layout):
+        check_stacks(x_layout, mat2_layout)
+        return row_major_product(Factor("x", x_layout), Factor("mat2", mat2_layout))
 
     def grad_x(g, mat2):
         return Bmm.apply(g, _adjoint(mat2))
@@ -227,10 +318,26 @@ class Bmm(MatrixProduct, public=True):
         return Bmm.apply(_adjoint(x), g)
 
     def kernel_x(g, mat2):
-        return multiply_stacks(g, _adjoint(unrecorded(mat2)))
+        return _stacks_by_turned(g, conjugate(mat2))
 
     def kernel_mat2(g, x):
-        return multiply_stacks(_adjoint(unrecorded(x)), g)
+        return _turned_by_stacks(conjugate(x), g)
+
+
+@planned("x", "y")
+def _stacks_by_turned(x, y):
+    return row_major_product(Factor("x", x), Factor("y", y, True))
+
+
+@planned("x", "y")
+def _turned_by_stacks(x, y):
+    return row_major_product(Factor("x", x, True), Factor("y", y))
+
+
+@planned("x", "y")
+def multiply_stacks(x, y):
+    """The products of checked stacks of matrices."""
+    return row_major_product(Factor("x", x), Factor("y", y))
 
 
 def check_stacks(x: Layout, y: Layout) -> None:
@@ -246,27 +353,3 @@ def check_stacks(x: Layout, y: Layout) -> None:
     if x.dtype is not y.dtype:
         raise expected_scalar_type(x.dtype, y.dtype)
     refuse_bools(x.dtype, "bmm")
-
-
-def multiply_stacks(x: Tensor, y: Tensor) -> Tensor:
-    """Launch the products of checked stacks of matrices."""
-    shape = (*x._layout.shape[:2], y._layout.shape[2])
-    return multiply(kernels.matmul, _for_blas(x), _for_blas(y), shape)
-
-
-_readable: dict[Layout, bool] = {}  # whether BLAS takes matrices of a layout as they lie
-
-
-def _for_blas(x: Tensor) -> Any:
-    """An array whose matrices BLAS reads as they lie: NumPy's loop for all others is slow."""
-    layout = x._layout
-    if layout.contiguous:
-        return x._data
-    # Found once for each layout; the bound keeps a program that makes ever new shapes from filling memory.
-    if layout not in _readable:
-        if len(_readable) > 1 << 12:
-            _readable.clear()
-        (rows, columns), (down, right) = layout.shape[-2:], layout.strides[-2:]
-        row_major, column_major = right == 1 and down >= max(columns, 1), down == 1 and right >= max(rows, 1)
-        _readable[layout] = row_major or column_major
-    return x._data if _readable[layout] else contiguous(unrecorded(x))._data

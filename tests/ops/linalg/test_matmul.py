@@ -82,11 +82,21 @@ def test_operands_in_any_layout(left, right):
 
 
 def test_blas_reads_transposed_operands_where_they_lie():
-    x, w = torch.tensor(array((2, 8, 3))), torch.tensor(array((2, 5, 3)))
+    x, w = torch.tensor(array((2, 80, 30))), torch.tensor(array((2, 50, 30)))
     with torch.debug.tape() as tape:
         torch.mm(x[0], w[0].t())
         torch.bmm(x, w.transpose(1, 2))
-    assert [e.kernel.name for e in tape] == ["dot", "matmul"]
+    assert [e.kernel.name for e in tape] == ["dot_on_one", "matmul"]
+
+
+def test_small_products_are_one_loop_whatever_is_transposed():
+    x, w = torch.tensor(array((2, 4, 3)), requires_grad=True), torch.tensor(array((2, 5, 3)), requires_grad=True)
+    with torch.debug.tape() as tape:
+        torch.autograd.grad(torch.mm(x[0], w[0].t()).sum(), [x, w])
+    assert [e.kernel.name for e in tape if "product" in e.kernel.name] == ["small_product"] * 3
+    with torch.debug.tape() as tape:
+        torch.autograd.grad(torch.bmm(x, w.transpose(1, 2)).sum(), [x, w])
+    assert [e.kernel.name for e in tape if "product" in e.kernel.name] == ["small_products"] * 3
 
 
 def test_the_gradient_of_a_transposed_weight_is_row_major():
