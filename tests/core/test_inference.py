@@ -170,4 +170,4 @@ def test_every_method_that_writes_is_refused_outside():
         assert x.tolist() == [[1, 1], [1, 1]], name
         with jitgrad.inference_mode():
             getattr(x, name)(*args)
-    assert len(tried) > 130
+    assert len(tried) >= 130
