@@ -244,57 +244,80 @@ def {name}({parameters}):
                 {body}
                 {stores}
 """
-# A row is what the innermost dimension spans; the row's number in mixed radix gives the other indices.
+# A row is what the innermost dimension spans. The row's number in mixed radix gives the other indices. That takes two
+# divisions for each dim, so it is done once for all neighbouring rows that differ in the last of these indices only.
 _STRIDED = """\
 def {name}({parameters}, shape, strides, first_row, last_row):
     {scalars}
     last = shape.size - 1
+    longest_run = shape[last - 1] if last else np.uint64(1)
     {inner_strides}
-    for row in range(np.uint64(first_row), np.uint64(last_row)):
+    {row_strides}
+    row = np.uint64(first_row)
+    while row < np.uint64(last_row):
         rest = row
         {offsets}
         for d in range(last - 1, -1, -1):
             j = rest % shape[d]
             rest //= shape[d]
             {advance}
-        for i in range(shape[last]):
-            {loads}
-            {body}
-            {stores}
+        run = min(longest_run - row % longest_run, np.uint64(last_row) - row)
+        row += run
+        for _ in range(run):
+            {repeated}
+            for i in range(shape[last]):
+                {loads}
+                {body}
+                {stores}
+            {next_row}
 """
-
-
-# The same where every innermost stride is 0 or 1 and the text says which, so that LLVM makes vector loops of the rows.
-_ROWS = """\
+_ROW_INDEX, _TILE_INDEX = "{0}_array[{0}_at + i * {0}_step]", "{0}_array[{0}_at + i * {0}_row + j * {0}_step]"
+TILE = 16  # rows and columns: a cache line of float32
+# Where an input's memory runs along another dim than the results': squares over both dims, the last two here, so that
+# each cache line is read and written once while it is in cache. Loops of a fixed length are unrolled, which is worth
+# another factor of 2. ``first_row`` and ``last_row`` count rows of squares.
+_TILED = """\
 def {name}({parameters}, shape, strides, first_row, last_row):
     {scalars}
-    last = shape.size - 1
-    for row in range(np.uint64(first_row), np.uint64(last_row)):
-        rest = row
-        {offsets}
-        for d in range(last - 1, 0, -1):
+    last, tile = shape.size - 1, np.uint64({tile})
+    {inner_strides}
+    {row_strides}
+    row_tiles = (shape[last - 1] + tile - np.uint64(1)) // tile
+    for tile_row in range(np.uint64(first_row), np.uint64(last_row)):
+        rest = tile_row // row_tiles
+        top = tile_row % row_tiles * tile
+        {tops}
+        for d in range(last - 2, -1, -1):
             j = rest % shape[d]
             rest //= shape[d]
             {advance}
-        if last > 0:
-            d, j = 0, rest
-            {advance}
-        {repeated}
-        for i in range(shape[last]):
-            {loads}
-            {body}
-            {stores}
+        height = min(shape[last - 1] - top, tile)
+        for left in range(np.uint64(0), shape[last], tile):
+            if height == tile and left + tile <= shape[last]:
+                for i in range(tile):
+                    for j in range(tile):
+                        {loads}
+                        {body}
+                        {stores}
+            else:
+                for i in range(height):
+                    for j in range(min(shape[last] - left, tile)):
+                        {loads}
+                        {body}
+                        {stores}
+            {next_tile}
 """
 
 
 def elementwise_text(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
-    dtype: str, strided: bool, conjugate: bool, row_steps: tuple[int, ...] = (),
+    dtype: str, strided: bool, conjugate: bool, row_steps: tuple[int, ...] = (), tiled: bool = False,
 ) -> str:  # fmt: skip
     """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, shape, strides])``.
 
     ``rules`` pairs each rule with the name of what it computes; ``dtype`` is the compute dtype. ``row_steps``: for a
-    strided kernel the innermost stride of each array, inputs and then outputs, where all are 0 or 1.
+    strided kernel the innermost stride of each array, inputs and then outputs, where all are 0 or 1: LLVM then makes
+    vector loops of the rows. ``tiled``: the form of a strided kernel that visits squares of the last two dims.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
     casts = {a.name: "bool" if a.condition else "T" for a in arguments}
@@ -309,7 +332,7 @@ def elementwise_text(
     near_body, limits = ([], {}) if strided else near(body, walked, dtype)
     index = "{0}_block[i]" if limits else "{0}_array[i]"
     if strided:
-        index = "{0}_array[{0}_at + i]" if row_steps else "{0}_array[{0}_at + i * {0}_step]"
+        index = _TILE_INDEX if tiled else "{0}_array[{0}_at + i]" if row_steps else _ROW_INDEX
     pieces = {
         "scalars": [f"{s} = T({s}_scalar)" for s in scalars] + [f"{a} = {casts[a]}({a}_array[0])" for a in once],
         "repeated": [f"{a} = {casts[a]}({a}_array[{a}_at])" for a in repeated],
@@ -317,6 +340,10 @@ def elementwise_text(
         "body": body,
         "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
+        "row_strides": [f"{a[:-6]}_row = strides[{k}, last - 1]" for k, a in enumerate(every)],
+        "next_row": [f"{a[:-6]}_at += {a[:-6]}_row" for a in every],
+        "tops": [f"{a[:-6]}_at = top * {a[:-6]}_row" for a in every],
+        "next_tile": [f"{a[:-6]}_at += tile * {a[:-6]}_step" for a in every],
         "offsets": [f"{a[:-6]}_at = np.uint64(0)" for a in every],
         "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
         "near_body": near_body,
@@ -325,9 +352,9 @@ def elementwise_text(
     }
     head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
-    template = _ROWS if row_steps else _STRIDED if strided else _BLOCKED if limits else _FLAT
+    template = _TILED if tiled else _STRIDED if strided else _BLOCKED if limits else _FLAT
     return head + fill(
-        template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK),
+        template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK), tile=str(TILE),
         first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
     )  # fmt: skip
 
