@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numba
@@ -76,7 +76,9 @@ class LoopSource:
     def writes(self) -> tuple[int, ...]:
         """Positions of the parameters that the loop stores into."""
         # Only the loop's own stores count; what a helper stores into must be stored by the loop as well.
-        stored = {_base_name(n) for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)}
+        roots = _roots(self.tree, self.parameters)
+        stores = [n for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)]
+        stored = {root for n in stores for root in roots.get(_base_name(n), ())}
         return tuple(k for k, p in enumerate(self.parameters) if p in stored)
 
     def text(self) -> str:
@@ -162,5 +164,29 @@ def _is_store(node: ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _base_name(node: ast.Subscript) -> str:
-    return node.value.id if isinstance(node.value, ast.Name) else ""
+def _base_name(node: ast.expr) -> str:
+    """The name of the array that an expression is an element or a part of; "" for anything else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "ravel":
+        node = node.func  # of a contiguous array: a view of it
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _roots(tree: ast.FunctionDef, parameters: Sequence[str]) -> dict[str, set[str]]:
+    """For each name the parameters into whose memory a store to it may go: of ``row = out[r]`` that is ``out``."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            pairs += zip(target.elts, value.elts, strict=True) if several else [(target, value)]  # type: ignore
+    roots = {p: {p} for p in parameters}
+    for _ in pairs:  # a part of a part: as many rounds as there can be steps
+        before = {name: set(found) for name, found in roots.items()}
+        for target, value in pairs:
+            if isinstance(target, ast.Name) and _base_name(value) in roots:
+                roots.setdefault(target.id, set()).update(roots[_base_name(value)])
+        if roots == before:
+            break
+    return roots

@@ -7,6 +7,7 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.reduction import STREAMED
 from jitgrad.kernels.words.rows import _from_rank, _mirrored, _rank
+from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
     "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
@@ -110,26 +111,47 @@ def any_columns(x, out, every):
 @loop(split=("g", "index", "out"), grain=STREAMED)
 def place(g, index, out):
     """The gradient of a choice: g where it was taken from, zero elsewhere."""
+    m, inner = g.shape[1], out.shape[2]
+    flat, places, slope = out.ravel(), index.ravel(), g.ravel()
     for o in range(out.shape[0]):
-        out[o] = 0
-        for j in range(out.shape[2]):
-            out[o, index[o, j], j] = g[o, j]
+        block = flat[o * out.shape[1] * inner : (o + 1) * out.shape[1] * inner]
+        for i in range(block.size):
+            block[i] = T(0)
+        for j in range(m):
+            at = o * m + j
+            block[np.uint64(places[np.uint64(at)] * inner + j)] = slope[np.uint64(at)]
 
 
-@loop(split=("x", "value", "g", "out"), grain=STREAMED)
+def holds(v, wanted):
+    """Whether an element is the extremum. NaN, that of rows that hold one, is equal to nothing."""
+    return (v == wanted) | ((v != v) & (wanted != wanted))
+
+
+@loop(reassoc=True, split=("x", "value", "g", "out"), grain=STREAMED)
 def share(x, value, g, out):
     """The gradient of an extremum: g in equal parts wherever x has that value."""
-    inner = x.shape[2]
+    n, inner = x.shape[1], x.shape[2]
     hits = np.empty(inner, T)
+    source, target = x.ravel(), out.ravel()
     for o in range(x.shape[0]):
+        if inner == 1:
+            row, shares = source[o * n : (o + 1) * n], target[o * n : (o + 1) * n]
+            wanted, count = value[o, 0], T(0)
+            for i in range(row.size):
+                count += T(holds(row[i], wanted))
+            part = g[o, 0] / count
+            for i in range(row.size):
+                shares[i] = part if holds(row[i], wanted) else T(0)
+            continue
+        wanted_row, slope = value[o], g[o]
         hits[:] = 0
-        for i in range(x.shape[1]):
+        for i in range(n):
+            columns = x[o, i]
             for j in range(inner):
-                v, wanted = x[o, i, j], value[o, j]
-                # NaN, the extremum of rows that hold one, is equal to nothing and counted by itself.
-                hits[j] += (v == wanted) | ((v != v) & (wanted != wanted))
-        for i in range(x.shape[1]):
+                hits[j] += T(holds(columns[j], wanted_row[j]))
+        for j in range(inner):
+            hits[j] = slope[j] / hits[j]
+        for i in range(n):
+            columns, shares = x[o, i], out[o, i]
             for j in range(inner):
-                v, wanted = x[o, i, j], value[o, j]
-                hit = (v == wanted) | ((v != v) & (wanted != wanted))
-                out[o, i, j] = g[o, j] / hits[j] if hit else T(0)
+                shares[j] = hits[j] if holds(columns[j], wanted_row[j]) else T(0)

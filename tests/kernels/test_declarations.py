@@ -10,6 +10,7 @@ import pytest
 
 from jitgrad.kernels.codegen.rules import Rule, RuleError
 from jitgrad.kernels.elementwise.declaration import TABLE, Elementwise
+from jitgrad.kernels.loops import indexing, norm, softmax, sort
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import SourceError, definition
 
@@ -292,3 +293,10 @@ def test_text_of_another_function_is_refused():
 
 def test_words_texts_are_made_once():
     assert WORDS["exp"].source("float32") is WORDS["exp"].source("float32")
+
+
+def test_loops_know_what_they_write_by_another_name():
+    assert softmax.softmax_rows.writes == (1,)
+    assert norm.normalize_rows.writes == (3, 4, 5)
+    assert indexing.take_rows.writes == (2,)  # into a view of all of it
+    assert sort.kth.writes == (1, 2)  # and into a copy of a row of x
