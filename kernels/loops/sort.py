@@ -4,22 +4,173 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels import threads
+from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
+from jitgrad.kernels.words.vocabulary import T
 
 __all__ = ["kth", "select", "sort"]
+
+
+# NumPy sorts integers by vector instructions, ten times as fast as it finds a stable order of anything. So a row is
+# sorted as integers of 64 bits: an element's rank above, and its place, which no other has, below. Equal elements are
+# so in the order of their places, and the result does not depend on how a row was cut for threads. What the places
+# leave no bits for, the ends of ranks of 64 bits, is looked at when the elements are put in their places.
 
 
 @library("values", "index")
 def sort(x, values, index, descending):
     """Sorted rows and where their elements came from; equal elements keep their order."""
-    if descending:
-        # NumPy sorts upwards only. Reversed before and after, equal elements keep their order all the same.
-        order = x.shape[1] - 1 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    rows = x.shape[0]
+    keys, coarse = np.empty(x.shape, np.uint64), np.empty(rows, np.bool_)
+    count = threads.get_num_threads() if x.size >= SPLIT_SIZE else 1
+    # More pieces than threads, so that none waits long for another whose rows take more time.
+    edges = [rows * k // (4 * count) for k in range(4 * count + 1)] if count > 1 else [0, rows]
+    pieces = [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    if len(pieces) < count:
+        _sort_long(x, values, index, descending, keys, coarse, count)
+    elif count == 1:
+        _sort_rows(x, values, index, descending, keys, coarse)
     else:
-        order = np.argsort(x, axis=1, kind="stable")
-    index[...] = order
-    values[...] = np.take_along_axis(x, order, axis=1)
+        jobs = [(_sort_rows, (*(t[a:b] for t in (x, values, index)), descending, keys[a:b], coarse[a:b]))
+                for a, b in pieces]  # fmt: skip
+        threads.run_together(jobs)
+    for r in np.flatnonzero(coarse):
+        _sort_stable(x[r], values[r], index[r], descending)
+
+
+def _sort_rows(x, values, index, descending, keys, coarse):
+    _pack.variant(x.dtype)(x, keys, descending)
+    keys.sort(axis=1)
+    _unpack.variant(x.dtype)(x, keys, values, index, coarse, descending)
+
+
+def _sort_long(x, values, index, descending, keys, coarse, count):
+    """The same for few long rows, each of them cut into ``count`` pieces."""
+    n = x.shape[1]
+    edges = [n * k // count for k in range(count + 1)]
+    _pack.variant(x.dtype)(x, keys, descending)
+    for row in keys:
+        pieces = [row[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+        threads.run_together([(piece.sort, ()) for piece in pieces])
+        while len(pieces) > 1:
+            pieces = _merged(pieces, count)
+        row[:] = pieces[0]
+    _unpack.variant(x.dtype)(x, keys, values, index, coarse, descending)
+
+
+def _merged(pieces, count):
+    """Neighbours among sorted arrays joined in pairs, the results cut for ``count`` threads."""
+    results, jobs = [], []
+    merge = _merge.variant(np.dtype(np.uint64))
+    for a, b in zip(pieces[::2], pieces[1::2], strict=False):
+        out = np.empty(a.size + b.size, np.uint64)
+        edges = [out.size * k // count for k in range(count + 1)]
+        jobs += [(merge, (a, b, out, *edge)) for edge in zip(edges, edges[1:], strict=False)]
+        results.append(out)
+    threads.run_together(jobs)
+    return [*results, pieces[-1]] if len(pieces) % 2 else results
+
+
+def _sort_stable(x, values, index, descending):
+    """One row by NumPy's stable order, for ranks that differ in their last bits only."""
+    # NumPy sorts upwards only. Reversed before and after, equal elements keep their order all the same.
+    order = np.argsort(x[::-1], kind="stable")[::-1] if descending else np.argsort(x, kind="stable")
+    index[...] = x.size - 1 - order if descending else order
+    values[...] = x[index]
+
+
+def rank_of(v):
+    """An integer that grows with v, the same for both zeros."""
+    return np.int64(_rank(T(0) if v == T(0) else v))
+
+
+def place_bits(n):
+    """How many bits the places 0 .. n - 1 need."""
+    bits = np.uint64(0)
+    while (n - 1) >> bits:
+        bits += np.uint64(1)
+    return bits
+
+
+def rank_shift(low, high, bits):
+    """How many bits the distances of ranks from ``low`` lose beside places of so many bits."""
+    shift, span = np.uint64(0), np.uint64(high) - np.uint64(low)
+    while bits and (span >> shift) >> (np.uint64(64) - bits):
+        shift += np.uint64(1)
+    return shift
+
+
+def rank_range(row):
+    """The least and the largest rank of a row."""
+    low = high = rank_of(row[0])
+    for i in range(row.size):
+        rank = rank_of(row[i])
+        low, high = min(low, rank), max(high, rank)
+    return low, high
+
+
+@loop
+def _pack(x, keys, descending):
+    """Ranks, from the least or the largest on, above places."""
+    bits = place_bits(np.int64(x.shape[1]))
+    for r in range(x.shape[0]):
+        row, target = x[r], keys[r]
+        low, high = rank_range(row)
+        shift = rank_shift(low, high, bits)
+        for i in range(row.size):
+            rank = rank_of(row[i])
+            distance = np.uint64(high) - np.uint64(rank) if descending else np.uint64(rank) - np.uint64(low)
+            target[i] = ((distance >> shift) << bits) | np.uint64(i)
+
+
+@loop
+def _unpack(x, keys, values, index, coarse, descending):
+    """Elements in the order of sorted keys, and their places; ``coarse``: rows that the keys did not order."""
+    bits = place_bits(np.int64(x.shape[1]))
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    for r in range(x.shape[0]):
+        row, order, target, places = x[r], keys[r], values[r], index[r]
+        for i in range(row.size):
+            place = order[i] & mask
+            places[i], target[i] = place, row[place]
+        low, high = rank_range(row)
+        coarse[r] = False
+        if rank_shift(low, high, bits):
+            # Elements whose keys have the same rank are put in order by insertion, if there are few such.
+            steps = 0
+            for i in range(1, row.size):
+                at, value, place = i, target[i], places[i]
+                rank = rank_of(value)
+                while at > 0 and steps < 8 * row.size and order[at - 1] >> bits == order[i] >> bits:
+                    other = rank_of(target[at - 1])
+                    if other == rank or (other > rank) == descending:
+                        break
+                    target[at], places[at] = target[at - 1], places[at - 1]
+                    at, steps = at - 1, steps + 1
+                target[at], places[at] = value, place
+            coarse[r] = steps >= 8 * row.size
+
+
+@loop
+def _merge(a, b, out, begin, end):
+    """The elements ``begin`` to ``end`` of two sorted arrays' union, whose elements are distinct."""
+    # How many of the elements before ``begin`` come from a: by bisection.
+    low, high = max(0, begin - b.size), min(begin, a.size)
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] < b[begin - middle - 1]:
+            low = middle + 1
+        else:
+            high = middle
+    i, j = np.uint64(low), np.uint64(begin - low)
+    for k in range(np.uint64(begin), np.uint64(end)):
+        if j >= np.uint64(b.size) or (i < np.uint64(a.size) and a[i] < b[j]):
+            out[k] = a[i]
+            i += np.uint64(1)
+        else:
+            out[k] = b[j]
+            j += np.uint64(1)
 
 
 @loop(split=("x", "values", "index"))

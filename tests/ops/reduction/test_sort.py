@@ -83,3 +83,34 @@ def test_errors():
         x.sort(2)
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         x.bool().median()
+
+
+def hard_rows(dtype, rows, n):
+    """Rows with what is hard to order: many equal elements, or 64-bit numbers that differ in their last bits only."""
+    if dtype == "close":
+        return 1 + RNG.integers(0, 5 * n, (rows, n)) * 2.0**-52
+    a = RNG.integers(-3, 4, (rows, n)).astype(dtype)
+    if a.dtype.kind == "f":
+        a[a == 3], a[a == 2] = np.nan, np.inf
+        a[(a == 0) & (RNG.random(a.shape) < 0.5)] = -0.0
+    else:
+        a[a == 3], a[a == -3] = np.iinfo(dtype).max, np.iinfo(dtype).min
+    return a
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "close"])
+@pytest.mark.parametrize(("rows", "n"), [(3, 100), (64, 4200), (1, 270_001)])
+def test_sort_is_stable_on_any_number_of_threads(dtype, rows, n):
+    a, before = hard_rows(dtype, rows, n), torch.get_num_threads()
+    want = np.argsort(a, axis=1, kind="stable")
+    falling = n - 1 - np.argsort(a[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            for descending, order in ((False, want), (True, falling)):
+                values, index = torch.tensor(a).sort(1, descending)
+                np.testing.assert_array_equal(index.numpy(), order)
+                np.testing.assert_array_equal(values.numpy(), np.take_along_axis(a, order, 1))
+                assert (np.signbit(values.numpy()) == np.signbit(np.take_along_axis(a, order, 1))).all()
+    finally:
+        torch.set_num_threads(before)
