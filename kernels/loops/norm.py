@@ -13,8 +13,8 @@ from jitgrad.kernels.launch import loop
 
 __all__ = [
     "channel_gradient", "channel_gradient_columns", "channel_moments", "channel_sums", "channel_sums_columns",
-    "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows", "row_gradient",
-    "row_sums",
+    "inverse_root", "move_towards", "normalize_channels", "normalize_columns", "normalize_rows", "repeat_each",
+    "row_gradient", "row_sums",
 ]  # fmt: skip
 
 
@@ -44,6 +44,15 @@ def normalize_rows(x, weight, bias, out, mean, rstd, eps):
             mean[o, k], rstd[o, k] = middle, scale
             for i in range(n):
                 target[i] = (row[i] - middle) * scale * factor[i] + shift[i]
+
+
+@loop
+def repeat_each(x, out):
+    """Fill row r of ``out`` with x[r]: a weight of one value a channel, for all places of the channel."""
+    for r in range(x.size):
+        row, value = out[r], x[r]
+        for i in range(row.size):
+            row[i] = value
 
 
 @loop(reassoc=True, split=("g", "x", "mean", "rstd", "out"))

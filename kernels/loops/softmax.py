@@ -13,7 +13,7 @@ import numpy as np
 
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.extrema import better, row_largest
-from jitgrad.kernels.words import exp, log
+from jitgrad.kernels.words import log
 from jitgrad.kernels.words.rows import _exp_falling
 
 __all__ = [
@@ -85,7 +85,7 @@ def log_softmax_rows_gradient(g, y, out):
         for i in range(row.size):
             total += slope[i]
         for i in range(row.size):
-            target[i] = slope[i] - exp(row[i]) * total
+            target[i] = slope[i] - _exp_falling(row[i]) * total
 
 
 def column_tops(x, top, total):
@@ -182,4 +182,4 @@ def log_softmax_columns_gradient(g, y, out):
         for i in range(n):
             slope, row, target = g[o, i], y[o, i], out[o, i]
             for j in range(inner):
-                target[j] = slope[j] - exp(row[j]) * total[j]
+                target[j] = slope[j] - _exp_falling(row[j]) * total[j]

@@ -134,9 +134,9 @@ def _per_row(parameter: Tensor | None, x: Tensor, sizes: tuple[int, int], value:
         return filled(intern(x._layout.numpy_dtype, sizes), value)._data
     if parameter._layout.numel == math.prod(sizes):
         return values_of(parameter, sizes)
-    channels = parameter._layout.numel
-    places = math.prod(sizes) // channels
-    return values_of(unrecorded(parameter).reshape(channels, 1).expand(channels, places), sizes)
+    repeated = np.empty(sizes, x._layout.numpy_dtype)
+    launch(kernels.repeat_each, values_of(parameter, (-1,)), repeated.reshape(parameter._layout.numel, -1))
+    return repeated
 
 
 def _normalize_rows(x: Tensor, weight: Any, bias: Any, blocks: Blocks, eps: float,
