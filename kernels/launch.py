@@ -21,7 +21,7 @@ from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
-from jitgrad.kernels.split_call import CUT, SplitCall
+from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
@@ -124,14 +124,16 @@ def loop_head(dtype: str, source: LoopSource) -> str:
 class Loop(Kernel):
     """A loop written by hand: its text is specialised to the dtype of its leading array."""
 
-    __slots__ = ("dtype_from", "fastmath", "grain", "parts", "source", "split", "variants")
+    __slots__ = ("dtype_from", "fastmath", "grain", "parts", "pieces", "source", "split", "variants")
 
     def __init__(
-        self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int
+        self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int,
+        pieces: Callable[..., tuple[int, int]] | None,
     ):  # fmt: skip
-        self.source = LoopSource(function)
+        self.source, self.pieces = LoopSource(function), pieces
         parameters = self.source.parameters
-        self.name, self.call = function.__name__, self._dispatch  # ``writes`` is left to __getattr__
+        # ``writes`` is left to __getattr__
+        self.name, self.call = function.__name__, self._dispatch if pieces is None else self._dispatch_pieces
         self.fastmath = REASSOCIATE if reassoc else CONTRACT
         self.grain = grain
         self.split = tuple(parameters.index(s) for s in split)
@@ -166,7 +168,8 @@ class Loop(Kernel):
     def _in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""
         if dtype not in self.parts:
-            self.parts[dtype] = SplitCall(self.variant(dtype), dict.fromkeys(self.split, CUT))
+            cut = dict.fromkeys(self.split, CUT) if self.pieces is None else {-2: FIRST, -1: LAST}
+            self.parts[dtype] = SplitCall(self.variant(dtype), cut)
         return self.parts[dtype]
 
     def _dispatch(self, *args: Any) -> None:
@@ -186,6 +189,16 @@ class Loop(Kernel):
             check_one_device(args)
             raise
 
+    def _dispatch_pieces(self, *args: Any) -> None:
+        array = args[self.dtype_from]
+        if type(array) is DeviceArray:
+            return run_on_device(self.name, args)
+        count, elements = self.pieces(*args)  # type: ignore[misc]
+        if count > 1 and elements >= self.grain and threads.get_num_threads() > 1:
+            return self._in_parts(array.dtype)(*args, 0, count)
+        run = self.variants.get(array.dtype) or self.variant(array.dtype)
+        return run(*args, 0, count)
+
 
 def text_file(function: Any) -> str:
     """The name under which ``linecache`` has the text of a compiled function; "" for a routine of a library."""
@@ -201,7 +214,7 @@ def _origin(function: Any) -> str:
 
 def loop(
     function: Callable[..., None] | None = None, *, reassoc: bool = False, split: tuple[str, ...] = (),
-    dtype_from: str | None = None, grain: int = SPLIT_SIZE,
+    dtype_from: str | None = None, grain: int = SPLIT_SIZE, pieces: Callable[..., tuple[int, int]] | None = None,
 ) -> Any:  # fmt: skip
     """Declare a hand-written loop kernel.
 
@@ -211,9 +224,13 @@ def loop(
     float32: for totals of block sums). Float literals are read as ``T``. ``reassoc`` allows
     sums to be reordered. ``split`` names the arrays that are cut along axis 0 for several threads,
     when rows are independent, where the array that gives the dtype has ``grain`` elements.
+    ``pieces`` is for work that is cut otherwise: given the arguments it returns how many pieces there are, and of
+    how many elements in all, where threads pay from ``grain`` on. The function then has two more parameters, the
+    first piece that it is to do and the one after its last. Every thread gets all of the arrays, so pieces may not
+    write to the same element.
     """
 
     def wrap(function: Callable[..., None]) -> Loop:
-        return Loop(function, reassoc, split, dtype_from, grain)
+        return Loop(function, reassoc, split, dtype_from, grain, pieces)
 
     return wrap if function is None else wrap(function)

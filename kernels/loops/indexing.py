@@ -2,7 +2,7 @@
 
 Index arrays are int64. Kernels that take them do not check: `first_outside` and `fold_index` do, and
 leave what they found for the caller to raise. Data is seen as (outer, n, inner), where ``n`` is the
-dimension that is indexed.
+dimension that is indexed, and an index for every element as (outer, m, inner).
 """
 
 from __future__ import annotations
@@ -34,38 +34,105 @@ __all__ = [
 ]
 
 
+# -- how work is cut for threads ----------------------------------------------------------------------
+#
+# Blocks (the outer dim) are independent of each other. A single block is cut along the index where elements are read.
+# Where they are written, places may repeat, and what is added to one of them has to be added in the order of the index
+# for any number of threads: so what is cut is the rows of the result, or their columns, and each thread goes through
+# all of the index. The arrays are read as flat ones, where LLVM knows that neighbours in the last dim are neighbours.
+
+WIDE = 64  # columns from which a thread that takes half of them still reads whole cache lines
+
+
+def read_pieces(x, index, out):
+    """(number of pieces, of how many elements) of a read: blocks, or of a single one the rows of the result."""
+    return (out.shape[0] if out.shape[0] > 1 else out.shape[1]), out.size
+
+
+def read_part(outer, m, begin, end):
+    """The pieces from ``begin`` to ``end``: (first block, its end, first row, its end)."""
+    return (begin, end, 0, m) if outer > 1 else (0, outer, begin, end)
+
+
+def write_pieces(x, index, out):
+    """(number of pieces, of how many elements) of a write: blocks, or of a single one the columns, or rows."""
+    outer, n, inner = out.shape
+    return (outer if outer > 1 else inner if inner >= WIDE else n), max(x.size, index.size)
+
+
+def fill_pieces(index, out, value):
+    """``write_pieces`` of a number."""
+    return write_pieces(index, index, out)
+
+
+def write_part(outer, n, inner, begin, end):
+    """The pieces from ``begin`` to ``end``: (block, its end, row of the result, its end, column, its end)."""
+    if outer > 1:
+        return begin, end, 0, n, 0, inner
+    return (0, outer, 0, n, begin, end) if inner >= WIDE else (0, outer, begin, end, 0, inner)
+
+
 # -- rows named by one index array --------------------------------------------------------------------
 
 
-@loop(split=("x", "out"))
-def take_rows(x, index, out):
+@loop(pieces=read_pieces)
+def take_rows(x, index, out, begin, end):
     """out[o, j] = x[o, index[j]]: x (outer, n, inner), out (outer, m, inner)."""
-    for o in range(x.shape[0]):
-        for j in range(index.size):
-            # Unsigned, as checked before: Numba then leaves out its test for negative indices.
-            row = np.uint64(index[j])
-            for i in range(x.shape[2]):
-                out[o, j, i] = x[o, row, i]
+    n, inner, m = x.shape[1], x.shape[2], index.size
+    first, last, low, high = read_part(x.shape[0], m, begin, end)
+    source, target, places = x.ravel(), out.ravel(), index[low:high]
+    for o in range(first, last):
+        if inner == 1:
+            row, part = source[o * n : (o + 1) * n], target[o * m + low : o * m + high]
+            for j in range(part.size):
+                # Unsigned, as checked before: Numba then leaves out its test for negative indices.
+                part[j] = row[np.uint64(places[j])]
+        else:
+            for j in range(places.size):
+                at, to = (o * n + places[j]) * inner, (o * m + low + j) * inner
+                row, part = source[at : at + inner], target[to : to + inner]
+                for i in range(part.size):
+                    part[i] = row[i]
 
 
-@loop(split=("x", "out"))
-def put_rows(x, index, out):
+@loop(pieces=write_pieces)
+def put_rows(x, index, out, begin, end):
     """out[o, index[j]] = x[o, j], the last of several winning."""
-    for o in range(x.shape[0]):
-        for j in range(index.size):
-            row = np.uint64(index[j])
-            for i in range(x.shape[2]):
-                out[o, row, i] = x[o, j, i]
+    n, inner, m = out.shape[1], out.shape[2], index.size
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    source, target = x.ravel(), out.ravel()
+    for o in range(first, last):
+        for j in range(m):
+            place = index[j]
+            if place < low or place >= high:
+                continue
+            at, to = (o * m + j) * inner, (o * n + place) * inner
+            if inner == 1:
+                target[np.uint64(to)] = source[np.uint64(at)]
+            else:
+                row, part = source[at + left : at + right], target[to + left : to + right]
+                for i in range(part.size):
+                    part[i] = row[i]
 
 
-@loop(split=("x", "out"))
-def add_rows(x, index, out):
+@loop(pieces=write_pieces)
+def add_rows(x, index, out, begin, end):
     """out[o, index[j]] += x[o, j], in the order of j."""
-    for o in range(x.shape[0]):
-        for j in range(index.size):
-            row = np.uint64(index[j])
-            for i in range(x.shape[2]):
-                out[o, row, i] += x[o, j, i]
+    n, inner, m = out.shape[1], out.shape[2], index.size
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    source, target = x.ravel(), out.ravel()
+    for o in range(first, last):
+        for j in range(m):
+            place = index[j]
+            if place < low or place >= high:
+                continue
+            at, to = (o * m + j) * inner, (o * n + place) * inner
+            if inner == 1:
+                target[np.uint64(to)] += source[np.uint64(at)]
+            else:
+                row, part = source[at + left : at + right], target[to + left : to + right]
+                for i in range(part.size):
+                    part[i] += row[i]
 
 
 @loop(split=("x", "out"))
@@ -93,62 +160,112 @@ def embed(x, out, start, step, inner):
 # -- an index for every element -----------------------------------------------------------------------
 
 
-@loop(split=("x", "index", "out"))
-def gather(x, index, out):
+@loop(pieces=read_pieces)
+def gather(x, index, out, begin, end):
     """out[o, j, i] = x[o, index[o, j, i], i]."""
-    for o in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            for i in range(index.shape[2]):
-                out[o, j, i] = x[o, np.uint64(index[o, j, i]), i]
+    n, inner, m = x.shape[1], x.shape[2], index.shape[1]
+    first, last, low, high = read_part(x.shape[0], m, begin, end)
+    source, target, places = x.ravel(), out.ravel(), index.ravel()
+    for o in range(first, last):
+        block = source[o * n * inner : (o + 1) * n * inner]
+        if inner == 1:
+            of_row, part = places[o * m + low : o * m + high], target[o * m + low : o * m + high]
+            for j in range(part.size):
+                part[j] = block[np.uint64(of_row[j])]
+        else:
+            for j in range(low, high):
+                at = (o * m + j) * inner
+                of_row, part = places[at : at + inner], target[at : at + inner]
+                for i in range(part.size):
+                    part[i] = block[np.uint64(of_row[i]) * np.uint64(inner) + np.uint64(i)]
 
 
-@loop(split=("x", "index", "out"))
-def scatter(x, index, out):
+@loop(pieces=write_pieces)
+def scatter(x, index, out, begin, end):
     """out[o, index[o, j, i], i] = x[o, j, i], the last of several winning."""
-    for o in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            for i in range(index.shape[2]):
-                out[o, np.uint64(index[o, j, i]), i] = x[o, j, i]
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
+    source, target, places = x.ravel(), out.ravel(), index.ravel()
+    for o in range(first, last):
+        block = target[o * n * inner : (o + 1) * n * inner]
+        for j in range(lines):
+            at = o * m * inner + j * inner
+            for i in range(left, right):
+                place = places[np.uint64(at + i)]
+                if low <= place < high:
+                    block[np.uint64(place * inner + i * column)] = source[np.uint64(at + i)]
 
 
-@loop(split=("x", "index", "out"))
-def scatter_add(x, index, out):
+@loop(pieces=write_pieces)
+def scatter_add(x, index, out, begin, end):
     """out[o, index[o, j, i], i] += x[o, j, i], in the order of j."""
-    for o in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            for i in range(index.shape[2]):
-                out[o, np.uint64(index[o, j, i]), i] += x[o, j, i]
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
+    source, target, places = x.ravel(), out.ravel(), index.ravel()
+    for o in range(first, last):
+        block = target[o * n * inner : (o + 1) * n * inner]
+        for j in range(lines):
+            at = o * m * inner + j * inner
+            for i in range(left, right):
+                place = places[np.uint64(at + i)]
+                if low <= place < high:
+                    block[np.uint64(place * inner + i * column)] += source[np.uint64(at + i)]
 
 
-@loop(split=("x", "index", "out"))
-def scatter_multiply(x, index, out):
+@loop(pieces=write_pieces)
+def scatter_multiply(x, index, out, begin, end):
     """out[o, index[o, j, i], i] *= x[o, j, i], in the order of j."""
-    for o in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            for i in range(index.shape[2]):
-                out[o, np.uint64(index[o, j, i]), i] *= x[o, j, i]
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
+    source, target, places = x.ravel(), out.ravel(), index.ravel()
+    for o in range(first, last):
+        block = target[o * n * inner : (o + 1) * n * inner]
+        for j in range(lines):
+            at = o * m * inner + j * inner
+            for i in range(left, right):
+                place = places[np.uint64(at + i)]
+                if low <= place < high:
+                    block[np.uint64(place * inner + i * column)] *= source[np.uint64(at + i)]
 
 
-@loop(dtype_from="out")
-def scatter_fill(index, out, value):
+@loop(pieces=fill_pieces, dtype_from="out")
+def scatter_fill(index, out, value, begin, end):
     """out[o, index[o, j, i], i] = value."""
-    for o in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            for i in range(index.shape[2]):
-                out[o, np.uint64(index[o, j, i]), i] = value
+    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
+    target, places = out.ravel(), index.ravel()
+    for o in range(first, last):
+        block = target[o * n * inner : (o + 1) * n * inner]
+        for j in range(lines):
+            at = o * m * inner + j * inner
+            for i in range(left, right):
+                place = places[np.uint64(at + i)]
+                if low <= place < high:
+                    block[np.uint64(place * inner + i * column)] = value
 
 
 # -- checks -------------------------------------------------------------------------------------------
 
 
-@loop
+@loop(split=("index", "found"))
 def first_outside(index, found, low, high):
-    """Set found to (1, value) for the first of the values outside low <= value < high."""
-    for k in range(index.size):
-        if not low <= index[k] < high:
-            found[0] = 1
-            found[1] = index[k]
-            break
+    """Set each row of ``found`` to (1, value) for the first value of a row of ``index`` outside low <= value < high."""
+    for r in range(index.shape[0]):
+        for begin in range(0, index.shape[1], 512):
+            part, outside = index[r, begin : begin + 512], 0
+            for k in range(part.size):
+                # Without a branch, so that it vectorises.
+                outside |= (part[k] < low) | (part[k] >= high)
+            if outside:
+                for k in range(part.size):
+                    if not low <= part[k] < high:
+                        found[r, 0], found[r, 1] = 1, part[k]
+                        break
+                break
 
 
 @loop

@@ -136,6 +136,11 @@ class Gather(Structured, public=True):
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
 
+    def kernel_x(g, x_layout, dim, index):
+        out = zeros_of(x_layout)
+        ScatterAdd.write(out, dim, index, g)
+        return out
+
 
 # -- writes ---------------------------------------------------------------------------------------------
 

@@ -85,6 +85,11 @@ class Index(Structured):
     def grad_x(g, x_layout, places, pattern):
         return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
 
+    def kernel_x(g, x_layout, places, pattern):
+        out = zeros_of(x_layout)
+        IndexPut.write(out, places, g, pattern, True)
+        return out
+
 
 class IndexPut(InplaceOp):
     """Set, or with ``accumulate`` add to, the elements at ``places`` of a pattern's dims."""

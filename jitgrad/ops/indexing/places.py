@@ -11,13 +11,15 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import SPLIT_SIZE, launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = [
     "blocks_around", "checked_index", "empty_like_layout", "in_blocks", "places_for_samples", "row_major", "written",
 ]  # fmt: skip
+
+_ROWS = 64  # as which a long index is checked, so that several threads can
 
 
 def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
@@ -30,10 +32,13 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)`` raises."""
     places = contiguous(cast(index.detach(), int64))
-    found = np.zeros(2, np.int64)
-    launch(kernels.first_outside, places._data.reshape(-1), found, 0, n)
-    if found[0]:
-        raise_for(int(found[1]))
+    size = places._layout.numel
+    rows = _ROWS if size >= SPLIT_SIZE and size % _ROWS == 0 else 1
+    found = np.zeros((rows, 2), np.int64)
+    launch(kernels.first_outside, places._data.reshape(rows, -1), found, 0, n)
+    for outside, value in found.tolist():
+        if outside:
+            raise_for(value)
     return places
 
 

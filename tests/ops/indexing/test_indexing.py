@@ -250,3 +250,43 @@ def test_a_refused_write_changes_nothing(write):
         write(x)
     assert (x == 0).all()
     assert x._version == 0
+
+
+@pytest.mark.parametrize("shape", [(600_001,), (3000, 5), (700, 400)])
+def test_writes_at_repeated_places_are_the_same_on_any_number_of_threads(shape):
+    rng = np.random.default_rng(0)
+    x, before = rng.standard_normal(shape).astype(np.float32), torch.get_num_threads()
+    source = rng.standard_normal((300_000 // (x.size // len(x)) + 7, *shape[1:])).astype(np.float32)
+    rows = rng.integers(0, len(x), len(source))
+    index = np.broadcast_to(rows.reshape(-1, *[1] * (x.ndim - 1)), source.shape).copy()
+    t, s, r, i = map(torch.tensor, (x, source, rows, index))
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append([
+                t.index_select(0, r), t.gather(0, i), t.index_add(0, r, s), t.scatter_add(0, i, s), t.scatter(0, i, s),
+                t.index_copy(0, r, s), t.scatter(0, i, 2.0), t.scatter(0, i, s, reduce="multiply"),
+            ])  # fmt: skip
+    finally:
+        torch.set_num_threads(before)
+    for results in found[1:]:
+        assert all((a.numpy() == b.numpy()).all() for a, b in zip(found[0], results, strict=True))
+    read, gathered, added, scattered_sums, put, copied, filled, _ = (a.numpy() for a in found[0])
+    np.testing.assert_array_equal(read, x[rows])
+    np.testing.assert_array_equal(gathered, x[rows])
+    want, last = x.copy(), x.copy()
+    np.add.at(want, rows, source)
+    last[rows] = source  # NumPy, too, lets the last of several win
+    for sums in (added, scattered_sums):
+        np.testing.assert_array_equal(sums, want)
+    for written in (put, copied):
+        np.testing.assert_array_equal(written, last)
+    assert (filled[np.unique(rows)] == 2).all()
+
+
+def test_the_first_index_outside_is_named_on_any_number_of_threads():
+    index = torch.zeros(1 << 18, dtype=torch.int64)
+    index[200_000], index[200_700], index[3] = 7, 9, 2
+    with pytest.raises((IndexError, RuntimeError), match="7"):
+        torch.zeros(5).gather(0, index)
