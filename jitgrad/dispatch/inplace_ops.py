@@ -42,8 +42,9 @@ class InplaceOp(Structured, abstract=True):
 
     # Whether x may have several elements in one place of memory, as an expanded tensor has (stride 0).
     allows_internal_overlap: ClassVar[bool] = False
-    # Whether the result of the form that copies has the strides of x with their gaps; else it is dense.
-    keeps_strides: ClassVar[bool] = False
+    # The strides of the result of the form that copies, as PyTorch's: "dense" (no gaps, the dims in the order of those
+    # of x), "row-major", or "strided" (those of x, gaps included).
+    copy_strides: ClassVar[str] = "dense"
     write: ClassVar[Callable[..., None]]
     inplace: ClassVar[Callable[..., Tensor]]
 
@@ -54,7 +55,7 @@ class InplaceOp(Structured, abstract=True):
         if write is None:
             raise refuse(cls, "an op that writes needs a write", "define write(x, ...), whose kernels write into x")
 
-        copied = _with_gaps if cls.keeps_strides else _without_gaps
+        copied = _COPIES[cls.copy_strides]
 
         def forward(x: Tensor, *args: Any) -> Tensor:
             out = copied(x)
@@ -77,6 +78,14 @@ def _without_gaps(x: Tensor) -> Tensor:
 
 def _with_gaps(x: Tensor) -> Tensor:
     return _without_gaps(x) if has_internal_overlap(x._layout) else strided_copy(x)
+
+
+def _row_major(x: Tensor) -> Tensor:
+    layout = x._layout
+    return copy_to_layout(x, intern(layout.numpy_dtype, layout.shape, None, layout.device))
+
+
+_COPIES = {"dense": _without_gaps, "row-major": _row_major, "strided": _with_gaps}
 
 
 def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:

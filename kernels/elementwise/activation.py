@@ -192,6 +192,7 @@ class LogSigmoid(Elementwise):
     """``log(sigmoid(x))``."""
 
     kind, accepts, name, error_name = "same", "float", "logsigmoid", "log_sigmoid_cpu"
+    row_major = True
 
     @staticmethod
     def reference(x):

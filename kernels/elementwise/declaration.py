@@ -67,6 +67,7 @@ class Elementwise:
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
+    row_major: ClassVar[bool] = False  # whether results are row-major, however the inputs lie in memory
     variants: ClassVar[dict[str, dict[str, Any]]] = {}  # name of an op with these rules: attributes that differ
 
     inputs: ClassVar[tuple[str, ...]]

@@ -188,6 +188,7 @@ class Triangle(InplaceOp, abstract=True):
     linear = ("x",)
     batch = aligned
     allows_internal_overlap = True
+    copy_strides = "row-major"
 
 
 class Tril(Triangle, public=True):

@@ -152,6 +152,7 @@ class ElementsOp(InplaceOp, abstract=True):
     """
 
     batch = over_dims("dim")
+    copy_strides = "row-major"
 
     def grad_x(g, dim, index):
         return ScatterValue.apply(g, dim, index, 0)
@@ -231,7 +232,7 @@ class ScatterReduce(InplaceOp):
     """Add ``src`` to the elements that ``index`` names, or multiply them by it; without a gradient."""
 
     batch = over_dims("dim")
-    name = "scatter_reduced"
+    name, copy_strides = "scatter_reduced", "row-major"
     samples = cases(
         lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "add"),
         lambda: (draw(2, 3).detach(), 1, draw_ints(2, 4, below=3), draw(2, 4, seed=1), "multiply"),

@@ -125,6 +125,7 @@ class RowsOp(InplaceOp, abstract=True):
     """
 
     batch = _rows_batched
+    copy_strides = "row-major"
 
     def grad_x(g, dim, index):
         return IndexFillNumber.apply(g, dim, index, 0)
@@ -181,6 +182,7 @@ class IndexFill(RowsOp, abstract=True):
     """Base of the two fills of slices: by a number, and by a tensor without dims, which has a gradient."""
 
     allows_internal_overlap = True
+    copy_strides = "dense"
     reference = lambda x, dim, index, value: written(x, value, _selected, dim, index)
 
     def write(x, dim, index, value):

@@ -70,6 +70,7 @@ class MaskedFill(InplaceOp, abstract=True):
     """Base of the two fills under a mask: by a number, and by a tensor without dims, which has a gradient."""
 
     allows_internal_overlap = True
+    copy_strides = "row-major"
     reference = lambda x, mask, value: np.where(mask, value, x)
 
     def grad_x(g, mask):
@@ -171,7 +172,7 @@ class PutPlaces(InplaceOp):
     """Set the elements at checked places, counted row by row, to the first of ``source``, which may have more."""
 
     jointly_linear = ("x", "source")
-    grad_name = "MaskedScatterBackward0"
+    grad_name, copy_strides = "MaskedScatterBackward0", "row-major"
     samples = cases(lambda: (draw(2, 3), true_places(draw(2, 3) > 0), draw(6, seed=1)))
     reference = lambda x, places, source: written(x, source.reshape(-1)[: places.size], np.take, places)
 

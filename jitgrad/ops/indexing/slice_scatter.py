@@ -24,7 +24,7 @@ class PartScatter(InplaceOp, abstract=True):
     """Base of ops whose result is ``x`` with one part replaced by ``src``; published without a form in place."""
 
     jointly_linear = ("x", "src")
-    keeps_strides = True
+    copy_strides = "strided"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         # InplaceOp would publish a method NAME_ beside the method NAME; PyTorch has none.

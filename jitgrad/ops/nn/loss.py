@@ -16,11 +16,13 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import over_losses
+from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import SPLIT_SIZE, launch
@@ -81,9 +83,22 @@ def _values(loops, x, target, reduction, option):
     shape = (x.numel,) if reduction == "none" else (1, x.numel)
     arrays = row_major("x", x, shape), row_major("target", target, shape)
     if reduction == "none":
-        return Launches([(loops.each, *arrays, Written(0, shape), Number("option"))], [intern(x.numpy_dtype, x.shape)])
+        # PyTorch's formula of logits begins with the target, whose strides the result has if the two differ.
+        strides = result_strides([target, x] if loops is kernels.LOGITS else [x, target], x.shape)
+        result = intern(x.numpy_dtype, x.shape, strides)
+        if not result.contiguous:
+            return lambda loops, x, target, reduction, option: _each_along(result, loops, x, target, option)
+        return Launches([(loops.each, *arrays, Written(0, shape), Number("option"))], [result])
     total = loops.total, *arrays, Written(0, (1,)), Number("option"), _scale(x, reduction)
     return Launches([total], [intern(x.numpy_dtype, ())])
+
+
+def _each_along(layout: Layout, loops: kernels.Pointwise, x: Tensor, target: Tensor, option: float) -> Tensor:
+    """The losses of the elements as a tensor of a dense ``layout``, computed in the order of its memory."""
+    data = empty_for(layout)
+    arrays = [copy_to_layout(unrecorded(t), layout)._data.ravel("K") for t in (x, target)]
+    launch(loops.each, *arrays, data.ravel("K"), option)
+    return wrap(data, layout)
 
 
 def _scale(x: Layout, reduction: str) -> float:

@@ -1,4 +1,4 @@
-"""Strides of the results of elementwise ops, whose dims lie in the order that PyTorch's TensorIterator finds."""
+"""Strides of results, whose dims lie in the order that PyTorch gives them (TensorIterator, for elementwise ops)."""
 
 import random
 
@@ -22,13 +22,32 @@ PROGRAMS = [
     "cube.permute(1, 2, 0) + cube.permute(1, 2, 0)[:, :1]",
     "y[:1].expand(4, 3).T + t",
     "t.T[:, ::2].exp()",
+    "2 ** t.T",
+    "torch.nn.functional.logsigmoid(t.T)",
+    "t.T.masked_fill(y > 0, 2.0)",
+    "t.T.masked_fill(y > 0, scalar)",
+    "t.T.masked_scatter(y > 0, y)",
+    "t.T.index_add(0, index, y[:2])",
+    "t.T.index_copy(0, index, y[:2])",
+    "t.T.index_fill(0, index, 2.0)",
+    "t.T.scatter(0, index[:, None], 2.0)",
+    "t.T.scatter_add(0, index[:, None], y)",
+    "t.T.tril()",
+    "torch.nn.functional.mse_loss(t.T, y, reduction='none')",
+    "torch.nn.functional.mse_loss(y, t.T, reduction='none')",
+    "torch.nn.functional.mse_loss(cube.permute(2, 0, 1), cube.permute(2, 0, 1)[:, :, ::1], reduction='none')",
+    "torch.nn.functional.smooth_l1_loss(t.T, t.T, reduction='none')",
+    "torch.nn.functional.huber_loss(t.T, y, reduction='none')",
+    "torch.nn.functional.binary_cross_entropy(t.T, y, reduction='none')",
+    "torch.nn.functional.binary_cross_entropy_with_logits(t.T, y, reduction='none')",
+    "torch.nn.functional.binary_cross_entropy_with_logits(y, t.T, reduction='none')",
 ]
 
 
 def strides_of(library, program):
     values = {
         "torch": library, "t": library.ones(3, 4), "y": library.ones(4, 3), "scalar": library.tensor(2.0),
-        "cube": library.ones(2, 4, 3),
+        "cube": library.ones(2, 4, 3), "index": library.tensor([0, 1]),
     }  # fmt: skip
     return tuple(eval(program, values).stride())
 
