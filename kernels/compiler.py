@@ -247,10 +247,7 @@ class _Timed:
                     # Still under Numba's lock: another thread that compiles the same kernel takes the file's lock next.
                     self.cache.unlock()
         except Exception as error:  # Numba's own, or one of Python's from within Numba
-            types_ = getattr(signature, "args", signature)
-            if any(a is numba.types.pyobject for a in types_):  # the type that Numba gives ints beyond 64 bits
-                raise OverflowError("int too big to convert") from None
-            args = ", ".join(str(a) for a in types_)
+            args = ", ".join(str(a) for a in getattr(signature, "args", signature))
             raise _explained(f"{self.name}: cannot compile for ({args})", error) from None
         seconds = time.perf_counter() - start
         if statistics.loaded == loaded:
@@ -259,6 +256,24 @@ class _Timed:
             compilation.compiled = True
         compilation.seconds += seconds
         return entry
+
+
+class _TooBig:
+    """A dispatcher's step from arguments to types, in which ints beyond 64 bits become objects: OverflowError names it.
+
+    Called for types that were not met before only; calls of what is compiled don't come here.
+    """
+
+    def __init__(self, dispatcher: Any):
+        self.compile_for = dispatcher._compile_for_args
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.compile_for(*args, **kwargs)
+        except KernelError:
+            if any(isinstance(a, int) and not -(1 << 63) <= a < 1 << 64 for a in args):
+                raise OverflowError("int too big to convert") from None
+            raise
 
 
 @contextmanager
@@ -359,5 +374,6 @@ def compile_text(
     if hasattr(dispatcher, "_cache"):
         dispatcher._cache = cache = DiskCache(stem, text)
         dispatcher.compile = _Timed(name, dispatcher, cache)
+        dispatcher._compile_for_args = _TooBig(dispatcher)
         dispatcher.text_file = filename
     return dispatcher

@@ -85,9 +85,13 @@ def type_name(value: Any) -> str:
     return f"{kind.__module__}.{kind.__name__}"
 
 
-def must_be(op: str, argument: str, position: int, kind: str, value: Any) -> TypeError:
-    """An argument that is not of ``kind``, PyTorch's name of a type; ``position`` counts from 1."""
-    return TypeError(f"{op}(): argument '{argument}' (position {position}) must be {kind}, not {type_name(value)}")
+def must_be(op: str, argument: str, position: int | None, kind: str, value: Any) -> TypeError:
+    """An argument that is not of ``kind``, PyTorch's name of a type.
+
+    ``position`` counts from 1; None for an argument that was given by its name.
+    """
+    place = "" if position is None else f" (position {position})"
+    return TypeError(f"{op}(): argument '{argument}'{place} must be {kind}, not {type_name(value)}")
 
 
 def must_be_tensor(op: str, argument: str, position: int, value: Any) -> TypeError:

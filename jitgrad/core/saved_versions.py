@@ -9,6 +9,7 @@ comparison notices it, too, and the node then gets the new values in the old lay
 from __future__ import annotations
 
 import re
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.core.edge import node_of, number_of
@@ -24,7 +25,9 @@ __all__ = [
 ]  # fmt: skip
 
 EXCHANGE = 1 << 40  # more than there will be writes
-exchanged: list[bool] = []  # True in it once the data of any tensor was exchanged in this process
+# Weak references to nodes of tensors whose data was exchanged for data of another shape: gradients of two shapes may
+# arrive there. The engine tests whether there are any.
+exchanged: list[weakref.ref[Node]] = []
 _REMEMBERED = 16  # so many former layouts of a tensor: a program may exchange the data of one for ever
 
 # The hint at the end of the error for a saved tensor that was written to. The last one is shown: anomaly mode appends
@@ -40,15 +43,24 @@ def writes(version: int) -> int:
     return version % EXCHANGE
 
 
-def count_exchange(tensor: Tensor, counter: list[int]) -> None:
-    """Count that the data of a tensor is about to be exchanged for data of another layout or in another place."""
-    if not exchanged:
-        exchanged.append(True)
+def count_exchange(tensor: Tensor, counter: list[int], new: Layout) -> None:
+    """Count that the data of a tensor is about to be exchanged for data of layout ``new`` or in another place."""
+    node = _recorded_node(tensor) if new.shape != tensor._layout.shape else None
+    if node is not None and not any(known() is node for known in exchanged):
+        exchanged.append(weakref.ref(node, exchanged.remove))
     former = tensor._former_layouts
     if len(former) == _REMEMBERED:
         former = ((former[1][0], None), *former[2:])
     tensor._former_layouts = (*former, (counter[0], tensor._layout))
     counter[0] += EXCHANGE
+
+
+def _recorded_node(tensor: Tensor) -> Node | None:
+    """The node at which gradients of a tensor arrive, None if no op was recorded with it."""
+    if tensor._edge is not None:
+        return node_of(tensor._edge)
+    hooks = tensor._leaf_hooks  # of a leaf with hooks, which does not hold its node itself
+    return tensor._leaf_edge if hooks is None or hooks.node is None else hooks.node()
 
 
 def _layout_at(tensor: Tensor, version: int) -> Layout:

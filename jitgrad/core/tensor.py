@@ -105,7 +105,7 @@ class Tensor:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         former, new = self._layout, value._layout
         if (former is not new or self._base is not None or self._views) and not is_inference(self):
-            count_exchange(self, counter_of(self))
+            count_exchange(self, counter_of(self), new)
             if self._edge is not None:
                 self._guard_gradient(former)
         self._data, self._layout = value._data, new

@@ -86,6 +86,8 @@ class ElementwiseOp:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
         elif inplace:  # PyTorch asks for no history where there is no derivative: ``logical_not_`` may write to a leaf
             check_write(tensors[0])
+        if inplace:
+            check_memory(tensors[0]._layout)
         full_key = (*key, inplace)
         plan = self.plans.get(full_key)
         if plan is None:
@@ -111,7 +113,6 @@ class ElementwiseOp:
         """Write the result into the first operand, the target of the inplace form."""
         target = tensors[0]
         record = bool(self.op.grads) and grad_state.enabled and any(t._requires_grad for t in tensors)
-        check_memory(target._layout)
         saved_inputs = [copy_before_write(target), *tensors[1:]] if record and self._saves_target(plan) else tensors
         others = [strided_copy(t) if overlaps(target, t) else t for t in tensors[1:]]
         plan.launch.write(target, *others, *scalars, target._data)
@@ -201,6 +202,9 @@ class ElementwiseOp:
 
     def _plan(self, operands: tuple[Any, ...], tensors: list[Tensor], target: Layout | None) -> ForwardPlan:
         op = self.op
+        most = len(op.inputs) + len(op.scalars)
+        if len(operands) > most:
+            raise TypeError(f"{op.name}() takes {most} arguments but {len(operands)} were given")
         if len(operands) < len(op.inputs):
             missing = ", ".join(repr(n) for n in op.inputs[len(operands) :])
             raise TypeError(f"{op.name}() missing required arguments: {missing}")

@@ -136,6 +136,7 @@ def explain(
     """TypeError, in PyTorch's words, if an argument of a call that has failed is not of its parameter's type.
 
     first: what the error calls the position of the first argument; 0 for methods, as PyTorch doesn't count the tensor.
+    Of an argument in ``kwargs`` the error says no position.
     A TypeError that names this op stays as it is: it is the op's own, and may say more. So does a NotImplementedError,
     which speaks of a dtype.
     """
@@ -156,7 +157,8 @@ def explain(
         if not any(_FITS[t][0](value) for t in types):
             label = PUBLIC_NAMES.get(parameter.name, parameter.name)
             # The error that it replaces speaks of a step inside: a traceback that shows both would teach nothing.
-            raise must_be(name, label, position, _FITS[types[0]][1], value) from None
+            place = None if parameter.name in kwargs else position
+            raise must_be(name, label, place, _FITS[types[0]][1], value) from None
 
 
 def _is_own(text: str, name: str) -> bool:

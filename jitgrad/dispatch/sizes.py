@@ -12,8 +12,8 @@ from jitgrad.core.layout import as_int
 from jitgrad.core.tensor import Tensor
 
 __all__ = [
-    "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size", "int_argument",
-    "is_int", "is_real", "size_argument",
+    "as_flag", "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size",
+    "int_argument", "is_int", "is_real", "size_argument",
 ]  # fmt: skip
 
 
@@ -85,6 +85,16 @@ def float_argument(op: str, name: str, position: int, value: Any) -> float:
     if not is_real(value):
         raise must_be(op, name, position, "float", value)
     return float(value)
+
+
+def as_flag(value: Any) -> bool:
+    """A flag as Python's bool; TypeError for what is no bool: PyTorch does not ask whether other values are true.
+
+    The error names neither op nor argument: where it leaves a public function, that one does (see parameter_types.py).
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"must be bool, not {type_name(value)}")
 
 
 def dims_argument(dim: Any) -> int | tuple[int, ...] | None:

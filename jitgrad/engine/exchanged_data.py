@@ -6,7 +6,6 @@ so a node gets what it saved, and the gradient of what it has returned, in the l
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,13 +57,17 @@ def _guard_gradient(self: Tensor, layout: Layout) -> None:
     """Let the node of a tensor, whose data is exchanged, get gradients of the shape and dtype of ``layout``."""
     node: Any = node_of(self._edge)
     if not hasattr(node, "output_layouts"):
-        node.output_layouts, node.__class__ = {}, _guarded(type(node))  # type: ignore[arg-type]
+        node.output_layouts, node.__class__ = {}, _guarded(type(node))
     node.output_layouts.setdefault(number_of(self._edge), layout)
 
 
-@functools.cache
-def _guarded(node_type: type[Node]) -> type[Node]:
-    """The subclass of ``node_type`` for nodes with ``output_layouts``: {output number: layout of its gradients}."""
+def _guarded(node_type: Any) -> type[Node]:
+    """The subclass of ``node_type`` for nodes with ``output_layouts``: {output number: layout of its gradients}.
+
+    It is an attribute of ``node_type``, not an entry of a table: classes of a user's Functions can be freed.
+    """
+    if "guarded" in vars(node_type):
+        return node_type.guarded
 
     def vjp(self: Any, *gradients: Tensor | None) -> Any:
         return node_type.vjp(self, *_fitted_all(self, gradients))
@@ -73,7 +76,8 @@ def _guarded(node_type: type[Node]) -> type[Node]:
         return node_type.vjp_recorded(self, *_fitted_all(self, gradients))
 
     body = {"vjp": vjp, "vjp_recorded": vjp_recorded, "__doc__": node_type.__doc__, "__module__": node_type.__module__}
-    return type(node_type.__name__, (node_type,), body)
+    node_type.guarded = type(node_type.__name__, (node_type,), body)
+    return node_type.guarded
 
 
 def _fitted_all(node: Any, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:

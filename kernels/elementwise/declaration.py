@@ -10,7 +10,12 @@ from jitgrad.kernels.codegen.emit_cpu import Argument, elementwise_text
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.compiler import compile_text
 from jitgrad.kernels.cuda import provider as cuda
-from jitgrad.kernels.elementwise.declaration_checks import check_attributes, check_names, check_parameters
+from jitgrad.kernels.elementwise.declaration_checks import (
+    check_attributes,
+    check_gradients,
+    check_names,
+    check_parameters,
+)  # fmt: skip
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import ships_with_jitgrad
@@ -41,7 +46,7 @@ class Elementwise:
 
     ``forward(x, y, alpha=1)``: parameters without default are tensors, those with one are scalars.
     ``grad_x(g, out, x)``: the gradient for input ``x``; what it names is what is saved. An input
-    without a rule gets none. Complex gradients are conjugated for ``holomorphic`` ops.
+    that gradients are not to reach says ``grad_x = None``. Complex gradients are conjugated for ``holomorphic`` ops.
 
     A subclass of an op is another op that has its rules and attributes where it does not state its own;
     ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
@@ -94,6 +99,7 @@ class Elementwise:
         if not ships_with_jitgrad(cls.__module__):
             for rule in (cls.rule, *cls.grads.values()):
                 rule.tree  # noqa: B018  (parsed: what is wrong with a user's rule shows where it is declared)
+        check_gradients(cls)
         TABLE[cls.name] = cls
         _owners.update(dict.fromkeys((cls.name, *cls.aliases), cls))
         for listener in tuple(_listeners):

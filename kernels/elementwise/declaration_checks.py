@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 from jitgrad.kernels.codegen.rules import RuleError
 
-__all__ = ["check_attributes", "check_names", "check_parameters"]
+__all__ = ["check_attributes", "check_gradients", "check_names", "check_parameters"]
 
 _KINDS = ("float", "same", "bool", "real")
 _CATEGORIES = ("bool", "int", "float", "complex")
+_DIFFERENTIABLE = frozenset({"float", "complex"})
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
@@ -77,6 +78,19 @@ def check_parameters(cls: Any) -> None:
             _refuse(f"{op}.{attribute}: forward has no parameters {unknown}", f"it has {taken}")
     if isinstance(cls.domain[0], tuple) and len(cls.domain) != len(inputs):
         _refuse(f"{op}.domain: {len(cls.domain)} pairs for {len(inputs)} inputs", "give one pair, or as many")
+
+
+def check_gradients(cls: Any) -> None:
+    """RuleError for an input that is differentiable and has no gradient rule: it would be a constant in silence.
+
+    Integers, and results that are bools, have no gradient anyway.
+    """
+    if cls.kind == "bool" or _DIFFERENTIABLE.isdisjoint(cls.accepts.split()):
+        return
+    for name in cls.inputs[:1] if cls.numbers_only else cls.inputs:
+        if name not in cls.conditions and not hasattr(cls, f"grad_{name}"):  # None states that there is none
+            remedy = f"write it, or `grad_{name} = None` if gradients are not to reach {name!r}"
+            _refuse(f"{cls.__name__}: the input {name!r} has no gradient rule grad_{name}", remedy)
 
 
 def check_names(cls: Any, owners: Mapping[str, Any], taken: Iterable[Callable[[Any, str], str]]) -> None:

@@ -1,8 +1,10 @@
 """Errors for arguments of a wrong type speak of the function that the user has called."""
 
+import re
 import traceback
 import warnings
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
@@ -13,7 +15,7 @@ X = torch.ones(3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: torch.clamp(X, min="a"), "clamp(): argument 'min' (position 2) must be Tensor, not str"),
+        (lambda: torch.clamp(X, min="a"), "clamp(): argument 'min' must be Tensor, not str"),
         (lambda: X.pow("a"), "pow(): argument 'exponent' (position 2) must be Tensor, not str"),
         (lambda: X.lerp_(X, "a"), "lerp_(): argument 'weight' (position 2) must be Tensor, not str"),
         (lambda: torch.div(X, "a"), "div(): argument 'other' (position 2) must be Tensor, not str"),
@@ -42,3 +44,40 @@ def test_warnings_are_about_the_users_line(text):
         warnings.simplefilter("always")
         eval(compile(text, "program.py", "eval"), {"x": torch.ones(1), "torch": torch})
     assert [w.filename for w in caught] == ["program.py"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "x.sum(0, keepdim=1)", "x.mean(0, keepdim=1)", "x.prod(0, keepdim=1)", "x.max(0, keepdim=1)",
+        "x.amax(0, keepdim=1)", "x.argmax(0, keepdim=1)", "x.any(0, keepdim=1)", "x.var(0, keepdim=1)",
+        "x.median(0, keepdim=1)", "x.kthvalue(1, keepdim=1)", "x.logsumexp(0, keepdim=1)", "x.norm(2, 0, keepdim=1)",
+        "x.topk(1, largest=1)", "x.topk(1, sorted=1)", "x.sort(descending=1)", "x.sort(stable=1)",
+        "x.argsort(descending=1)", "torch.isclose(x, x, equal_nan=1)", "torch.allclose(x, x, equal_nan=1)",
+        "torch.multinomial(x, 1, replacement=1)", "torch.nn.functional.kl_div(x, x, reduction='sum', log_target=1)",
+        "x.put(i, x[:1], accumulate=1)", "x.index_put((i,), i * 1.0, accumulate=1)",
+        "x.index_put_((i,), i * 1.0, accumulate=1)", "torch.nn.functional.dropout(x, training=1)",
+        "torch.zeros(3, requires_grad=1)", "torch.tensor([1.0], requires_grad=1)", "torch.rand(3, requires_grad=1)",
+        "torch.zeros_like(x, requires_grad=1)", "x.new_ones(3, requires_grad=1)",
+        "torch.full((3,), 1.0, requires_grad=1)",
+    ],
+)  # fmt: skip
+def test_numbers_are_no_flags(call):
+    """True and 1 are equal, and so are keys of plans that hold them: both are looked for."""
+    flag = re.search(r"(\w+)=1\)", call)[1]
+    variables = {"torch": torch, "x": torch.ones(3), "i": torch.tensor([0])}
+    eval(call.replace("=1)", "=True)"), variables)
+    name = re.search(r"(\w+)\(", call.removeprefix("torch."))[1]
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument '{flag}'( \(position \d\))? must be bool, not int"):
+        eval(call, variables)
+
+
+def test_flags_of_numpy_are_flags():
+    assert X.sum(0, keepdim=np.bool_(True)).shape == (1,)
+    assert torch.ones(3, requires_grad=np.bool_(True)).requires_grad is True
+
+
+def test_more_operands_than_an_op_has():
+    for call in (lambda: X.abs_(X), lambda: X.exp_(torch.ones(2)), lambda: X.neg_(2.0)):
+        with pytest.raises(TypeError, match=r"TensorBase.\w+_\(\) takes no arguments \(1 given\)"):
+            call()

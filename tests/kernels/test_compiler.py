@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -235,3 +236,13 @@ assert x.grad.allclose((x + 2).exp())
 def test_settings_for_a_users_own_loops_leave_kernels_as_they_are(variable):
     """Strided kernels take one-element arrays, beyond which they index."""
     subprocess.run([sys.executable, "-c", STRIDED], env={**os.environ, variable: "1"}, check=True)
+
+
+def test_arguments_that_no_kernel_can_take(cache):
+    """An int beyond 64 bits is an overflow; of other objects the error names the kernel."""
+    kernel = compiler.compile_text("fill_with", "def fill_with(out, value):\n    out[0] = value\n")
+    for value in (1 << 64, -(1 << 63) - 1):
+        with pytest.raises(OverflowError, match="^int too big to convert$"):
+            kernel(np.zeros(1), value)
+    with pytest.raises(compiler.KernelError, match="fill_with: cannot compile for"):
+        kernel(np.zeros(1), Fraction(1, 2))

@@ -193,6 +193,9 @@ def declare_again(factor):
         def forward(x, by=factor):
             return x * by
 
+        def grad_x(g, by):
+            return g * by
+
     return DeclaredAgain
 
 
@@ -224,7 +227,35 @@ def test_a_variant_is_checked_as_any_declaration():
             def forward(x):
                 return x
 
+            def grad_x(g):
+                return g
+
     TABLE.pop("main_of_bad_variant")
+
+
+def test_an_input_without_a_gradient_says_so():
+    """Else it would be a constant in silence; results that are bools and integers have no gradient anyway."""
+
+    def forward(x, y):
+        return x + y
+
+    def grad_x(g):
+        return g
+
+    def declare(**attributes):
+        attributes = {"__doc__": "Made.", "__module__": __name__, "forward": forward, **attributes}
+        return type("WithoutGradient", (Elementwise,), attributes)
+
+    try:
+        declare(kind="bool")
+        declare(kind="same", accepts="bool int")
+        declare(grad_x=grad_x, grad_y=None)
+        declare(grad_x=grad_x, conditions=("y",))
+        missing = rf"WithoutGradient: the input 'y' has no gradient rule grad_y \(declared at {__file__}:\d+\); write"
+        with pytest.raises(RuleError, match=missing):
+            declare(grad_x=grad_x)
+    finally:
+        TABLE.pop("without_gradient", None)
 
 
 # -- syntax trees: parsed on first use --------------------------------------------------------------

@@ -93,6 +93,8 @@ def finished(
     if like is not None and like._level is not None and like._level.open:
         result = like.wrap_new(result)  # type: ignore[attr-defined]  # a wrapped tensor has it
     if requires_grad:
+        if not isinstance(requires_grad, (bool, np.bool_)):
+            raise must_be(op, "requires_grad", None, "bool", requires_grad)
         if result.dtype.category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         result._requires_grad = True
@@ -144,7 +146,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             return filled(preserved_layout(input._layout), value)
         layout = _layout_like(f"{name}_like", input, dtype, device, memory_format)
         result = wrap(empty_for(layout), layout) if value is None else filled(layout, value)
-        return finished(name, result, requires_grad, like=input)
+        return finished(f"{name}_like", result, requires_grad, like=input)
 
     def new_one(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                 layout: Any = None, pin_memory: bool = False, **named: Any) -> Tensor:  # fmt: skip

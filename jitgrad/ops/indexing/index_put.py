@@ -18,6 +18,7 @@ from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, w
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -218,13 +219,13 @@ def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
     warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
-    return put(self, _index_list("index_put_", self, indices, values), values, accumulate)
+    return put(self, _index_list("index_put_", self, indices, values), values, as_flag(accumulate))
 
 
 @public
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with the elements that a tuple of index tensors names set, or added to."""
-    named = _index_list("index_put", input, indices, values)
+    named, accumulate = _index_list("index_put", input, indices, values), as_flag(accumulate)
     if grad_state.levels and (wrapped := outermost_wrapped(named)) is not None:
         own = input if wrapped._level.is_batched(input) else wrapped._level.with_batch(input)
         return put(own.clone(), named, values, accumulate)

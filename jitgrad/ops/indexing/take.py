@@ -17,6 +17,7 @@ from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -120,7 +121,7 @@ class Put(InplaceOp, public=True):
     def write(x, index, source, accumulate=False):
         _check_source(x, index, source)
         places = _flat_index("put_", x, index)
-        kernel, rows = (kernels.add_rows if accumulate else kernels.put_rows), in_blocks(source, (1, -1, 1))
+        kernel, rows = (kernels.add_rows if as_flag(accumulate) else kernels.put_rows), in_blocks(source, (1, -1, 1))
         through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(1, -1, 1)))
 
     def grad_x(g, index, accumulate):

@@ -22,6 +22,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
@@ -383,7 +384,7 @@ def kl_div(
         )
     batch = reduction == "batchmean"
     reduction = reduction_name("sum" if batch else reduction, size_average, reduce)
-    if log_target:
+    if as_flag(log_target):
         values = target.exp() * (target - input)
     else:
         values = xlogy(target, target) - target * input  # xlogy: 0 for a target of 0, where the logarithm is infinite

@@ -26,7 +26,7 @@ from jitgrad.dispatch.batch_randomness import (
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import check_dims, float_argument, int_argument, is_real, size_argument
+from jitgrad.dispatch.sizes import as_flag, check_dims, float_argument, int_argument, is_real, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import random as kernels
@@ -320,6 +320,6 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if grad_state.levels:
         check_draw(weights, out=out)
         weights = expand_for_draw(weights)
-    _check_weights(weights, num_samples, replacement)
+    _check_weights(weights, num_samples, as_flag(replacement))
     source = generator_for("multinomial", generator)
     return finished("multinomial", Multinomial.apply(weights, num_samples, replacement, source), out=out)

@@ -11,6 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
@@ -85,7 +86,7 @@ def isclose(
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     x, y = unrecorded(input), unrecorded(other)
     close: Any = x == y
-    if equal_nan and a.category >= 2:
+    if as_flag(equal_nan) and a.category >= 2:
         close = close | (x.isnan() & y.isnan())
     if rtol == 0 and atol == 0:
         return close

@@ -15,7 +15,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.planned import Launches, Read, Written
-from jitgrad.dispatch.sizes import dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops.reduction import STREAMED
@@ -167,13 +167,15 @@ def plan_reduction(layout: Layout, dim: Any, keepdim: bool = False) -> Reduction
     """The ReductionPlan of a layout over ``dim``: an int, several, or None for all."""
     if type(dim) is not int:  # equal keys, as True and 1 are, would be found without a look at the dims
         dim = dims_argument(dim)
+    if keepdim is not False and keepdim is not True:
+        keepdim = as_flag(keepdim)
     # Layouts are interned and hash by identity, so this look-up is all that a plan costs from the second call on.
     key = (layout, dim, keepdim)
     found = _plans.get(key)
     if found is None:
         if len(_plans) >= CAPACITY:
             _plans.clear()
-        found = _plans[key] = ReductionPlan(layout, normalize_dims(dim, layout.ndim), bool(keepdim))
+        found = _plans[key] = ReductionPlan(layout, normalize_dims(dim, layout.ndim), keepdim)
     return found
 
 

@@ -15,6 +15,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import sort as kernels
 from jitgrad.ops.creation.constants import full
@@ -56,7 +57,7 @@ class Sort(ChosenAlongDim):
     def forward(x, dim=-1, descending=False):
         if x._layout.dtype.is_complex:
             raise RuntimeError(" Sort does not support complex dtypes on CPU")
-        return return_types.sort(*_along_last(kernels.sort, x, dim, None, bool(descending)))
+        return return_types.sort(*_along_last(kernels.sort, x, dim, None, as_flag(descending)))
 
 
 class StableSort(Sort):
@@ -70,6 +71,7 @@ class StableSort(Sort):
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
     """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
     op = Sort if stable is None else StableSort
+    as_flag(stable is None or stable)
     return op.apply(input, dim, descending)
 
 
@@ -121,14 +123,15 @@ class Topk(ChosenAlongDim, public=True):
         n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 0 <= k <= n:
             raise RuntimeError("selected index k out of range")
+        as_flag(sorted)
         k = k if x._layout.ndim else 1  # a tensor without dims has one element to choose, whatever k
-        return return_types.topk(*_chosen(x, dim, k, bool(largest)))
+        return return_types.topk(*_chosen(x, dim, k, as_flag(largest)))
 
 
 def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Value and index of the element that stands at ``rank`` (from 0) in sorted order."""
     values, index = _along_last(kernels.kth, x, dim, 1, rank)
-    if keepdim or not x._layout.ndim:
+    if as_flag(keepdim) or not x._layout.ndim:
         return values, index
     return unrecorded(values.squeeze(dim)), unrecorded(index.squeeze(dim))
 
@@ -191,7 +194,7 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Tensor,
     numbers = (~values.isnan()).sum(dim, True)
     rank = (numbers - 1).clamp(min=0) // 2 if skip_nan else table.where(numbers == n, (n - 1) // 2, numbers)
     found = [t.gather(dim, rank) for t in (values, index)]
-    found = found if keepdim else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
+    found = found if as_flag(keepdim) else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
     return found[0], found[1]
 
 

@@ -18,6 +18,7 @@ PROGRAMS = [
     "x.index_put_((index,), torch.tensor(7.0), accumulate=True)", "x.__setitem__(index, torch.tensor([[5.0], [6.0]]))",
     "x.__setitem__((slice(None), index), torch.tensor([5.0, 6.0]))", "x.__setitem__(mask, torch.tensor([5.0, 6.0]))",
     "x.fill_(2)", "x.zero_()", "x.copy_(torch.ones(4, 3))", "x.exp_()",
+    "x.add_(torch.ones(2))", "x.eq_(torch.ones(5))", "x.lerp_(torch.ones(2), 0.5)",
 ]  # fmt: skip
 
 
