@@ -59,7 +59,8 @@ def test_warnings_are_about_the_users_line(text):
         "x.index_put_((i,), i * 1.0, accumulate=1)", "torch.nn.functional.dropout(x, training=1)",
         "torch.zeros(3, requires_grad=1)", "torch.tensor([1.0], requires_grad=1)", "torch.rand(3, requires_grad=1)",
         "torch.zeros_like(x, requires_grad=1)", "x.new_ones(3, requires_grad=1)",
-        "torch.full((3,), 1.0, requires_grad=1)",
+        "torch.full((3,), 1.0, requires_grad=1)", "x.std(0, unbiased=1)", "x.to(torch.float64, copy=1)",
+        "torch.nn.functional.batch_norm(torch.ones(2, 3), x * 1, x * 1, training=1)",
     ],
 )  # fmt: skip
 def test_numbers_are_no_flags(call):

@@ -22,6 +22,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.dispatch.memory_formats import has_format, needs_copy
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.strides import storage_of
 from jitgrad.kernels.lazy_array import has_bits
 from jitgrad.ops.creation.constants import as_dtype
@@ -330,8 +331,9 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bo
             device = arg
     if other is not None:
         dtype, device = other.dtype, other.device
-    where, copy = self._layout.device if device is None else resolve(device), copy or flags[1:] == [True]
-    return _converted(self, as_dtype("to", dtype), where, copy, memory_format)
+    where = self._layout.device if device is None else resolve(device)
+    force = (copy and as_flag(copy)) or flags[1:] == [True]
+    return _converted(self, as_dtype("to", dtype), where, force, memory_format)
 
 
 def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool, memory_format: Any = None) -> Tensor:

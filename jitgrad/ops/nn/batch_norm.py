@@ -18,6 +18,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
@@ -202,7 +203,7 @@ def batch_norm(
     (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
     """
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    _check(input, training, **names)
+    _check(input, as_flag(training), **names)
     if input.ndim < 2:
         return input.clone()
     if not isinstance(momentum, numbers.Real):

@@ -12,6 +12,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table

@@ -15,7 +15,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.reduction.along_dims import OneChosenAlongDim, Reduction, ReductionOfAll, over_axes
@@ -156,6 +156,8 @@ class Amax(Extremum, public=True):
     reference = over_axes(np.max)
 
     def forward(x, dim=(), keepdim=False):
+        if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+            keepdim = as_flag(keepdim)
         return _extremes(x, dims_argument(dim), keepdim, "amax", True)
 
 
@@ -168,6 +170,8 @@ class Amin(Extremum, public=True):
     reference = over_axes(np.min)
 
     def forward(x, dim=(), keepdim=False):
+        if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+            keepdim = as_flag(keepdim)
         return _extremes(x, dims_argument(dim), keepdim, "amin", False)
 
 
@@ -259,6 +263,8 @@ def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Max.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.maximum(input, dim if other is None else other)
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return MaxDim.apply(input, dim if type(dim) is int else _one_dim("max", dim), keepdim)
 
 
@@ -274,6 +280,8 @@ def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Min.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.minimum(input, dim if other is None else other)
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return MinDim.apply(input, dim if type(dim) is int else _one_dim("min", dim), keepdim)
 
 
@@ -331,6 +339,8 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return Place.apply(input, dim, keepdim, True)
 
 
@@ -341,4 +351,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return Place.apply(input, dim, keepdim, False)

@@ -15,6 +15,7 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
+from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
@@ -127,4 +128,6 @@ def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
         return Prod.apply(input, dtype)
     if type(dim) is not int:
         dim = _dim(dim)
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return ProdDim.apply(input, dim, keepdim, dtype)

@@ -15,7 +15,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import dims_argument, int_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument, int_argument
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops import softmax as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
@@ -174,4 +174,6 @@ def _complex_logsumexp(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 @numpy_names
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return Logsumexp.apply(input, dim if type(dim) is int else dims_argument(dim), keepdim)

@@ -14,7 +14,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
@@ -186,6 +186,8 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
         return Sum.apply(input, dtype)
     if type(dim) is not int:
         dim = _dims("sum", dim)
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return SumDim.apply(input, dim, keepdim, dtype)
 
 
@@ -202,6 +204,8 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
         return Mean.apply(input, dtype)
     if type(dim) is not int:
         dim = _dims("mean", dim)
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return MeanDim.apply(input, dim, keepdim, dtype)
 
 

@@ -15,7 +15,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.kernels.loops.reduction import divide, sum_columns, sum_rows
@@ -254,7 +254,9 @@ def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple
     elif type(dim) is not int:
         dim = dims_argument(dim)
     if correction is None:
-        correction = 1 if unbiased is None or unbiased else 0
+        correction = 1 if unbiased is None or as_flag(unbiased) else 0
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return dim, correction, keepdim
 
 

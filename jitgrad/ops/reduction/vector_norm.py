@@ -16,7 +16,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.extrema import Amax, Amin
@@ -157,4 +157,6 @@ def norm(
     order = 2 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
         raise TypeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', not {type(p).__name__}")
+    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        keepdim = as_flag(keepdim)
     return VectorNorm.apply(input, order, None if dim is FULL else dims_argument(dim), keepdim, dtype)
