@@ -156,7 +156,7 @@ class Amax(Extremum, public=True):
     reference = over_axes(np.max)
 
     def forward(x, dim=(), keepdim=False):
-        if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
             keepdim = as_flag(keepdim)
         return _extremes(x, dims_argument(dim), keepdim, "amax", True)
 
@@ -170,7 +170,7 @@ class Amin(Extremum, public=True):
     reference = over_axes(np.min)
 
     def forward(x, dim=(), keepdim=False):
-        if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+        if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
             keepdim = as_flag(keepdim)
         return _extremes(x, dims_argument(dim), keepdim, "amin", False)
 
@@ -263,7 +263,7 @@ def max(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Max.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.maximum(input, dim if other is None else other)
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return MaxDim.apply(input, dim if type(dim) is int else _one_dim("max", dim), keepdim)
 
@@ -280,7 +280,7 @@ def min(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, other: Tensor 
         return Min.apply(input)
     if isinstance(dim, Tensor) or other is not None:
         return table.minimum(input, dim if other is None else other)
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return MinDim.apply(input, dim if type(dim) is int else _one_dim("min", dim), keepdim)
 
@@ -339,7 +339,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return Place.apply(input, dim, keepdim, True)
 
@@ -351,6 +351,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     The first of equal ones; the first NaN if there is one.
     """
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return Place.apply(input, dim, keepdim, False)

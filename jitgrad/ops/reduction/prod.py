@@ -128,6 +128,6 @@ def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
         return Prod.apply(input, dtype)
     if type(dim) is not int:
         dim = _dim(dim)
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return ProdDim.apply(input, dim, keepdim, dtype)

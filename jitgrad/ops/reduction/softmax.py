@@ -174,6 +174,6 @@ def _complex_logsumexp(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 @numpy_names
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return Logsumexp.apply(input, dim if type(dim) is int else dims_argument(dim), keepdim)

@@ -186,7 +186,7 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
         return Sum.apply(input, dtype)
     if type(dim) is not int:
         dim = _dims("sum", dim)
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return SumDim.apply(input, dim, keepdim, dtype)
 
@@ -204,7 +204,7 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
         return Mean.apply(input, dtype)
     if type(dim) is not int:
         dim = _dims("mean", dim)
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return MeanDim.apply(input, dim, keepdim, dtype)
 

@@ -255,7 +255,7 @@ def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple
         dim = dims_argument(dim)
     if correction is None:
         correction = 1 if unbiased is None or as_flag(unbiased) else 0
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return dim, correction, keepdim
 

@@ -157,6 +157,6 @@ def norm(
     order = 2 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
         raise TypeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', not {type(p).__name__}")
-    if keepdim is not False and keepdim is not True:  # 1 is equal to True: plans would be found
+    if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return VectorNorm.apply(input, order, None if dim is FULL else dims_argument(dim), keepdim, dtype)
