@@ -87,7 +87,7 @@ def _values(loops, x, target, reduction, option):
     if reduction == "none":
         # PyTorch's formula of logits begins with the target, whose strides the result has if the two differ.
         strides = result_strides([target, x] if loops is kernels.LOGITS else [x, target], x.shape)
-        result = intern(x.numpy_dtype, x.shape, strides)
+        result = intern(x.numpy_dtype, x.shape, strides if x.device == "cpu" else None)
         if not result.contiguous:
             return lambda loops, x, target, reduction, option: _each_along(result, loops, x, target, option)
         return Launches([(loops.each, *arrays, Written(0, shape), Number("option"))], [result])
