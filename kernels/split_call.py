@@ -23,7 +23,7 @@ from jitgrad.kernels.pool_code import ARRAY, BLOCK, CUT, FIRST, LAST, MOST_PARTS
 
 __all__ = ["CUT", "FIRST", "LAST", "PART", "PARTS", "SplitCall"]
 
-_PARTS_PER_THREAD = 4
+_PARTS_PER_THREAD = 2
 
 
 class _Plan:

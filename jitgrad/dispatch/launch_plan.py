@@ -24,7 +24,7 @@ from jitgrad.kernels.codegen.emit_cpu import TILE, Argument
 from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.cuda import provider as cuda
 from jitgrad.kernels.elementwise.arithmetic import ConjPhysical, Neg
-from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE, elementwise_kernel
+from jitgrad.kernels.elementwise.declaration import elementwise_kernel, splits
 from jitgrad.kernels.launch import Kernel, launch, observers, register_resolvers
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 
@@ -230,7 +230,7 @@ def plan_elementwise(
     row_steps = _row_steps(tail[1]) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
     kernel = elementwise_kernel(
         name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
-        parallel=device == "cpu" and outs[0].numel >= PARALLEL_SIZE and threads.get_num_threads() > 1,
+        parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
         row_steps=row_steps, tiled=form == "tiled strided",
     )  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.loops.reduction import STREAMED
 from jitgrad.kernels.words.rows import _from_rank, _mirrored, _rank
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
     "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
 ]  # fmt: skip
+
+# Elements from which two threads are clearly quicker: a comparison takes three times as long as an addition.
+_SPLIT_SIZE = 1 << 16
 
 
 def better(v, best, largest):
@@ -28,7 +30,7 @@ def row_largest(row):
     return _from_rank(best)
 
 
-@loop(split=("x", "out"), grain=STREAMED)
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def extreme_rows(x, out, largest):
     """The largest or smallest of each row (n >= 1); NaN where there is one."""
     for r in range(x.shape[0]):
@@ -42,7 +44,7 @@ def extreme_rows(x, out, largest):
             out[r] = _mirrored(_from_rank(best))
 
 
-@loop(split=("x", "out"), grain=STREAMED)
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def extreme_columns(x, out, largest):
     """The largest or smallest along n >= 1; NaN where there is one."""
     inner = x.shape[2]
@@ -56,7 +58,7 @@ def extreme_columns(x, out, largest):
                 out[o, j] = better(x[o, i, j], out[o, j], largest)
 
 
-@loop(split=("x", "value", "index"), grain=STREAMED)
+@loop(split=("x", "value", "index"), grain=_SPLIT_SIZE)
 def locate_rows(x, value, index):
     """Where each row first holds ``value``, or a NaN if that is its extremum."""
     last = x.shape[1] - 1
@@ -68,7 +70,7 @@ def locate_rows(x, value, index):
         index[r] = i
 
 
-@loop(split=("x", "value", "index"), grain=STREAMED)
+@loop(split=("x", "value", "index"), grain=_SPLIT_SIZE)
 def locate_columns(x, value, index):
     """Where ``value``, or a NaN, first stands along n."""
     for o in range(x.shape[0]):
@@ -79,7 +81,7 @@ def locate_columns(x, value, index):
                 index[o, j] = i if (v == value[o, j]) | (v != v) else index[o, j]
 
 
-@loop(split=("x", "out"), grain=STREAMED)
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def any_rows(x, out, every):
     """Whether any element of a row is not zero; with ``every``: whether none is zero."""
     n = x.shape[1]
@@ -94,7 +96,7 @@ def any_rows(x, out, every):
         out[r] = found != every
 
 
-@loop(split=("x", "out"), grain=STREAMED)
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
 def any_columns(x, out, every):
     """Whether any element along n is not zero; with ``every``: whether none is zero."""
     inner = x.shape[2]
@@ -108,7 +110,7 @@ def any_columns(x, out, every):
             out[o, j] = found[j] != every
 
 
-@loop(split=("g", "index", "out"), grain=STREAMED)
+@loop(split=("g", "index", "out"), grain=_SPLIT_SIZE)
 def place(g, index, out):
     """The gradient of a choice: g where it was taken from, zero elsewhere."""
     m, inner = g.shape[1], out.shape[2]
@@ -127,7 +129,7 @@ def holds(v, wanted):
     return (v == wanted) | ((v != v) & (wanted != wanted))
 
 
-@loop(reassoc=True, split=("x", "value", "g", "out"), grain=STREAMED)
+@loop(reassoc=True, split=("x", "value", "g", "out"), grain=_SPLIT_SIZE)
 def share(x, value, g, out):
     """The gradient of an extremum: g in equal parts wherever x has that value."""
     n, inner = x.shape[1], x.shape[2]

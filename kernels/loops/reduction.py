@@ -13,7 +13,7 @@ from jitgrad.kernels.launch import loop
 
 __all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns", "sum_rows"]
 
-STREAMED = 1 << 21  # elements from which threads pay for loops as fast as memory
+STREAMED = 1 << 18  # elements from which two threads are clearly quicker at loops as fast as memory
 
 
 # Inner loops run over slices from 0: Numba's check for negative indices, where LLVM cannot rule them

@@ -27,9 +27,9 @@ from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
-from jitgrad.kernels.launch import SPLIT_SIZE, launch
+from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import loss as kernels
-from jitgrad.kernels.loops.reduction import sum_rows
+from jitgrad.kernels.loops.reduction import STREAMED, sum_rows
 from jitgrad.ops.pointwise.arithmetic import xlogy
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -80,7 +80,7 @@ def flat_array(x: Tensor) -> Any:
 def _values(loops, x, target, reduction, option):
     if not x.dtype.is_floating_point:
         raise not_implemented_for(f"{loops.each.name.removesuffix('_each')}_cpu", x.dtype)
-    if reduction != "none" and x.numel >= SPLIT_SIZE:
+    if reduction != "none" and x.numel >= STREAMED:
         return _large_loss
     shape = (x.numel,) if reduction == "none" else (1, x.numel)
     arrays = row_major("x", x, shape), row_major("target", target, shape)
@@ -132,7 +132,7 @@ def _total(loops: kernels.Pointwise, x: Any, target: Any, out: Any, option: floa
 
     Their number does not depend on that of the threads, so that two or more threads give the same result.
     """
-    if x.size < SPLIT_SIZE or x.size % CHUNKS or threads.get_num_threads() == 1:
+    if x.size < STREAMED or x.size % CHUNKS or threads.get_num_threads() == 1:
         launch(loops.total, x.reshape(1, -1), target.reshape(1, -1), out, option, scale)
         return
     parts = np.empty(CHUNKS, x.dtype)
