@@ -222,7 +222,7 @@ class ElementwiseOp:
                 )
         launch = plan_elementwise(
             f"{op.name}_forward", [(op.rule, "out")], arguments, inputs, dtype.numpy, shape,
-            [out_dtype.numpy], target=target, row_major=op.row_major,
+            [out_dtype.numpy], target=target, row_major=op.row_major, inplace=target is not None,
         )  # fmt: skip
         return ForwardPlan(op, arguments, inputs, dtype.numpy, shape, launch, self.node_type)
 

@@ -152,8 +152,9 @@ def _write_resolved(write: Callable[..., None], tensors: tuple[Tensor, ...], dat
     if type(data) is not LazyArray:
         write(*_all_resolved(tensors), *numbers, data)
         return
-    result = empty_with_strides(layout)
-    write(*map(resolved, tensors), *numbers, result)
+    given = [resolved(t) for t in tensors]
+    result = given[0]._data if tensors[0]._data is data else empty_with_strides(layout)
+    write(*given, *numbers, result)
     _store(result, data)
 
 
@@ -200,15 +201,15 @@ def first_element(array: Any) -> Any:
 def plan_elementwise(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], inputs: Sequence[Layout],
     dtype: np.dtype[Any], shape: tuple[int, ...], out_dtypes: Sequence[np.dtype[Any]], conjugate: bool = False,
-    target: Layout | None = None, row_major: bool = False,
+    target: Layout | None = None, row_major: bool = False, inplace: bool = False,
 ) -> LaunchPlan:  # fmt: skip
     """Plan the launch of a kernel that evaluates ``rules`` on arrays of layouts ``inputs``.
 
     name: the kernel's. rules: (rule, name of its result) pairs. arguments: the operands of the rules, those that are
     arrays in the order of ``inputs``. dtype: what the kernel computes in. shape, out_dtypes: those of the results;
-    ``target``: the layout of an existing array, into which the one result goes. conjugate: whether the first argument
-    and the results are conjugated, as complex gradients are. row_major: whether the results have row-major strides,
-    and not those that follow from the inputs'.
+    ``target``: the layout of an existing array, into which the one result goes; inplace: whether that is the array of
+    the first input. conjugate: whether the first argument and the results are conjugated, as complex gradients are.
+    row_major: whether the results have row-major strides, and not those that follow from the inputs'.
     """
     # The device of any tensor that is not on the CPU: of those there, only tensors without dims have passed the checks.
     device: Any = next((x.device for x in inputs if x.device != "cpu"), "cpu")
@@ -233,6 +234,7 @@ def plan_elementwise(
         parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
         row_steps=row_steps, tiled=form == "tiled strided",
+        inplace=inplace and device == "cpu" and outs[0].numel >= INPLACE_SIZE,
     )  # fmt: skip
     if outs[0].numel == 0:  # observers see the launch, but nothing is compiled for it
         kernel = Kernel(name, _nothing, ())
@@ -245,6 +247,10 @@ def plan_elementwise(
 # Elements from which a strided loop is compiled for the innermost strides, 0 or 1 each, that it meets: it is three to
 # five times as fast, and one more kernel to compile.
 ROWS_SIZE = 1 << 13
+
+
+# Elements from which an op in place has a kernel of its own, whose loop is a vector loop.
+INPLACE_SIZE = 1 << 10
 
 
 def _row_steps(strides: np.ndarray) -> tuple[int, ...]:

@@ -312,17 +312,21 @@ def {name}({parameters}, shape, strides, first_row, last_row):
 def elementwise_text(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
     dtype: str, strided: bool, conjugate: bool, row_steps: tuple[int, ...] = (), tiled: bool = False,
+    inplace: bool = False,
 ) -> str:  # fmt: skip
     """Return the text of the kernel ``name(input arrays..., outputs..., scalars...[, shape, strides])``.
 
     ``rules`` pairs each rule with the name of what it computes; ``dtype`` is the compute dtype. ``row_steps``: for a
     strided kernel the innermost stride of each array, inputs and then outputs, where all are 0 or 1: LLVM then makes
     vector loops of the rows. ``tiled``: the form of a strided kernel that visits squares of the last two dims.
+    ``inplace``: the output is the first input's array. One name for both lets LLVM make a vector loop; where two names
+    turn out to overlap, the loop runs element by element.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
     casts = {a.name: "bool" if a.condition else "T" for a in arguments}
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
+    targets = arrays[:1] if inplace else outputs
     body, values, words = element(rules, arguments, out_dtypes, dtype, conjugate)
     every = [f"{a}_array" for a in [*arrays, *outputs]]
     once = [a.name for a in arguments if a.once]
@@ -338,7 +342,7 @@ def elementwise_text(
         "repeated": [f"{a} = {casts[a]}({a}_array[{a}_at])" for a in repeated],
         "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in walked],
         "body": body,
-        "stores": [f"{index.format(o)} = {v}" for o, v in zip(outputs, values, strict=True)],
+        "stores": [f"{index.format(o)} = {v}" for o, v in zip(targets, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
         "row_strides": [f"{a[:-6]}_row = strides[{k}, last - 1]" for k, a in enumerate(every)],
         "next_row": [f"{a[:-6]}_at += {a[:-6]}_row" for a in every],

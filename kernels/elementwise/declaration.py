@@ -139,22 +139,25 @@ def splits(rules: Sequence[tuple[Rule, str]], size: int) -> bool:
 def elementwise_kernel(
     name: str, rules: Sequence[tuple[Rule, str]], arguments: Sequence[Argument], out_dtypes: Sequence[str],
     dtype: str, strided: bool, parallel: bool, conjugate: bool = False, device: str = "cpu", wide: bool = False,
-    row_steps: tuple[int, ...] = (), tiled: bool = False,
+    row_steps: tuple[int, ...] = (), tiled: bool = False, inplace: bool = False,
 ) -> Kernel:  # fmt: skip
     """Return the kernel that evaluates ``rules`` on arrays.
 
     Its arguments are the input arrays, one output array per rule, the scalars and, when
     ``strided``, the collapsed shape, the strides, and the first and last row to do. On a ``device``
-    other than the CPU they end as `cuda.CudaElementwise` says. row_steps, tiled: as in ``elementwise_text``.
+    other than the CPU they end as `cuda.CudaElementwise` says. row_steps, tiled, inplace: as in
+    ``elementwise_text``.
     """
     key = (
         name, tuple(rules), tuple(arguments), tuple(out_dtypes), dtype, strided, parallel, conjugate, device, wide,
-        row_steps, tiled,
+        row_steps, tiled, inplace,
     )  # fmt: skip
     if key not in _kernels and device != "cpu":
         _kernels[key] = cuda.elementwise(name, rules, arguments, out_dtypes, dtype, strided, conjugate, wide)
     if key not in _kernels:
-        text = elementwise_text(name, rules, arguments, out_dtypes, dtype, strided, conjugate, row_steps, tiled)
+        text = elementwise_text(
+            name, rules, arguments, out_dtypes, dtype, strided, conjugate, row_steps, tiled, inplace
+        )
         # Arguments are input arrays, then one output per rule: those positions are written.
         arrays = sum(a.kind == "array" for a in arguments)
         writes = tuple(range(arrays, arrays + len(rules)))
