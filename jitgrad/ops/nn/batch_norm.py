@@ -190,7 +190,7 @@ def _check(x: Tensor, training: bool, **parameters: Tensor | None) -> None:
             raise RuntimeError(f"{name} should contain {channels} elements not {p.numel()}")
     if not x.dtype.is_floating_point:
         raise not_implemented_for("batch_norm", x.dtype)
-    check_mixed(x, *parameters.values())
+    check_mixed(x._layout, *(p if p is None else p._layout for p in parameters.values()))
 
 
 def batch_norm(

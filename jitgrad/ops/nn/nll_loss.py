@@ -9,11 +9,11 @@ import numpy as np
 from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout, intern
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured
@@ -21,7 +21,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.creation.constants import filled_like, new
-from jitgrad.ops.nn.loss import flat_array, reduced, reduced_array, reduction_name
+from jitgrad.ops.nn.loss import reduced, reduced_array, reduction_name
 from jitgrad.ops.pointwise.where_clamp import constant_in
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.softmax import LogSoftmax
@@ -32,9 +32,9 @@ __all__: list[str] = []
 IGNORED = -100
 
 
-def _weights(weight: Tensor | None, dtype: np.dtype[Any]) -> Any:
+def _weights(weight: Layout | None, dtype: np.dtype[Any]) -> Any:
     """The factors of the classes as an array; an empty one, which kernels take for ones, where there are none."""
-    return np.empty(0, dtype) if weight is None else flat_array(weight)
+    return np.empty(0, dtype) if weight is None else row_major("weight", weight, (weight.numel,))
 
 
 def _blocks(layout: Layout) -> tuple[int, int, int]:
@@ -44,25 +44,12 @@ def _blocks(layout: Layout) -> tuple[int, int, int]:
     return layout.shape[0], layout.shape[1], intern(layout.numpy_dtype, layout.shape[2:]).numel
 
 
-def _values(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
-    """Minus x at the targets' classes times their weights, or the sum or the mean of these, by one kernel."""
-    layout = x._layout
-    n, classes, places = _blocks(layout)
-    shape = target._layout.shape if reduction == "none" else ()
-    # A kernel cannot raise: it notes in ``wrong`` the first target that is no class, as (1, target).
-    data, wrong = np.empty(shape, layout.numpy_dtype), np.zeros(2, np.int64)
-    arrays = (
-        flat_array(x).reshape(n, classes, places),
-        flat_array(target).reshape(n, places),
-        _weights(weight, layout.numpy_dtype),
-    )
-    if reduction == "none":
-        launch(kernels.nll_each, *arrays, data.reshape(n, places), wrong, ignore_index)
-    else:
-        launch(kernels.nll_total, *arrays, data.reshape(1), wrong, ignore_index, reduction == "mean")
-    if wrong[0]:
-        raise IndexError(f"Target {wrong[1]} is out of bounds.")
-    return wrap(data, intern(layout.numpy_dtype, shape))
+def _in_range(losses: Tensor, wrong: Tensor) -> Tensor:
+    """``losses``; IndexError for a target that is no class, which kernels, as they can't raise, note as (1, target)."""
+    found = wrong._data
+    if found[0]:
+        raise IndexError(f"Target {found[1]} is out of bounds.")
+    return losses
 
 
 def _nll_batched(call: BatchedCall) -> Any:
@@ -101,9 +88,21 @@ class ClassLikelihood(Structured, abstract=True):
 
     reference = _reference
 
-    def forward(x, target, weight=None, reduction="mean", ignore_index=IGNORED):
-        _check(x._layout, target._layout, weight)
-        return _values(x, target, weight, reduction, ignore_index)
+    def plan(x_layout, target_layout, weight_layout=None, reduction="mean", ignore_index=IGNORED):
+        _check(x_layout, target_layout, weight_layout)
+        n, classes, places = _blocks(x_layout)
+        dtype = x_layout.numpy_dtype
+        arrays = (
+            row_major("x", x_layout, (n, classes, places)),
+            row_major("target", target_layout, (n, places)),
+            _weights(weight_layout, dtype),
+        )
+        wrong = intern(np.dtype(np.int64), (2,))
+        if reduction == "none":
+            launch = kernels.nll_each, *arrays, Written(0, (n, places)), Written(1), ignore_index
+            return Launches([launch], [intern(dtype, target_layout.shape), wrong], 2, _in_range)
+        launch = kernels.nll_total, *arrays, Written(0, (1,)), Written(1), ignore_index, reduction == "mean"
+        return Launches([launch], [intern(dtype, ()), wrong], 2, _in_range)
 
     def grad_x(g, x, target, weight, reduction, ignore_index):
         layout = x._layout
@@ -118,13 +117,12 @@ class ClassLikelihood(Structured, abstract=True):
             share = share / table.where(total == 0, 1, total)  # where no target counts, the gradient is 0
         return constant_in(-share * (g.unsqueeze(dim) if reduction == "none" else g), x)
 
+    @planned("g", "x", "target", "weight?")
     def kernel_x(g, x, target, weight, reduction, ignore_index):
-        n, classes, places = _blocks(x._layout)
-        result = intern(x._layout.numpy_dtype, x._layout.shape)
-        data = empty_for(result)
-        arrays = flat_array(g), flat_array(target).reshape(n, places), _weights(weight, result.numpy_dtype)
-        launch(kernels.nll_gradient, *arrays, data.reshape(n, classes, places), ignore_index, reduction == "mean")
-        return wrap(data, result)
+        n, classes, places = _blocks(x)
+        arrays = row_major("g", g, (g.numel,)), row_major("target", target, (n, places))
+        options = _weights(weight, x.numpy_dtype), Written(0, (n, classes, places)), ignore_index, reduction == "mean"
+        return Launches([(kernels.nll_gradient, *arrays, *options)], [intern(x.numpy_dtype, x.shape)])
 
 
 def _one_hot(target: Tensor, classes: int, dim: int) -> Tensor:
@@ -156,7 +154,7 @@ class NllLoss2D(ClassLikelihood):
     )
 
 
-def _check(x: Layout, target: Layout, weight: Tensor | None) -> None:
+def _check(x: Layout, target: Layout, weight: Layout | None) -> None:
     if x.ndim < 4 and target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     _check_dtypes(x, target)
@@ -174,18 +172,18 @@ def _check_dtypes(x: Layout, target: Layout) -> None:
         raise not_implemented_for("nll_loss_out_frame", x.dtype)
 
 
-def _check_weight(x: Layout, weight: Tensor | None, promotes: bool = False) -> None:
+def _check_weight(x: Layout, weight: Layout | None, promotes: bool = False) -> None:
     """RuntimeError for a weight that is not one number a class, or unless ``promotes`` of another dtype."""
     if weight is None:
         return
     classes = x.shape[-1] if x.ndim == 1 else x.shape[1]
-    if weight._layout.shape != (classes,):
+    if weight.shape != (classes,):
         raise RuntimeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
             f"of shape: {list(weight.shape)}"
         )
-    if weight._layout.dtype is not x.dtype and not promotes:
-        raise expected_scalar_type(x.dtype, weight._layout.dtype)
+    if weight.dtype is not x.dtype and not promotes:
+        raise expected_scalar_type(x.dtype, weight.dtype)
 
 
 def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
@@ -263,7 +261,7 @@ def _of_probabilities(
         target = target * (1 - smoothing) + smoothing / classes
     values = x * target
     if weight is not None:
-        _check_weight(x._layout, weight, promotes=True)
+        _check_weight(x._layout, weight._layout, promotes=True)
         values = values * _along_classes(weight, x, dim)
     if reduction == "none":
         return -values.sum(dim)

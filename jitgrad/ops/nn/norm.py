@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 from jitgrad.core.dtypes import float32
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import CAPACITY, Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -35,7 +37,7 @@ Blocks = tuple[int, int, int]  # (outer, groups, n): the rows of an array, each 
 
 
 class SavedStatistics:
-    """What forward measured and backward needs again: arrays of means and of inverse standard deviations.
+    """What forward measured and backward needs again: means and inverse standard deviations, unrecorded.
 
     An argument of the op that forward fills in: so the node keeps it, and it is no result of the op. Without
     ``rstd`` where forward did not run, since a checkpoint kept the result; backward then measures again.
@@ -55,9 +57,9 @@ def values_of(x: Tensor, shape: Sequence[int]) -> Any:
 _NOT_FLOAT = "expect parameter to have scalar type of Float"
 
 
-def check_mixed(x: Tensor, *parameters: Tensor | None) -> None:
+def check_mixed(x: Layout, *parameters: Layout | None) -> None:
     """RuntimeError for parameters of another dtype than the input's."""
-    dtype, found = x._layout.dtype, [p._layout.dtype for p in parameters if p is not None]
+    dtype, found = x.dtype, [p.dtype for p in parameters if p is not None]
     if found and found[0] is not dtype:
         alike = all(other is float32 for other in found)
         raise RuntimeError(
@@ -97,7 +99,10 @@ class RowNorm(Structured, abstract=True):
     """
 
     def forward(x, weight, bias, blocks, broadcast, eps=1e-5, statistics=None):
-        return _normalize_rows(x, weight, bias, blocks, eps, SavedStatistics() if statistics is None else statistics)
+        out, mean, rstd = _normalized_rows(x, weight, bias, blocks, eps)
+        if statistics is not None:
+            statistics.mean, statistics.rstd = mean, rstd
+        return out
 
     def grad_x(g, x, weight, blocks, broadcast, eps):
         normal, rstd = standardized(x.reshape(blocks), (2,), eps)
@@ -113,12 +118,10 @@ class RowNorm(Structured, abstract=True):
 
     def kernels(wants, g, x, weight, weight_layout, bias_layout, blocks, eps, statistics):
         if statistics is None or not hasattr(statistics, "rstd"):
-            statistics = SavedStatistics()
-            _normalize_rows(unrecorded(x), None, None, blocks, eps, statistics)
-        known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
-        found = {"x": _row_gradient(x, weight, blocks, known)} if "x" in wants else {}
-        layouts = {n: p for n, p in (("weight", weight_layout), ("bias", bias_layout)) if n in wants}
-        return found | _parameter_gradients(layouts, blocks, known) if layouts else found
+            _, mean, rstd = _normalized_rows(unrecorded(x), None, None, blocks, eps)
+        else:
+            mean, rstd = statistics.mean, statistics.rstd
+        return _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout, wants)
 
     def reference(x, weight, bias, blocks, broadcast, eps=1e-5):
         rows = x.reshape(blocks)
@@ -128,50 +131,67 @@ class RowNorm(Structured, abstract=True):
         return normal * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
-def _per_row(parameter: Tensor | None, x: Tensor, sizes: tuple[int, int], value: float) -> Any:
+def _per_row(name: str, parameter: Layout | None, x: Layout, sizes: tuple[int, int], value: float) -> Any:
     """A weight or bias, ``value`` for none, as an array (groups, n); one of a value a channel is repeated."""
     if parameter is None:
-        return filled(intern(x._layout.numpy_dtype, sizes), value)._data
-    if parameter._layout.numel == math.prod(sizes):
-        return values_of(parameter, sizes)
-    repeated = np.empty(sizes, x._layout.numpy_dtype)
-    launch(kernels.repeat_each, values_of(parameter, (-1,)), repeated.reshape(parameter._layout.numel, -1))
+        return filled(intern(x.numpy_dtype, sizes), value)._data
+    if parameter.numel == math.prod(sizes):
+        return row_major(name, parameter, sizes)
+    return Read(name, lambda p: _repeated(values_of(p, (-1,)), sizes))
+
+
+def _repeated(channels: Any, sizes: tuple[int, int]) -> Any:
+    """An array of ``sizes`` in which each of some values, one a channel, stands as often as it has places."""
+    repeated = np.empty(sizes, channels.dtype)
+    launch(kernels.repeat_each, channels, repeated.reshape(channels.size, -1))
     return repeated
 
 
-def _normalize_rows(x: Tensor, weight: Any, bias: Any, blocks: Blocks, eps: float,
-                    statistics: SavedStatistics) -> Tensor:  # fmt: skip
-    layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = empty_for(layout)
-    statistics.mean, statistics.rstd = (np.empty(blocks[:2], layout.numpy_dtype) for _ in range(2))
-    if layout.numel:
-        parameters = _per_row(weight, x, blocks[1:], 1), _per_row(bias, x, blocks[1:], 0)
-        arrays = values_of(x, blocks), *parameters, data.reshape(blocks), statistics.mean, statistics.rstd
-        launch(kernels.normalize_rows, *arrays, eps)
-    return wrap(data, layout)
+@planned("x", "weight?", "bias?", numbers=("eps",))
+def _normalized_rows(x, weight, bias, blocks, eps):
+    """(results, means, inverse standard deviations), unrecorded; the latter two are of shape (outer, groups)."""
+    dtype, sizes = x.numpy_dtype, blocks[1:]
+    layouts = [intern(dtype, x.shape), intern(dtype, blocks[:2]), intern(dtype, blocks[:2])]
+    if not x.numel:
+        return lambda *_: tuple([wrap(empty_for(layout), layout) for layout in layouts])
+    parameters = _per_row("weight", weight, x, sizes, 1), _per_row("bias", bias, x, sizes, 0)
+    arrays = row_major("x", x, blocks), *parameters, Written(0, blocks), Written(1), Written(2)
+    return Launches([(kernels.normalize_rows, *arrays, Number("eps"))], layouts, 3)
 
 
-def _row_gradient(x: Tensor, weight: Tensor | None, blocks: Blocks, known: Any) -> Tensor:
-    layout = intern(x._layout.numpy_dtype, x._layout.shape)
-    data = empty_for(layout)
-    if layout.numel:
-        launch(kernels.row_gradient, *known, _per_row(weight, x, blocks[1:], 1), data.reshape(blocks))
-    return wrap(data, layout)
+@planned("g", "x", "weight?", "mean", "rstd")
+def _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout, wants):
+    """{input: gradient}, of the inputs ``wants``."""
+    sizes, dtype = blocks[1:], g.numpy_dtype
+    known = row_major("g", g, blocks), row_major("x", x, blocks), Read("mean"), Read("rstd")
+    shapes = {"x": x.shape, "weight": sizes, "bias": sizes}
+    wanted = [n for n in shapes if n in wants]
+    places = {n: k for k, n in enumerate([*wanted, *(n for n in shapes if n not in wants)])}
+    layouts = [intern(x.numpy_dtype if n == "x" else dtype, shapes[n]) for n in places]
+    launches = []
+    if "x" in wants and x.numel:
+        factor = _per_row("weight", weight, x, sizes, 1)
+        launches.append((kernels.row_gradient, *known, factor, Written(places["x"], blocks)))
+    if "weight" in wants or "bias" in wants:  # both also where one is wanted: they share the pass over g
+        launches.append((kernels.row_sums, *known, Written(places["weight"]), Written(places["bias"])))
+    elif not launches:
+        return lambda *_: {"x": wrap(empty_for(layouts[0]), layouts[0])}  # nothing to compute
+
+    def results(*found: Tensor) -> dict[str, Tensor]:
+        every = dict(zip(wanted, found, strict=True))
+        for name, layout in (("weight", weight_layout), ("bias", bias_layout)):
+            if name in every and layout.shape != sizes:
+                every[name] = _shaped(every[name], layout)
+        return every
+
+    return Launches(launches, layouts, len(wanted), results)
 
 
-def _parameter_gradients(layouts: dict[str, Layout], blocks: Blocks, known: Any) -> dict[str, Tensor]:
-    """The gradients of weight and bias, of which ``layouts`` says which are wanted; one launch gives both."""
-    sizes, dtype = blocks[1:], known[0].dtype
-    sums = {n: wrap(np.empty(sizes, dtype), intern(dtype, sizes)) for n in ("weight", "bias")}
-    # Both also where one is wanted: they share the pass over g.
-    launch(kernels.row_sums, *known, sums["weight"]._data, sums["bias"]._data)
-    found = {}
-    for name, layout in layouts.items():
-        total = sums[name]
-        if layout.numel != math.prod(sizes):  # one value a channel
-            total = total.reshape(layout.numel, -1).sum(1)
-        found[name] = total.reshape(layout.shape)
-    return found
+def _shaped(total: Tensor, layout: Layout) -> Tensor:
+    """The gradient of a parameter, given as (groups, n), in its shape; of one value a channel summed over places."""
+    if layout.numel != total._layout.numel:
+        total = total.reshape(layout.numel, -1).sum(1)
+    return wrap(total._data.reshape(layout.shape), intern(total._layout.numpy_dtype, layout.shape))
 
 
 def _row_norm(op: type[RowNorm], x: Tensor, weight: Any, bias: Any, blocks: Blocks, broadcast: Any, eps: float
@@ -211,23 +231,25 @@ def _shape_of(op: str, given: Any) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _check_shapes(shape: tuple[int, ...], **parameters: Tensor | None) -> None:
+def _check_shapes(shape: tuple[int, ...], **parameters: Layout | None) -> None:
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
     for name, p in parameters.items():
-        if p is not None and tuple(p.shape) != shape:
+        if p is not None and p.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(p.shape)} and "
                 f"normalized_shape = {list(shape)}"
             )
 
 
-def _check_layer(x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None) -> None:
+@functools.lru_cache(CAPACITY)
+def _layer_blocks(x: Layout, shape: tuple[int, ...], weight: Layout | None, bias: Layout | None) -> Blocks:
+    """The rows of ``x`` that are normalised over its last dims, of ``shape``; RuntimeError for what doesn't fit."""
     _check_shapes(shape, weight=weight, bias=bias)
-    if tuple(x.shape[-len(shape) :]) != shape:
+    if x.shape[-len(shape) :] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
             f"got input of size{list(x.shape)}"
@@ -235,6 +257,7 @@ def _check_layer(x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias:
     if not x.dtype.is_floating_point:
         raise not_implemented_for("LayerNormKernelImpl", x.dtype)
     check_mixed(x, weight, bias)
+    return math.prod(x.shape[: -len(shape)]), 1, math.prod(shape)
 
 
 def layer_norm(
@@ -247,8 +270,8 @@ def layer_norm(
     fit, NotImplementedError for integers.
     """
     shape = _shape_of("layer_norm", normalized_shape)
-    _check_layer(input, shape, weight, bias)
-    blocks = math.prod(input._layout.shape[: -len(shape)]), 1, math.prod(shape)
+    parameters = (p if p is None else p._layout for p in (weight, bias))
+    blocks = _layer_blocks(input._layout, shape, *parameters)
     return _row_norm(NativeLayerNorm, input, weight, bias, blocks, shape, eps)
 
 
@@ -263,7 +286,7 @@ def rms_norm(
     ``eps`` is by default that of the dtype. RuntimeError, ValueError for shapes that don't fit.
     """
     shape = _shape_of("rms_norm", normalized_shape)
-    _check_shapes(shape, weight=weight)
+    _check_shapes(shape, weight=None if weight is None else weight._layout)
     if input.ndim < len(shape):
         raise ValueError(f"Input tensor must have at least {len(shape)} dimensions, but got {input.ndim}")
     if tuple(input.shape[-len(shape) :]) != shape:
@@ -311,7 +334,7 @@ def _check_group(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | N
             )
     if not x.dtype.is_floating_point:
         raise not_implemented_for("GroupNormKernelImpl", x.dtype)
-    check_mixed(x, weight, bias)
+    check_mixed(x._layout, *(p if p is None else p._layout for p in (weight, bias)))
 
 
 def group_norm(
