@@ -22,7 +22,10 @@ from typing import Any
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["Observer", "OpFunction", "add_observer", "is_own", "operation_behind", "register", "remove_observer"]
+__all__ = [
+    "Observer", "OpFunction", "add_observer", "is_own", "operation_behind", "register", "remove_observer",
+    "set_code",
+]  # fmt: skip
 
 
 class OpFunction:
@@ -36,11 +39,15 @@ class OpFunction:
     __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain")
 
     def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool):
-        self.function, self.plain = function, function.__code__
+        self.function = function
         self.operation, self.in_place, self.own = operation, in_place, own
-        # A copy of the function with its own code, for the original's may be exchanged while it is called.
-        f = function
-        self.call = FunctionType(self.plain, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+        self.take_code(function.__code__)
+
+    def take_code(self, code: CodeType) -> None:
+        """Let ``call`` run the function's own ``code``, with the defaults that the function has now."""
+        # A copy of the function, for the original's code may be exchanged while it is called.
+        self.plain, f = code, self.function
+        self.call = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
         self.call.__kwdefaults__ = f.__kwdefaults__
         self.call.__qualname__ = f.__qualname__  # which errors of missing arguments name
 
@@ -131,6 +138,18 @@ def _living() -> Iterator[FunctionType]:
     found = [(reference, function) for reference in _registered if (function := reference()) is not None]
     _registered[:] = [reference for reference, _ in found]
     return iter([function for _, function in found])
+
+
+def set_code(function: Any, made: FunctionType) -> None:
+    """Give a function the code and defaults of ``made``, as its own code if it is observed."""
+    with _lock:
+        function.__defaults__, function.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        op = vars(function).get("_op_function")
+        noted = op is not None and op.function is function
+        if noted:
+            op.take_code(made.__code__)
+        if not (noted and _observers):
+            function.__code__ = made.__code__
 
 
 def _put(function: Any, observed: bool) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
+from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.launch_plan import resolved
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
@@ -101,17 +103,18 @@ def planned(*tensors: str, numbers: Sequence[str] = ()) -> Callable[[Callable[..
             if isinstance(made, Launches):
                 made = compiled(made, dict(zip(names, known, strict=True)))
             with suppress(TypeError):
-                plans[key_of(*args)] = made
+                plans[scope["key_of"](*args)] = made
             return made
 
-        key = _key(names, required, given, numbers)
+        def generated() -> FunctionType:
+            key = _key(names, required, given, numbers)
+            taken = [n if d is REQUIRED else f"{n}=default_{n}" for n, d in zip(names, defaults, strict=True)]
+            exec(_FUNCTION.format(key=key, arguments=", ".join(names), parameters=", ".join(taken)), scope)
+            return scope["compute_planned"]
+
         scope: dict[str, Any] = {"find": plans.get, "plan": make, "__name__": plan.__module__}
         scope |= {f"default_{n}": d for n, d in zip(names, defaults, strict=True) if d is not REQUIRED}
-        taken = [n if d is REQUIRED else f"{n}=default_{n}" for n, d in zip(names, defaults, strict=True)]
-        text = {"name": plan.__name__, "key": key, "arguments": ", ".join(names), "parameters": ", ".join(taken)}
-        exec(_FUNCTION.format(**text), scope)
-        key_of, run = scope["key_of"], scope[plan.__name__]
-        return functools.wraps(plan)(run)
+        return functools.wraps(plan)(generated_function(plan.__name__, scope, generated))
 
     return decorate
 
@@ -120,7 +123,7 @@ _FUNCTION = """\
 def key_of({arguments}):
     return ({key})
 
-def {name}({parameters}):
+def compute_planned({parameters}):
     try:
         compute = find(({key}))
     except TypeError:  # an argument that is not hashable, as a list of dims

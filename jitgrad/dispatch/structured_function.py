@@ -11,12 +11,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
+from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain
 from jitgrad.dispatch.planned import Launches, compiled
@@ -27,44 +28,40 @@ __all__ = ["bind_arguments", "function_of", "planned_forward"]
 
 _ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()  # an argument that was not given
 
-# Parameters are a0, a1, ... here; ``_with_names`` gives a copy of the code the op's own. ``_more`` and ``_named`` are
+# Parameters are a0, a1, ... here; ``_renamed`` gives a copy of the code the op's own. ``_more`` and ``_named`` are
 # what fits none of them.
 _APPLY = """\
-def make(forward, find, general, explained, recorders, recorder_of, grad_state):
-    def apply({parameters}):
-        if {unusual}grad_state.levels:
-            return general(({names}), _more, _named)
-        try:
-            _out = forward({names})
-        except Exception as _error:
-            explained(_error, ({names}))
-            raise
-        if {wanted}:
-            _kinds = ({kinds})
-            (recorders.get(_kinds) or recorder_of(_kinds))(_out, {names})
-        return _out
-    return apply
+def apply({parameters}):
+    if {unusual}grad_state.levels:
+        return general(({names}), _more, _named)
+    try:
+        _out = forward({names})
+    except Exception as _error:
+        explained(_error, ({names}))
+        raise
+    if {wanted}:
+        _kinds = ({kinds})
+        (recorders.get(_kinds) or recorder_of(_kinds))(_out, {names})
+    return _out
 """
 # A plan is found only for tensors: not for arguments that are missing, nor for wrapped tensors, whose layouts are
 # objects of their own. So there is no test for any of these.
 _APPLY_PLANNED = """\
-def make(forward, find, general, explained, recorders, recorder_of, grad_state):
-    def apply({parameters}):
-        try:
-            _compute, _records = find(({key}))
-        except (AttributeError, TypeError):
-            _compute = None  # not here: an error of the call would have this one as its context
-        if _compute is None or {unusual}:
-            return general(({names}), _more, _named)
-        try:
-            _out = _compute({computed})
-        except Exception as _error:
-            explained(_error, ({names}))
-            raise
-        if {wanted}:
-            (_records.get({wants}) or recorder_of(({names}), _records, {wants}))(_out, {names})
-        return _out
-    return apply
+def apply({parameters}):
+    try:
+        _compute, _records = find(({key}))
+    except (AttributeError, TypeError):
+        _compute = None  # not here: an error of the call would have this one as its context
+    if _compute is None or {unusual}:
+        return general(({names}), _more, _named)
+    try:
+        _out = _compute({computed})
+    except Exception as _error:
+        explained(_error, ({names}))
+        raise
+    if {wanted}:
+        (_records.get({wants}) or recorder_of(({names}), _records, {wants}))(_out, {names})
+    return _out
 """
 # The kinds of plain values are known by their types, without a call.
 _KIND = f"{OTHER} if {{0}}.__class__ in plain else argument_kind({{0}}), "
@@ -75,21 +72,21 @@ _REQUIRES = {TENSOR_INPUT: "{}._requires_grad", OPTIONAL: "({0} is not None and 
 
 
 @functools.cache
-def _template(positional: int, required: tuple[bool, ...], inputs: tuple[int, ...]) -> Callable[..., Any]:
-    """``make(...)``, which returns ``apply`` of an op that is not planned. inputs: its differentiable parameters."""
+def _apply_code(positional: int, required: tuple[bool, ...], inputs: tuple[int, ...]) -> CodeType:
+    """The code of ``apply`` of an op that is not planned. inputs: its differentiable parameters."""
     names = [f"a{k}" for k in range(len(required))]
     wanted = "grad_state.enabled" if inputs else "False"
     if len(inputs) == 1:  # a list has no _requires_grad: it is left to argument_kind, which looks at its tensors
         wanted += f" and getattr(a{inputs[0]}, '_requires_grad', True)"
-    return _made(
+    return _code(
         _APPLY, names, positional, wanted=wanted, kinds="".join(map(_KIND.format, names)),
         unusual="_more or _named or " + "".join([f"{n} is absent or " for n, r in zip(names, required) if r]),
     )  # fmt: skip
 
 
 @functools.cache
-def _planned_template(roles: str, positional: int, inputs: tuple[int, ...], typed: bool) -> Callable[..., Any]:
-    """``make(...)`` of a planned op. roles: those of its parameters (see declaration_checks.py).
+def _planned_code(roles: str, positional: int, inputs: tuple[int, ...], typed: bool) -> CodeType:
+    """The code of ``apply`` of a planned op. roles: those of its parameters (see declaration_checks.py).
 
     typed: whether the types of arguments are looked up with them, for True and 1.0 are equal to 1.
     """
@@ -97,7 +94,7 @@ def _planned_template(roles: str, positional: int, inputs: tuple[int, ...], type
     flags = [_REQUIRES[roles[k]].format(names[k]) for k in inputs]
     key = "".join([_KEY[r].format(n) for n, r in zip(names, roles)])
     types = "".join([f"{n}.__class__, " for n, r in zip(names, roles) if r == ARGUMENT and typed])
-    return _made(
+    return _code(
         _APPLY_PLANNED, names, positional, key=key + types,
         unusual="_more or _named" + "".join([f" or {n} is absent" for n, r in zip(names, roles) if r == VALUE]),
         computed=", ".join([n for n, r in zip(names, roles) if r != ARGUMENT]),
@@ -106,16 +103,14 @@ def _planned_template(roles: str, positional: int, inputs: tuple[int, ...], type
     )  # fmt: skip
 
 
-def _made(text: str, names: list[str], positional: int, **parts: str) -> Any:
-    """The function ``make`` of a text, for parameters of these names."""
+def _code(text: str, names: list[str], positional: int, **parts: str) -> CodeType:
+    """The code of the function that a text defines, for parameters of these names."""
     given = [f"{n}=None" for n in names]  # defaults are set for each function
-    scope: dict[str, Any] = {
-        "absent": _ABSENT, "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
-        "requires_grad_of": attrgetter("_requires_grad"), "__name__": __name__,
-    }  # fmt: skip
+    scope: dict[str, Any] = {}
     parameters = ", ".join([*given[:positional], "*_more", *given[positional:], "**_named"])
     exec(text.format(parameters=parameters, names="".join([f"{n}, " for n in names]), **parts), scope)
-    return scope["make"]
+    code: CodeType = scope["apply"].__code__
+    return code
 
 
 def function_of(op: Any, public: bool) -> Callable[..., Any]:
@@ -137,26 +132,32 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
     def general(values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return _general(op, explained, call, values, more, named)
 
-    if op.roles:
-        make = _planned_template(op.roles, positional, inputs, public)
-        recorder: Any = functools.partial(_planned_recorder, op)
-    else:
-        make = _template(positional, tuple([d is REQUIRED for d in op.defaults]), inputs)
-        recorder = functools.partial(recorder_of, op)
-    pattern = make(call, op.plans.get, general, explained, op.recorders, recorder, grad_state)
-    apply: Any = _with_names(pattern, op.parameters, positional, op.defaults)
-    apply.__name__ = apply.__qualname__ = op.name
+    def made() -> FunctionType:
+        if op.roles:
+            code = _planned_code(op.roles, positional, inputs, public)
+        else:
+            code = _apply_code(positional, tuple([d is REQUIRED for d in op.defaults]), inputs)
+        return _renamed(code, scope, op.parameters, positional, op.defaults)
+
+    scope: dict[str, Any] = {
+        "forward": call, "find": op.plans.get, "general": general, "explained": explained, "recorders": op.recorders,
+        "recorder_of": functools.partial(_planned_recorder if op.roles else recorder_of, op), "grad_state": grad_state,
+        "absent": _ABSENT, "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
+        "requires_grad_of": attrgetter("_requires_grad"), "__name__": __name__,
+    }  # fmt: skip
+    apply = generated_function(op.name, scope, made)
     apply.__doc__ = op.__doc__
     vars(apply)["__wrapped__"] = forward  # whose signature help() shows
     return apply
 
 
-def _with_names(function: Any, names: Sequence[str], positional: int, defaults: Sequence[Any]) -> Any:
-    """A copy of a function whose first variables, its parameters, have these names and defaults."""
-    code = function.__code__
-    code = code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))
+def _renamed(
+    code: CodeType, scope: dict[str, Any], names: Sequence[str], positional: int, defaults: Sequence[Any]
+) -> FunctionType:
+    """A function of code whose first variables, its parameters, get these names and defaults."""
     values = [_ABSENT if d is REQUIRED else d for d in defaults]
-    made = FunctionType(code, function.__globals__, "apply", tuple(values[:positional]), function.__closure__)
+    renamed = code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))
+    made = FunctionType(renamed, scope, "apply", tuple(values[:positional]))
     if positional < len(names):
         made.__kwdefaults__ = dict(zip(names[positional:], values[positional:], strict=True))
     return made
