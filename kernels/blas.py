@@ -26,7 +26,7 @@ import numpy as np
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["OneThread", "one_thread"]
+__all__ = ["OneThread", "address_of", "one_thread"]
 
 # What sets the number of threads and what tells it: OpenBLAS in NumPy's wheels and elsewhere, MKL, BLIS.
 _ENTRIES = (
@@ -46,6 +46,15 @@ def _libraries() -> Iterator[ctypes.PyDLL]:
     if sys.platform == "win32":  # which looks into the one library only: those of the wheel, loaded already
         for path in glob.glob(os.path.join(os.path.dirname(np.__file__) + ".libs", "*.dll")):
             yield ctypes.PyDLL(path)
+
+
+def address_of(*names: str) -> int:
+    """The address of the first of these functions that NumPy's BLAS has; 0: it has none of them."""
+    try:
+        found = [getattr(library, n) for library in _libraries() for n in names if hasattr(library, n)]
+    except (KeyError, OSError):  # another build of NumPy
+        return 0
+    return ctypes.cast(found[0], ctypes.c_void_p).value or 0 if found else 0
 
 
 @functools.cache

@@ -169,7 +169,8 @@ class Loop(Kernel):
         """The compiled loop for ``dtype`` on several threads."""
         if dtype not in self.parts:
             cut = dict.fromkeys(self.split, CUT) if self.pieces is None else {-2: FIRST, -1: LAST}
-            self.parts[dtype] = SplitCall(self.variant(dtype), cut)
+            place = self.dtype_from
+            self.parts[dtype] = SplitCall(self.variant(dtype), cut, lambda args: args[place].size, self.grain // 2)
         return self.parts[dtype]
 
     def _dispatch(self, *args: Any) -> None:

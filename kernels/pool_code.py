@@ -225,6 +225,15 @@ def split(packed):
     return error
 
 
+def run(control, jobs, count, helpers):
+    """Do the jobs of a table; 0 if the pool is busy, where nothing was done."""
+    if swap(control + BUSY, 0, 1):
+        run_table(control, jobs, count, helpers)
+        store(control + BUSY, 0)
+        return 1
+    return 0
+
+
 def start(control, jobs, count, helpers):
     """Let workers begin with jobs of which the caller claims its own; whether the pool wasn't busy.
 
@@ -279,6 +288,6 @@ def compiled_pool():
     """The addresses of the functions above, by name."""
     functions = [
         run_job, take_first, has_jobs, sleep, serve, wake, publish, wait_for_workers, run_table, write_array,
-        write_arguments, split, start, put_down, claim, finish, stop, spin,
+        write_arguments, split, run, start, put_down, claim, finish, stop, spin,
     ]  # fmt: skip
     return compiled_words("pool", functions)

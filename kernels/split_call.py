@@ -10,7 +10,7 @@ compiled code cannot read: an array in column-major order that is to be cut, com
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,10 @@ class _Plan:
         # An address, a whole number or a float, each of 64 bits.
         self.pack = struct.Struct("=6q" + "".join("d" if isinstance(t, types.Float) else "q" for t in signature)).pack
 
-    def run(self, rows: int, parts: int, multiple: int, args: tuple[Any, ...]) -> bool:
-        """Run the kernel in parts; False if the pool is busy."""
+    def run(self, count: int, rows: int, parts: int, multiple: int, args: tuple[Any, ...]) -> bool:
+        """Run the kernel in parts on up to ``count`` threads; False if the pool is busy."""
         words = [id(a) if array else a for a, array in zip(args, self.arrays)]  # takes 80 ns
-        return threads.run_split(self.pack, self.words, rows, parts, multiple, *words)
+        return threads.run_split(count, self.pack, self.words, rows, parts, multiple, *words)
 
 
 def _role(kind: Any, role: int | None) -> int | None:
@@ -69,22 +69,30 @@ class SplitCall:
     """A compiled kernel that is run in parts.
 
     roles: how arguments at these positions, from the end if negative, are handed to a part: CUT, FIRST, LAST, PART or
-    PARTS (see `pool_code`); the others go to each part as they are. multiple: all parts but the last end at a multiple
-    of so many rows. There are as many rows as arrays that are cut have; else the last argument says how many.
+    PARTS (see `pool_code`); the others go to each part as they are. There are as many rows as arrays that are cut have;
+    else the last argument says how many. elements: the number of elements, given the arguments; ``grain`` of them are
+    worth a thread. Without it all threads take part. multiple: parts but the last end at a multiple of so many rows.
     """
 
-    __slots__ = ("cut", "multiple", "plans", "roles", "run", "text_file")
+    __slots__ = ("cut", "elements", "grain", "multiple", "plans", "roles", "run", "text_file")
 
-    def __init__(self, run: Any, roles: Mapping[int, int], multiple: int = 1):
-        self.run, self.roles, self.multiple, self.text_file = run, roles, multiple, run.text_file
+    def __init__(
+        self, run: Any, roles: Mapping[int, int], elements: Callable[[tuple[Any, ...]], int] | None = None,
+        grain: int = 1, multiple: int = 1,
+    ):  # fmt: skip
+        self.run, self.roles, self.text_file = run, roles, run.text_file
+        self.elements, self.grain, self.multiple = elements, grain, multiple
         self.cut = next((k for k, role in roles.items() if role == CUT), None)
         self.plans: dict[Any, _Plan | None] = {}
 
     def __call__(self, *args: Any) -> None:
         rows = args[-1] if self.cut is None else args[self.cut].shape[0]
+        count = threads.get_num_threads()
+        if self.elements is not None:
+            count = min(count, self.elements(args) // self.grain)
         # More parts than threads: one that comes late, or loses its core for a while, does fewer of them.
-        parts = min(rows // self.multiple, _PARTS_PER_THREAD * threads.get_num_threads(), MOST_PARTS)
-        if parts < 2:
+        parts = min(rows // self.multiple, _PARTS_PER_THREAD * count, MOST_PARTS)
+        if count < 2 or parts < 2:
             self.run(*args)
             return
         try:
@@ -93,7 +101,7 @@ class SplitCall:
             plan = self._plan(args)
         except NotImplementedError:  # of objects that Numba has no types for
             plan = None
-        if plan is None or not plan.run(rows, parts, self.multiple, args):
+        if plan is None or not plan.run(count, rows, parts, self.multiple, args):
             threads.run_together(self._calls(rows, args))
 
     def _plan(self, args: tuple[Any, ...]) -> _Plan | None:

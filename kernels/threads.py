@@ -20,6 +20,7 @@ import os
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ import numpy as np
 from jitgrad.kernels import pool_code
 from jitgrad.kernels.native_entry import raise_error
 
-__all__ = ["fork_safe", "get_num_threads", "run_split", "run_together", "set_num_threads", "spans"]
+__all__ = ["fork_safe", "get_num_threads", "run_jobs", "run_split", "run_together", "set_num_threads", "spans"]
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 _Lock = TypeVar("_Lock")
@@ -104,6 +105,7 @@ class _Pool:
         word, control = ctypes.c_ssize_t, _new_control()
         # ctypes lets go of the GIL for the time of a call.
         self.split = ctypes.CFUNCTYPE(word, ctypes.c_char_p)(code["split"])
+        self.run_table = ctypes.CFUNCTYPE(word, word, word, word, word)(code["run"])
         self.start = ctypes.CFUNCTYPE(word, word, ctypes.c_void_p, word, word)(code["start"])
         self.claim = ctypes.CFUNCTYPE(word, word)(code["claim"])
         self.finish = ctypes.CFUNCTYPE(word, word, ctypes.c_void_p)(code["finish"])
@@ -258,12 +260,20 @@ def run_together(jobs: Sequence[Job]) -> None:
         function(*args)
 
 
-def run_split(pack: Callable[..., bytes], *words: Any) -> bool:
-    """Run a kernel in parts on the pool; False if the pool is busy.
+def run_jobs(table: array[int]) -> bool:
+    """Do jobs, pairs of an entry's address and its argument, on the pool; False, and nothing done, if it is busy."""
+    count = len(table) // 2
+    helpers = min(count, get_num_threads(), _most_helpers() + 1) - 1
+    pool = _pool_of(helpers)
+    return bool(pool.run_table(pool.control, table.buffer_info()[0], count, helpers))
+
+
+def run_split(count: int, pack: Callable[..., bytes], *words: Any) -> bool:
+    """Run a kernel in parts on up to ``count`` threads; False, and nothing done, if the pool is busy.
 
     ``pack`` makes bytes of the pool, the number of workers, and the ``words``, which `pool_code.split` explains.
     """
-    helpers = min(get_num_threads() - 1, _most_helpers())
+    helpers = min(count - 1, _most_helpers())
     pool = _pool
     if pool is None or len(pool.workers) < helpers:
         pool = _pool_of(helpers)

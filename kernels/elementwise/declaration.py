@@ -126,14 +126,17 @@ _kernels: dict[Any, Kernel] = {}
 PARALLEL_SIZE, _COSTLY_SIZE = 1 << 17, 1 << 15
 
 
+def split_size(rules: Sequence[tuple[Rule, str]]) -> int:
+    """The number of elements from which a kernel of these rules should run on two threads."""
+    calls = [n for rule, _ in rules for n in ast.walk(rule.tree) if isinstance(n, ast.Call)]
+    words = [WORDS[c.func.id] for c in calls if isinstance(c.func, ast.Name)]
+    # What is exact to half a unit in the last place, or has no rounding at all, is an instruction or two.
+    return _COSTLY_SIZE if any(ulp > 0.5 for w in words for ulp in w.ulp.values()) else PARALLEL_SIZE
+
+
 def splits(rules: Sequence[tuple[Rule, str]], size: int) -> bool:
     """Whether a kernel of these rules should run on several threads for so many elements."""
-    if _COSTLY_SIZE <= size < PARALLEL_SIZE:
-        calls = [n for rule, _ in rules for n in ast.walk(rule.tree) if isinstance(n, ast.Call)]
-        words = [WORDS[c.func.id] for c in calls if isinstance(c.func, ast.Name)]
-        # What is exact to half a unit in the last place, or has no rounding at all, is an instruction or two.
-        return any(ulp > 0.5 for w in words for ulp in w.ulp.values())
-    return size >= PARALLEL_SIZE
+    return size >= PARALLEL_SIZE or (size >= _COSTLY_SIZE and size >= split_size(rules))
 
 
 def elementwise_kernel(
@@ -163,7 +166,8 @@ def elementwise_kernel(
         writes = tuple(range(arrays, arrays + len(rules)))
         call = compile_text(name, text, allocates=False)
         if parallel:
-            call = _in_parts(call, [a.once for a in arguments if a.kind == "array"] + [False] * len(rules), strided)
+            once = [a.once for a in arguments if a.kind == "array"] + [False] * len(rules)
+            call = _in_parts(call, once, strided, split_size(rules) // 2)
         _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
     return _kernels[key]
 
@@ -179,9 +183,10 @@ class StridedKernel(Kernel):
         return dict.fromkeys(range(max(self.writes) + 1), shape)
 
 
-def _in_parts(call: Callable[..., None], once: Sequence[bool], strided: bool) -> SplitCall:
+def _in_parts(call: Callable[..., None], once: Sequence[bool], strided: bool, grain: int) -> SplitCall:
     """The kernel on threads; ``once`` says of each array whether it is of one element that is read once."""
     if strided:  # it takes the first and last row of its part, and the arrays stay whole
-        return SplitCall(call, {-2: FIRST, -1: LAST})
+        return SplitCall(call, {-2: FIRST, -1: LAST}, lambda args: args[-1] * int(args[-4][-1]), grain)
     # 16 elements of float32 are a cache line, into which two threads should not write.
-    return SplitCall(call, {k: CUT for k, o in enumerate(once) if not o}, multiple=16)
+    cut = {k: CUT for k, o in enumerate(once) if not o}
+    return SplitCall(call, cut, lambda args: args[len(once) - 1].size, grain, multiple=16)

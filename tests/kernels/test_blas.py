@@ -74,19 +74,24 @@ SHAPES = [
 
 
 @needs_entries
+@pytest.mark.parametrize("compiled", [True, False], ids=["by address", "by NumPy"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("x", "y"), SHAPES)
-def test_a_large_product_in_parts_is_the_product(two_threads, monkeypatch, x, y):
-    monkeypatch.setattr(products, "_SPLIT", 1000)
-    monkeypatch.setattr(products, "_VECTOR_ON_ONE", 0)
-    monkeypatch.setattr(products, "_MATRIX_ON_ONE", 0)
-    counts = []
-    together = threads.run_together
+def test_a_large_product_in_parts_is_the_product(two_threads, monkeypatch, x, y, dtype, compiled):
+    for name, value in {"_SPLIT": 1000, "_SPLIT_BY_NUMPY": 1000, "_VECTOR_ON_ONE": 0, "_MATRIX_ON_ONE": 0}.items():
+        monkeypatch.setattr(products, name, value)
+    counts, run_jobs, together = [], threads.run_jobs, threads.run_together
     monkeypatch.setattr(threads, "run_together", lambda jobs: (counts.append(len(jobs)), together(jobs)))
-    generator = np.random.default_rng(0)
-    a, b = generator.normal(size=x), generator.normal(size=y)
-    for left, right in ((a, b), (np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2), b)):
+    if compiled:
+        monkeypatch.setattr(threads, "run_jobs", lambda table: (counts.append(len(table) // 2), run_jobs(table))[1])
+    else:
+        monkeypatch.setattr(products, "multiply_in_parts", lambda *args: False)
+    generator, tolerance = np.random.default_rng(0), np.sqrt(np.finfo(dtype).eps)
+    a, b = (generator.normal(size=s).astype(dtype) for s in (x, y))
+    c, d = (np.asarray(m, order="F") for m in (a, b))
+    for left, right in ((a, b), (c, b), (a, d), (c, d)):
         result = torch.from_numpy(left) @ torch.from_numpy(right)
-        np.testing.assert_allclose(result.numpy(), left @ right, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(result.numpy(), left @ right, rtol=tolerance, atol=tolerance)
     assert max(counts, default=1) == (1 if len(y) == 1 else 2)
 
 

@@ -1,0 +1,95 @@
+"""A product of matrices in parts on the pool, by calls of BLAS from compiled code.
+
+To hand NumPy's product of a part to another thread takes 35 us, since it lets go of Python's lock only within BLAS.
+Here a job is a call of ``cblas_sgemm`` or ``cblas_dgemm`` by its address, with its arguments as words, and the
+hand-over takes 10 us, most of it Python that packs them. The BLAS must take sizes of 64 bits, as that of NumPy's
+wheels does.
+"""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from typing import Any
+
+from llvmlite import ir
+
+from jitgrad.kernels import threads
+from jitgrad.kernels.blas import address_of
+from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
+
+__all__ = ["multiply_in_parts"]
+
+_ROW_MAJOR, _AS_IT_IS, _TURNED = 101, 111, 112  # of the interface of C to BLAS
+# The words of a job: function, whether each side is turned, rows, columns, inner size, then of both sides and the
+# result address and distance of rows.
+_WORDS = 12
+_kept: list[Any] = []  # machine code lives as long as its library
+
+
+@functools.cache
+def _product(kind: str) -> tuple[int, int] | None:
+    """(address of the function, of an entry ``void(intptr_t words)`` that calls it) for "s" or "d"."""
+    function = address_of(f"scipy_cblas_{kind}gemm64_", f"cblas_{kind}gemm64_")
+    if not function:
+        return None
+    number = ir.FloatType() if kind == "s" else ir.DoubleType()
+    sides = [WORD, WORD, WORD, WORD, number, WORD, WORD]
+    gemm = ir.FunctionType(NOTHING, [INT, INT, INT, WORD, WORD, WORD, number, *sides]).as_pointer()
+
+    def build(module: ir.Module) -> None:
+        target = ir.Function(module, ir.FunctionType(NOTHING, [WORD]), f"{kind}gemm")
+        builder = ir.IRBuilder(target.append_basic_block())
+        words = builder.inttoptr(target.args[0], WORD.as_pointer())
+        address, x_turned, y_turned, *rest = [builder.load(builder.gep(words, [INT(k)])) for k in range(_WORDS)]
+        turned = [builder.trunc(w, INT) for w in (x_turned, y_turned)]
+        given = [INT(_ROW_MAJOR), *turned, *rest[:3], number(1), *rest[3:7], number(0), *rest[7:]]
+        builder.call(builder.inttoptr(address, gemm), given)
+        builder.ret_void()
+
+    library = new_library(f"{kind}gemm", build)
+    _kept.append(library)
+    return function, library.get_pointer_to_function(f"{kind}gemm")
+
+
+def _side(matrix: Any) -> tuple[int, int] | None:
+    """(whether it is turned, distance of its rows or columns in elements); None where BLAS can't read it."""
+    (rows, columns), (down, across), size = matrix.shape, matrix.strides, matrix.itemsize
+    if across == size and down >= columns * size and down % size == 0:
+        return _AS_IT_IS, down // size
+    if down == size and across >= rows * size and across % size == 0:
+        return _TURNED, across // size
+    return None
+
+
+def multiply_in_parts(x: Any, y: Any, out: Any, parts: int) -> bool:
+    """Compute the product of two matrices of one dtype; False, and nothing done, where this way can't.
+
+    out: contiguous, of shape (rows of x, columns of y). Each of the ``parts`` is some of its rows, or of its columns if
+    there are more of them.
+    """
+    kind = {"f": "s", "d": "d"}.get(out.dtype.char)
+    if kind is None or not x.ndim == y.ndim == 2 or 1 in out.shape or (found := _product(kind)) is None:
+        return False
+    left, right, size, (rows, columns) = _side(x), _side(y), out.itemsize, out.shape
+    places = [a.ctypes.data for a in (x, y, out)]
+    if left is None or right is None or not out.flags.c_contiguous or any(p % size for p in places):
+        return False
+    function, entry = found
+    inner, by_rows = x.shape[1], rows >= columns
+    # By how many bytes the operand that is cut moves from one row, or column, to the next, and the result.
+    step = x.strides[0] if by_rows else y.strides[1]
+    result_step = out.strides[0] if by_rows else size
+    total = rows if by_rows else columns
+    words = array("q")
+    for part in range(parts):
+        first, last = total * part // parts, total * (part + 1) // parts
+        if last == first:
+            continue
+        shape = (last - first, columns) if by_rows else (rows, last - first)
+        x_at, y_at = (places[0] + first * step, places[1]) if by_rows else (places[0], places[1] + first * step)
+        sides = x_at, left[1], y_at, right[1], places[2] + first * result_step, columns
+        words.extend((function, left[0], right[0], *shape, inner, *sides))
+    base = words.buffer_info()[0]
+    jobs = [w for k in range(len(words) // _WORDS) for w in (entry, base + 8 * _WORDS * k)]
+    return threads.run_jobs(array("q", jobs))
