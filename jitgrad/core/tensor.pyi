@@ -157,6 +157,8 @@ class Tensor:
         """Make ``edge`` the history of a tensor that an inplace op has written to, and through it of its base and views."""
     _requires_grad: builtins.bool
     _scope: Any
+    def _summed_like(self, layout: Layout) -> Tensor:
+        """The sums over the dims along which a tensor of ``layout`` was repeated to this shape, outside the graph."""
     _unrecorded: builtins.int | None
     @property
     def _version(self) -> builtins.int: ...

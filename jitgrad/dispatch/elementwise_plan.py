@@ -55,10 +55,11 @@ class BackwardPlan:
     names: the operands that get a gradient. saves: the tensors that their rules need. scalar_names: the numbers that
     they need, whose values each node keeps. record: makes a node. vjp: runs one.
     computes: {layout of the incoming gradient: function that launches the backward kernel for it}.
+    places: for each operand the number of its gradient among those of ``names``, -1 if it gets none, and its layout.
     """
 
     __slots__ = (
-        "computes", "forward", "names", "record", "rules", "saves", "scalar_names", "vjp",
+        "computes", "forward", "names", "places", "record", "rules", "saves", "scalar_names", "vjp",
     )  # fmt: skip
 
     def __init__(self, plan: ForwardPlan, wants: tuple[bool, ...], node_type: type[Node]):
@@ -89,6 +90,7 @@ class BackwardPlan:
         )  # fmt: skip
         # For each operand the number of its gradient among those that the kernel returns, -1 if it gets none.
         place = tuple([self.names.index(n) if n in self.names else -1 for n in every])
+        self.places = tuple(zip(place, plan.inputs, strict=True))
         form = ("passed" if passed else "kernel") + ("" if fits else " shaped")
         return backward_of(form, place, len(self.saves), tuple(self.scalar_names))(self)
 
@@ -217,27 +219,31 @@ class ElementwiseNode(Node):
                 grad = g.new_full(g.shape, grad)
             grad = grad.conj_physical() if complex_rule else grad
             results.append(_cast_like(grad, self._input_layout(name)))
-        return self.shaped(results)
+        return self.shaped(results, recorded=True)
 
     def _input_layout(self, name: str) -> Layout:
         plan = self.backward_plan.forward
         return plan.inputs[array_names(plan).index(name)]
 
-    def shaped(self, grads: Any) -> tuple[Any, ...]:
+    def shaped(self, grads: Any, recorded: bool = False) -> tuple[Any, ...]:
         """``grads`` in the order of the edges, each with its input's shape, dtype and device."""
-        found = dict(zip(self.backward_plan.names, grads, strict=True))
-        results, plan = [], self.backward_plan.forward
-        for name, layout in zip(array_names(plan), plan.inputs, strict=True):
-            grad = found.get(name)
-            if grad is not None:
-                if grad._layout.shape != layout.shape:
-                    grad = grad.sum_to_size(layout.shape)
-                if grad._layout.dtype is not layout.dtype:
-                    grad = _cast_like(grad, layout)
-                if grad._layout.device != layout.device:  # that of a CPU tensor without dimensions, beside CUDA ones
-                    grad = grad.to(layout.device)
-            results.append(grad)
+        results = []
+        for place, layout in self.backward_plan.places:
+            grad = None if place < 0 else grads[place]
+            fits = grad is None or grad._layout is layout
+            results.append(grad if fits else _fitted(grad, layout, recorded))
         return tuple(results)
+
+
+def _fitted(grad: Any, layout: Layout, recorded: bool) -> Any:
+    """A gradient summed over the dims along which its input, of ``layout``, was repeated, in that dtype and there."""
+    if grad._layout.shape != layout.shape:
+        grad = grad.sum_to_size(layout.shape) if recorded else grad._summed_like(layout)
+    if grad._layout.dtype is not layout.dtype:
+        grad = _cast_like(grad, layout)
+    if grad._layout.device != layout.device:  # that of a CPU tensor without dimensions, beside CUDA ones
+        grad = grad.to(layout.device)
+    return grad
 
 
 def _as_tensor(number: Any) -> Tensor:

@@ -13,7 +13,7 @@ from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
 from jitgrad.dispatch.launch_plan import is_dense
 from jitgrad.kernels.elementwise.arithmetic import Add
@@ -73,7 +73,9 @@ def add_to_grad(existing: Tensor, grad: Tensor) -> None:
 
 def own_copy(grad: Tensor) -> Tensor:
     """A copy that is owned. If it is recorded, its node is CopyBackwards, as in PyTorch, else it is a plain clone."""
-    return empty_like(grad).copy_(grad) if grad._requires_grad else Clone.apply(grad)
+    if grad._requires_grad:
+        return empty_like(grad).copy_(grad)
+    return copy_to_layout(grad, preserved_layout(grad._layout)) if type(grad) is Tensor else Clone.apply(grad)
 
 
 def taken_over(results: Any, grad: Tensor, owned: bool) -> tuple[Any, bool]:

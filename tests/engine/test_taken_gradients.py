@@ -231,3 +231,13 @@ def test_gradients_outlive_what_they_came_from():
     gc.collect()
     noise = [torch.zeros(64, 64, dtype=torch.float64) for _ in range(20)]
     assert bool((x.grad == 3).all()) and len(noise) == 20
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 1), (1,), (), (1, 1), (3, 4)])
+def test_sums_over_repeated_dims_are_owned(shape):
+    x, y = leaf(3, 4), leaf(*shape, seed=1)
+    out, g = x * y, leaf(3, 4, seed=2).detach()
+    kernels = launched(lambda: out.backward(g))
+    full = torch.from_numpy(g.numpy() * x.detach().numpy())
+    np.testing.assert_allclose(y.grad.numpy(), full.sum_to_size(shape).numpy() if shape else full.sum().numpy())
+    assert "copy" not in kernels and y.grad._base is None and y.grad.shape == shape

@@ -8,8 +8,8 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
-from jitgrad.core.layout import Layout, intern
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
@@ -99,6 +99,27 @@ def _spread(g: Layout, x_layout: Layout, dim: Any, keepdim: bool, mean: bool) ->
         return None
     arrays = row_major("g", g, plan.blocks[::2]), Written(0, plan.blocks)
     return Launches([(kernels.spread, *arrays, plan.n if mean else 1)], [out])
+
+
+@method
+def _summed_like(self: Tensor, layout: Layout) -> Tensor:
+    """The sums over the dims along which a tensor of ``layout`` was repeated to this shape, outside the graph."""
+    found = _repeated.get((self._layout, layout))
+    if found is None:
+        found = _repeated[self._layout, layout] = _dims_repeated(self._layout, layout)
+    dims, of_sums = found
+    total: Tensor = sums(self, dims, True, None)
+    return total if of_sums is None else wrap(total._data.reshape(of_sums.shape), of_sums)
+
+
+_repeated: dict[Any, tuple[tuple[int, ...], Layout | None]] = cache()
+
+
+def _dims_repeated(wide: Layout, narrow: Layout) -> tuple[tuple[int, ...], Layout | None]:
+    """The dims of ``wide`` along which ``narrow`` is repeated; the layout of sums over them if that has fewer dims."""
+    lead = wide.ndim - narrow.ndim
+    dims = tuple([d for d, n in enumerate(wide.shape) if d < lead or narrow.shape[d - lead] == 1 != n])
+    return dims, intern(wide.numpy_dtype, narrow.shape, None, wide.device) if lead else None
 
 
 class SumDim(Reduction):
