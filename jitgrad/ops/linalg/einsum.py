@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from jitgrad.core.errors import type_name
-from jitgrad.core.layout import Size
+from jitgrad.core.layout import Layout, broadcast_shapes, cache
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.linalg.matrix_products import Bmm
+from jitgrad.ops.reduction.sums import SumDim
+from jitgrad.ops.shape.expand import Unsqueeze
+from jitgrad.ops.shape.slicing import Diagonal
+from jitgrad.ops.shape.view import Permute, Reshaped, movedim, reshaped
 
 __all__: list[str] = []
 
@@ -40,7 +46,7 @@ def _labels(text: str, start: int, what: str) -> list[str]:
     return found
 
 
-def _read(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+def _read(equation: str, operands: Sequence[Layout]) -> tuple[list[list[str]], list[str] | None]:
     """Labels of every operand, and of the output where the equation names them."""
     left, arrow, right = equation.partition("->")
     parts, at = left.split(","), 0
@@ -64,9 +70,9 @@ def _read(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], l
     return inputs, output
 
 
-def _expanded(labels: list[str], x: Tensor, k: int) -> list[str]:
+def _expanded(labels: list[str], x: Layout, k: int) -> list[str]:
     """Labels with the ellipsis replaced by one numbered label for each dim, counted from its end."""
-    letters, ndim = len(labels) - (ELLIPSIS in labels), x._layout.ndim
+    letters, ndim = len(labels) - (ELLIPSIS in labels), x.ndim
     if ELLIPSIS not in labels and letters != ndim:
         raise RuntimeError(
             f"einsum(): the number of subscripts in the equation ({letters}) does not match the number of dimensions "
@@ -82,7 +88,47 @@ def _expanded(labels: list[str], x: Tensor, k: int) -> list[str]:
     return [*labels[:at], *hidden, *labels[at + 1 :]] if ELLIPSIS in labels else labels
 
 
-def _without_repeats(x: Tensor, labels: list[str], k: int) -> tuple[Tensor, list[str]]:
+class _Value(NamedTuple):
+    """A tensor of a program: its number and its shape."""
+
+    number: int
+    shape: tuple[int, ...]
+
+
+class _Program:
+    """The ops that an equation comes to for operands of some layouts: ``steps`` are (function, its tensors, the rest).
+
+    It is written once, by the functions below, which look at shapes only, and then run on tensors.
+    """
+
+    def __init__(self, operands: Sequence[Layout]):
+        self.count, self.steps = len(operands), list[tuple[Callable[..., Tensor], tuple[int, ...], tuple[Any, ...]]]()
+
+    def do(self, function: Callable[..., Tensor], shape: Sequence[int], *given: Any) -> _Value:
+        """Add a step that calls ``function`` on values, then other arguments; ``shape`` is that of its result."""
+        values = tuple([v.number for v in given if isinstance(v, _Value)])
+        self.steps.append((function, values, given[len(values) :]))
+        return _Value(self.count + len(self.steps) - 1, tuple(shape))
+
+    def run(self, operands: Sequence[Tensor]) -> Tensor:
+        """The result of the last step."""
+        values = [*operands]
+        for function, numbers, rest in self.steps:
+            values.append(function(*[values[n] for n in numbers], *rest))
+        return values[-1]
+
+    def permute(self, x: _Value, order: Sequence[int]) -> _Value:
+        """The dims in another order."""
+        return self.do(Permute.apply, [x.shape[d] for d in order], x, tuple(order))
+
+    def sum(self, x: _Value, dims: int | tuple[int, ...], keepdim: bool) -> _Value:
+        """The sum over dims."""
+        gone = (dims,) if isinstance(dims, int) else dims
+        kept = [1 if d in gone else n for d, n in enumerate(x.shape) if keepdim or d not in gone]
+        return self.do(SumDim.apply, kept, x, dims, keepdim)
+
+
+def _without_repeats(program: _Program, x: _Value, labels: list[str], k: int) -> tuple[_Value, list[str]]:
     """Dims that carry the same label become one: their diagonal."""
     kept: list[str] = []
     for label in labels:
@@ -94,13 +140,15 @@ def _without_repeats(x: Tensor, labels: list[str], k: int) -> tuple[Tensor, list
                     f"{x.shape[again]} != {x.shape[first]}"
                 )
             # diagonal puts its dim last; it takes the place of the label's first.
-            x = x.diagonal(0, first, again).movedim(-1, first)
+            n, rest = x.shape[first], [m for d, m in enumerate(x.shape) if d not in (first, again)]
+            x = program.do(Diagonal.apply, [*rest, n], x, 0, first, again)
+            x = program.do(movedim, [*rest[:first], n, *rest[first:]], x, -1, first)
         else:
             kept.append(label)
     return x, kept
 
 
-def _check_sizes(operands: Sequence[Tensor], inputs: Sequence[list[str]]) -> None:
+def _check_sizes(operands: Sequence[_Value], inputs: Sequence[list[str]]) -> None:
     seen: dict[str, int] = {}
     for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
         for label, n in zip(labels, x.shape, strict=True):
@@ -113,40 +161,43 @@ def _check_sizes(operands: Sequence[Tensor], inputs: Sequence[list[str]]) -> Non
             seen[label] = n if known == 1 else known
 
 
-def _lined_up(x: Tensor, labels: list[str], order: Sequence[str]) -> Tensor:
+def _lined_up(program: _Program, x: _Value, labels: list[str], order: Sequence[str]) -> _Value:
     """A dim for every label of ``order``, of size 1 where ``x`` has none."""
     present = list(labels)
     for label in order:
         if label not in present:
             present.append(label)
-            x = x.unsqueeze(-1)
-    return x.permute([present.index(label) for label in order])
+            x = program.do(Unsqueeze.apply, (*x.shape, 1), x, -1)
+    return program.permute(x, [present.index(label) for label in order])
 
 
-def _pair(x: Tensor, y: Tensor, summed: list[int]) -> Tensor:
+def _pair(program: _Program, x: _Value, y: _Value, summed: list[int]) -> _Value:
     """Product of two tensors with the same dims, summed over some that become 1: one bmm."""
-    dims = range(x._layout.ndim)
+    dims = range(len(x.shape))
     # Dims that both have are the stack, those of one alone its rows or columns: sum over k of x[b, n, k] y[b, k, m].
     kept = [d for d in dims if d not in summed]
     both = [d for d in kept if x.shape[d] != 1 and y.shape[d] != 1]
     left = [d for d in kept if x.shape[d] != 1 and y.shape[d] == 1]
     right = [d for d in kept if x.shape[d] == 1]
     sizes = {d: x.shape[d] if x.shape[d] != 1 else y.shape[d] for d in dims}
-    stack, n, m, k = (Size(sizes[d] for d in part).numel() for part in (both, left, right, summed))
-    a = x.permute([*both, *left, *summed, *right]).reshape(stack, n, k)
-    b = y.permute([*both, *summed, *right, *left]).reshape(stack, k, m)
+    stack, n, m, k = (math.prod([sizes[d] for d in part]) for part in (both, left, right, summed))
+    a = program.permute(x, [*both, *left, *summed, *right])
+    a = program.do(reshaped, (stack, n, k), a, (stack, n, k))
+    b = program.permute(y, [*both, *summed, *right, *left])
+    b = program.do(reshaped, (stack, k, m), b, (stack, k, m))
     order = [*both, *left, *summed, *right]
-    out = Bmm.apply(a, b).view([1 if d in summed else sizes[d] for d in order])
-    return out.permute([order.index(d) for d in dims])
+    shape = tuple([1 if d in summed else sizes[d] for d in order])
+    out = program.do(Reshaped.apply, shape, program.do(Bmm.apply, (stack, n, m), a, b), shape)
+    return program.permute(out, [order.index(d) for d in dims])
 
 
-def _contract(operands: list[Tensor], outputs: int) -> Tensor:
+def _contract(program: _Program, operands: list[_Value], outputs: int) -> None:
     """Multiply from left to right; a label is summed as soon as no operand to come has it."""
     result, *rest = operands
     for k, other in enumerate(rest):
         later = rest[k + 1 :]
         summed = []
-        for d in range(outputs, result._layout.ndim):
+        for d in range(outputs, len(result.shape)):
             if any(t.shape[d] != 1 for t in later):
                 continue
             if result.shape[d] != 1 and other.shape[d] != 1:
@@ -154,14 +205,34 @@ def _contract(operands: list[Tensor], outputs: int) -> Tensor:
             elif (
                 result.shape[d] != 1
             ):  # a label of one operand alone is summed before the product, which is smaller then
-                result = result.sum(d, True)
+                result = program.sum(result, d, True)
             elif other.shape[d] != 1:
-                other = other.sum(d, True)
-        result = _pair(result, other, summed) if summed else result * other
-    left = list(range(outputs, result._layout.ndim))
-    if not left:
-        return result
-    return result.sum(left) if not rest else result.reshape(result.shape[:outputs])
+                other = program.sum(other, d, True)
+        if summed:
+            result = _pair(program, result, other, summed)
+        else:
+            result = program.do(operator.mul, broadcast_shapes(result.shape, other.shape), result, other)
+    left = tuple(range(outputs, len(result.shape)))
+    if left and rest:
+        program.do(reshaped, result.shape[:outputs], result, result.shape[:outputs])
+    elif left:
+        program.sum(result, left, False)
+
+
+_programs: dict[Any, _Program] = cache()
+
+
+def _program(equation: str, operands: Sequence[Layout]) -> _Program:
+    """What ``equation`` comes to; RuntimeError where it does not fit the operands."""
+    inputs, output = _read(equation, operands)
+    lists = [_expanded(labels, x, k) for k, (labels, x) in enumerate(zip(inputs, operands, strict=True))]
+    order, outputs = _order(lists, output)
+    program = _Program(operands)
+    values = [_Value(k, x.shape) for k, x in enumerate(operands)]
+    single = [_without_repeats(program, *given, k) for k, given in enumerate(zip(values, lists, strict=True))]
+    _check_sizes([x for x, _ in single], [labels for _, labels in single])
+    _contract(program, [_lined_up(program, x, labels, order) for x, labels in single], outputs)
+    return program
 
 
 def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -197,12 +268,11 @@ def einsum(*args: Any) -> Tensor:
     for k, operand in enumerate(operands):
         if not isinstance(operand, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(operand)}")
-    inputs, output = _read(equation, operands)
-    lists = [_expanded(labels, x, k) for k, (labels, x) in enumerate(zip(inputs, operands, strict=True))]
-    order, outputs = _order(lists, output)
-    single = [_without_repeats(x, labels, k) for k, (x, labels) in enumerate(zip(operands, lists, strict=True))]
-    _check_sizes([x for x, _ in single], [labels for _, labels in single])
-    return _contract([_lined_up(x, labels, order) for x, labels in single], outputs)
+    layouts = [x._layout for x in operands]
+    program = _programs.get((equation, *layouts))
+    if program is None:
+        program = _programs[equation, *layouts] = _program(equation, layouts)
+    return program.run(operands)
 
 
 def _order(lists: list[list[str]], output: list[str] | None) -> tuple[list[str], int]:
