@@ -70,11 +70,12 @@ class SplitCall:
 
     roles: how arguments at these positions, from the end if negative, are handed to a part: CUT, FIRST, LAST, PART or
     PARTS (see `pool_code`); the others go to each part as they are. There are as many rows as arrays that are cut have;
-    else the last argument says how many. elements: the number of elements, given the arguments; ``grain`` of them are
-    worth a thread. Without it all threads take part. multiple: parts but the last end at a multiple of so many rows.
+    else the argument for LAST or PARTS says how many. multiple: all parts but the last end at a multiple of so many
+    rows. elements: the number of elements, given the arguments, of which ``grain`` are worth a thread; without it all
+    threads take part.
     """
 
-    __slots__ = ("cut", "elements", "grain", "multiple", "plans", "roles", "run", "text_file")
+    __slots__ = ("cut", "elements", "grain", "last", "multiple", "plans", "roles", "run", "text_file")
 
     def __init__(
         self, run: Any, roles: Mapping[int, int], elements: Callable[[tuple[Any, ...]], int] | None = None,
@@ -83,10 +84,11 @@ class SplitCall:
         self.run, self.roles, self.text_file = run, roles, run.text_file
         self.elements, self.grain, self.multiple = elements, grain, multiple
         self.cut = next((k for k, role in roles.items() if role == CUT), None)
+        self.last = next((k for k, role in roles.items() if role in (LAST, PARTS)), -1)
         self.plans: dict[Any, _Plan | None] = {}
 
     def __call__(self, *args: Any) -> None:
-        rows = args[-1] if self.cut is None else args[self.cut].shape[0]
+        rows = args[self.last] if self.cut is None else args[self.cut].shape[0]
         count = threads.get_num_threads()
         if self.elements is not None:
             count = min(count, self.elements(args) // self.grain)
