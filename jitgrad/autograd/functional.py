@@ -29,7 +29,8 @@ from jitgrad.core.grad_mode import enable_grad, state
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import API, refuse_inside
-from jitgrad.ops.creation.constants import eye, zeros, zeros_like
+from jitgrad.ops.creation.constants import zeros, zeros_like
+from jitgrad.ops.creation.ranges import eye
 from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched import Batch, batch_first, batched, with_batch
 from jitgrad.transforms.dual import dual

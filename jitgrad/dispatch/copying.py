@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.dispatch.strides import dense_strides, empty_with_strides
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.codegen.rules import Rule
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
 from jitgrad.kernels.lazy_array import LazyArray
 from jitgrad.kernels.loops import fill as kernels
 
 __all__ = [
-    "copy_before_write", "copy_into", "copy_to_layout", "fill_array", "filled",
+    "copy_before_write", "copy_into", "copy_to_layout", "copying", "fill_array", "filled",
     "preserved_layout", "strided_copy",
 ]  # fmt: skip
 
@@ -46,18 +47,31 @@ def copy_into(target: Any, layout: Layout, source: Tensor) -> None:
     if source._layout.dtype.is_complex and layout.dtype.category in (1, 2):
         real = source._data.real
         source = wrap(real, layout_of(real, source._layout.device))
-    key = (source._layout, layout)
-    plan = _plans.get(key)
-    if plan is None and source._layout.device != layout.device:
-        plan = _plans[key] = transfer(source._layout, layout)
-    if plan is None:
-        nonzero = source._layout.dtype.is_complex and layout.dtype.category == 0
-        rule, dtype = (_NONZERO, source._layout.numpy_dtype) if nonzero else (_SAME, layout.numpy_dtype)
-        plan = _plans[key] = plan_elementwise(
-            "copy", [(rule, "out")], [Argument("x", "array")], [source._layout], dtype, layout.shape,
-            [layout.numpy_dtype], target=layout,
-        )  # fmt: skip
+    plan = _plans.get((source._layout, layout)) or _plan(source._layout, layout)
     plan.write(source, target)
+
+
+def _plan(source: Layout, target: Layout) -> Any:
+    """The plan, of which ``write(tensor, array)`` copies from one layout to the other."""
+    if source.device != target.device:
+        found = transfer(source, target)
+    else:
+        nonzero = source.dtype.is_complex and target.dtype.category == 0
+        rule, dtype = (_NONZERO, source.numpy_dtype) if nonzero else (_SAME, target.numpy_dtype)
+        found = plan_elementwise(
+            "copy", [(rule, "out")], [Argument("x", "array")], [source], dtype, target.shape, [target.numpy_dtype],
+            target=target,
+        )  # fmt: skip
+    _plans[source, target] = found
+    return found
+
+
+def copying(source: Layout, target: Layout) -> Callable[[Tensor], Tensor]:
+    """The plan of ``copy_to_layout(x, target)`` for tensors of layout ``source``."""
+    takes_real_part = source.dtype.is_complex and target.dtype.category in (1, 2)
+    if takes_real_part or source.device != target.device:
+        return lambda x: copy_to_layout(x, target)
+    return _plan(source, target).compute
 
 
 def copy_to_layout(source: Tensor, layout: Layout) -> Tensor:
@@ -86,11 +100,23 @@ def copy_before_write(target: Tensor) -> Tensor:
 
 def preserved_layout(layout: Layout, dtype: dtypes.dtype | None = None) -> Layout:
     """The layout of a copy (``torch.preserve_format``): without gaps, the dims in the order of their strides."""
-    numpy_dtype = (dtype or layout.dtype).numpy
+    if dtype is None:
+        return _preserved.get(layout) or _preserve(layout, layout.numpy_dtype)
+    return _preserve(layout, dtype.numpy)
+
+
+_preserved: dict[Layout, Layout] = cache()
+
+
+def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
     if layout.contiguous:
-        return intern(numpy_dtype, layout.shape, None, layout.device)
-    strides = layout.strides if is_dense(layout) else dense_strides([layout], layout.shape)
-    return intern(numpy_dtype, layout.shape, strides, layout.device)
+        found = intern(numpy_dtype, layout.shape, None, layout.device)
+    else:
+        strides = layout.strides if is_dense(layout) else dense_strides([layout], layout.shape)
+        found = intern(numpy_dtype, layout.shape, strides, layout.device)
+    if numpy_dtype is layout.numpy_dtype:
+        _preserved[layout] = found
+    return found
 
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:
@@ -110,7 +136,36 @@ def fill_array(array: Any, layout: Layout, value: Any) -> None:
 
 
 def filled(layout: Layout, value: float) -> Tensor:
-    """A new unrecorded tensor of ``layout``, every element ``value``."""
-    data = empty_for(layout)
-    fill_array(data, layout, layout.numpy_dtype.type(value).item())  # one Python type for each dtype: one overload
-    return wrap(data, layout)
+    """A new unrecorded tensor of ``layout``, every element ``value``, a number that its dtype holds."""
+    return (_fills.get(layout) or _plan_fill(layout))(value)
+
+
+_fills: dict[Layout, Callable[[Any], Tensor]] = cache()
+_TYPES: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}  # by the kind of a dtype
+
+
+def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
+    """The function of a number that makes tensors of ``layout``."""
+    shape, dtype, flat = layout.shape, layout.numpy_dtype, layout.ndim == 1
+    number = _TYPES[dtype.kind]  # one Python type for each dtype: one overload
+
+    def fill_any(value: Any) -> Tensor:
+        data = empty_for(layout)
+        fill_array(data, layout, number(value))
+        return wrap(data, layout)
+
+    fill = fill_any
+    if layout.plain and layout.numel < SPLIT_SIZE:
+        call = kernels.fill.variant(dtype)
+
+        def fill(value: Any) -> Tensor:
+            data = np.empty(shape, dtype)
+            array = data if flat else data.reshape(-1)
+            if observers:
+                launch(kernels.fill, array, number(value))
+            else:
+                call(array, number(value))
+            return wrap(data, layout)
+
+    _fills[layout] = fill
+    return fill

@@ -17,7 +17,7 @@ from jitgrad.core.wrapped import Level, Wrapped, link_views, outermost_wrapped
 from jitgrad.dispatch.batch_randomness import check_parameters, draw_rule
 from jitgrad.dispatch.batch_rules import BatchedCall, align, one_by_one, unbatched_target
 from jitgrad.dispatch.structured import reapply
-from jitgrad.ops.creation.constants import arange
+from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.shape.join import stack
 from jitgrad.transforms.batched_methods import BatchedMethods
 

@@ -1,6 +1,7 @@
 """Tensors from numbers, arrays and Python data, and back; and ops that overwrite all of a tensor.
 
-Here live creation functions (``constants.py``: from sizes and numbers, ``from_data.py``: from nested lists and arrays),
+Here live creation functions (``constants.py``: from sizes and numbers, ``ranges.py``:
+numbers in a pattern, ``from_data.py``: from nested lists and arrays),
 ways out (``conversion.py``: item, numpy, to; ``pickle_dlpack.py``), copies between devices (``device_copy.py``),
 questions about dtypes and layouts (``type_info.py``), and copy_, fill_, zero_, triangles and diagonals (``fill.py``).
 Random values belong in ``random``.

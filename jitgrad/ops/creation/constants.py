@@ -14,8 +14,8 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, overflow, type_name
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.errors import must_be, must_be_tensor, overflow, type_name
+from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
@@ -24,10 +24,8 @@ from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, int_argument, is_int, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, size_argument
 from jitgrad.dispatch.strides import empty_with_strides
-from jitgrad.kernels.launch import launch
-from jitgrad.kernels.loops import fill as kernels
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
 
@@ -131,10 +129,22 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             layout = layout_in_format(layout, memory_format)
         return wrap(empty_for(layout), layout) if value is None else filled(layout, value)
 
+    layouts: dict[tuple[tuple[int, ...], dtypes.dtype], Layout] = cache()
+
+    def plan(shape: tuple[int, ...], dtype: dtypes.dtype) -> Layout:
+        check_no_negative(name, shape)
+        found = layouts[shape, dtype] = intern(dtype.numpy, shape, None, resolve(None))
+        return found
+
     def create(*size: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
                pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
                **named: Any) -> Tensor:  # fmt: skip
         given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+        if out is None and device is None and memory_format is None and not named and size:
+            shape = size_argument(name, size)
+            known = layouts.get((shape, given)) or plan(shape, given)
+            made = wrap(empty_for(known), known) if value is None else filled(known, value)
+            return finished(name, made, requires_grad) if requires_grad else made
         made = make(name, _size(name, size, named), given, device, memory_format)
         return finished(name, made, requires_grad, out)
 
@@ -217,9 +227,7 @@ def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Ten
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else inferred)
     shape = as_ints(op, size)
     check_no_negative(op, shape)
-    result = new(chosen, shape, device)
-    fill_array(result._data, result._layout, convert_number(fill_value, chosen))
-    return result
+    return filled(intern(chosen.numpy, shape, None, resolve(device)), convert_number(fill_value, chosen))
 
 
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
@@ -285,115 +293,3 @@ def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None, requires
 
 
 public(scalar_tensor, method_too=False)
-
-
-# -- ranges -------------------------------------------------------------------------------------------
-
-
-def _number(op: str, name: str, position: int, value: Any) -> Any:
-    """A bound of a range as a Python number; it may be given as a tensor of one element or a NumPy scalar."""
-    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value._layout.numel == 1):
-        value = value.item()
-    if isinstance(value, complex) and op == "arange":
-        raise overflow(dtypes.float64)
-    if not isinstance(value, (int, float, complex)):
-        raise must_be(op, name, position, "Number", value)
-    return value
-
-
-def _arange_length(start: Any, end: Any, step: Any) -> int:
-    """How many elements ``arange`` has; of ints counted exactly, as floats may not hold them."""
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-        return max(-((start - end) // step), 0)
-    return math.ceil((end - start) / step)
-
-
-def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
-           pin_memory: bool = False, requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
-    """``arange(end)``, ``arange(start, end, step=1)``: start, start + step, ... below end (exclusive).
-
-    int64 if all are ints, else the default dtype. RuntimeError for step 0 or of the wrong sign.
-    """
-    if len(bounds) + len(named) == 0:
-        raise invalid_combination("arange", (), "(Number end)", "(Number start, Number end, Number step = 1)")
-    order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
-    given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
-    if unknown := set(given) - {"start", "end", "step"}:
-        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
-    first = 1 if "start" in order else 0  # the position of what comes first, were ``start`` given
-    start, end, step = [_number("arange", k, n, given[k]) for n, k in enumerate(("start", "end", "step"), first)]
-    category = max([dtypes.category_of(v) for v in (start, end, step)])
-    chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
-    length = _arange_length(start, end, step)
-    if chosen.name == "int64":  # counted in int64, as PyTorch does: bounds and step lose their fractions first
-        length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
-    result = new(chosen, (length,), device)
-    cast = int if chosen.category == 1 else float
-    launch(kernels.arange, result._data, cast(start), cast(step))
-    return finished("arange", result, requires_grad, out)
-
-
-def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
-    """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
-    if not is_int(steps):
-        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type_name(steps)}")
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
-    category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
-    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
-    if chosen.category < 2:  # integers take whole bounds, as PyTorch does
-        start, end = convert_number(start, chosen), convert_number(end, chosen)
-    cast = complex if chosen.category == 3 else float
-    start, end = cast(start), cast(end)
-    if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result
-        scalar = chosen.numpy.type
-        step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
-    else:
-        step = (end - start) / max(int(steps) - 1, 1)
-    return start, end, step, chosen
-
-
-def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
-             device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
-    start, end, step, chosen = _steps("linspace", start, end, steps, dtype, out)
-    result = new(chosen, (int(steps),), device)
-    kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
-    launch(kernel, result._data, start, start if steps == 1 else end, step)
-    return finished("linspace", result, requires_grad, out)
-
-
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
-             layout: Any = None, device: Any = None, pin_memory: bool = False,
-             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``base`` to the powers ``linspace(start, end, steps)``."""
-    start, end, step, chosen = _steps("logspace", start, end, steps, dtype, out)
-    result = new(chosen, (int(steps),), device)
-    factor = complex(base) if chosen.category == 3 else float(base)
-    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
-    return finished("logspace", result, requires_grad, out)
-
-
-def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
-        device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The identity matrix of shape (n, m); m = n by default."""
-    n = int_argument("eye", "n", 1, n)
-    m = n if m is None else int_argument("eye", "m", 2, m)
-    for name, value in (("n", n), ("m", m)):
-        if value < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
-    chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-    result = new(chosen, (n, m), device)
-    launch(kernels.eye, result._data)
-    return finished("eye", result, requires_grad, out)
-
-
-for _function in (arange, linspace, logspace, eye):
-    public(_function, method_too=False)

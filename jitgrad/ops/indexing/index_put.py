@@ -22,7 +22,7 @@ from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.ops.creation.constants import arange
+from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES, Pattern, resolve
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
 from jitgrad.ops.shape.copy import cast

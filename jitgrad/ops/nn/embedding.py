@@ -11,7 +11,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.structured import Structured
-from jitgrad.ops.creation.constants import arange
+from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, spread_rows
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import UnsafeView

@@ -8,7 +8,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import aligned
-from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.copying import copying
 from jitgrad.dispatch.memory_formats import layout_in_format
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method
@@ -33,8 +33,8 @@ class Clone(Copying, public=True):
 
     samples = cases(lambda: (draw(2, 3),), lambda: (draw(2, 3).t(),))
 
-    def forward(x, memory_format=None):
-        return copy_to_layout(x, layout_in_format(x._layout, memory_format))
+    def plan(x_layout, memory_format=None):
+        return copying(x_layout, layout_in_format(x_layout, memory_format))
 
 
 class Contiguous(Copying):
@@ -43,8 +43,8 @@ class Contiguous(Copying):
     name, grad_name = "contiguous_copy", "CloneBackward0"
     samples = cases(lambda: (draw(2, 3).t(),))
 
-    def forward(x):
-        return copy_to_layout(x, intern(x._layout.numpy_dtype, x._layout.shape, None, x._layout.device))
+    def plan(x_layout):
+        return copying(x_layout, intern(x_layout.numpy_dtype, x_layout.shape, None, x_layout.device))
 
 
 def _cast_reference(x: Any, dtype: dtypes.dtype, memory_format: Any = None) -> Any:
@@ -57,8 +57,8 @@ class ToCopy(Copying):
     samples = cases(lambda: (draw(2, 3), dtypes.by_name("float64")), lambda: (draw(2, 3), dtypes.by_name("complex128")))
     reference = _cast_reference
 
-    def forward(x, dtype, memory_format=None):
-        return copy_to_layout(x, layout_in_format(x._layout, memory_format, dtype))
+    def plan(x_layout, dtype, memory_format=None):
+        return copying(x_layout, layout_in_format(x_layout, memory_format, dtype))
 
     def grad_x(g, x_layout):
         return cast_gradient(g, x_layout.dtype)

@@ -1,0 +1,150 @@
+"""Tensors of numbers in a pattern: arange, linspace, logspace, eye."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.device import resolve
+from jitgrad.core.errors import invalid_combination, must_be, overflow, type_name
+from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import int_argument, is_int
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import fill as kernels
+from jitgrad.ops.creation.constants import as_dtype, convert_number, finished, new
+
+__all__ = ["arange", "eye"]
+
+
+def _number(op: str, name: str, position: int, value: Any) -> Any:
+    """A bound of a range as a Python number; it may be given as a tensor of one element or a NumPy scalar."""
+    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value._layout.numel == 1):
+        value = value.item()
+    if isinstance(value, complex) and op == "arange":
+        raise overflow(dtypes.float64)
+    if not isinstance(value, (int, float, complex)):
+        raise must_be(op, name, position, "Number", value)
+    return value
+
+
+def _arange_length(start: Any, end: Any, step: Any) -> int:
+    """How many elements ``arange`` has; of ints counted exactly, as floats may not hold them."""
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return max(-((start - end) // step), 0)
+    return math.ceil((end - start) / step)
+
+
+def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+           pin_memory: bool = False, requires_grad: bool = False, **named: Any) -> Tensor:  # fmt: skip
+    """``arange(end)``, ``arange(start, end, step=1)``: start, start + step, ... below end (exclusive).
+
+    int64 if all are ints, else the default dtype. RuntimeError for step 0 or of the wrong sign.
+    """
+    if named or out is not None or device is not None or not _NUMBERS.issuperset(map(type, bounds)):
+        made, start, step = _planned_range(bounds, named, dtype, out, device)
+    else:
+        key = (bounds, *map(type, bounds), dtype, dtypes.get_default_dtype())
+        found = _RANGES.get(key)
+        if found is None:
+            found = _RANGES[key] = _planned_range(bounds, named, dtype, out, device)
+        made, start, step = found
+    data = empty_for(made)
+    launch(kernels.arange, data, start, step)
+    return finished("arange", wrap(data, made), requires_grad, out)
+
+
+_NUMBERS = frozenset({int, float})
+_RANGES: dict[Any, tuple[Layout, Any, Any]] = cache()
+
+
+def _planned_range(
+    bounds: tuple[Any, ...], named: dict[str, Any], dtype: Any, out: Tensor | None, device: Any
+) -> tuple[Layout, Any, Any]:
+    """(the layout of ``arange``, start, step) of its arguments."""
+    if len(bounds) + len(named) == 0:
+        raise invalid_combination("arange", (), "(Number end)", "(Number start, Number end, Number step = 1)")
+    order = ("end",) if len(bounds) == 1 and "end" not in named else ("start", "end", "step")
+    given = {"start": 0, "step": 1, **dict(zip(order, bounds, strict=False)), **named}
+    if unknown := set(given) - {"start", "end", "step"}:
+        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
+    first = 1 if "start" in order else 0  # the position of what comes first, were ``start`` given
+    start, end, step = [_number("arange", k, n, given[k]) for n, k in enumerate(("start", "end", "step"), first)]
+    category = max([dtypes.category_of(v) for v in (start, end, step)])
+    chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
+    length = _arange_length(start, end, step)
+    if chosen.name == "int64":  # counted in int64, as PyTorch does: bounds and step lose their fractions first
+        length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
+    cast = int if chosen.category == 1 else float
+    return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
+
+
+def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
+    """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
+    if not is_int(steps):
+        raise TypeError(f"{op}(): argument 'steps' (position 3) must be int, not {type_name(steps)}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
+    category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
+    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    if chosen.category < 2:  # integers take whole bounds, as PyTorch does
+        start, end = convert_number(start, chosen), convert_number(end, chosen)
+    cast = complex if chosen.category == 3 else float
+    start, end = cast(start), cast(end)
+    if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result
+        scalar = chosen.numpy.type
+        step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
+    else:
+        step = (end - start) / max(int(steps) - 1, 1)
+    return start, end, step, chosen
+
+
+def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+             device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``steps`` values evenly spaced from ``start`` to ``end``, both included."""
+    start, end, step, chosen = _steps("linspace", start, end, steps, dtype, out)
+    result = new(chosen, (int(steps),), device)
+    kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
+    launch(kernel, result._data, start, start if steps == 1 else end, step)
+    return finished("linspace", result, requires_grad, out)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
+             layout: Any = None, device: Any = None, pin_memory: bool = False,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``base`` to the powers ``linspace(start, end, steps)``."""
+    start, end, step, chosen = _steps("logspace", start, end, steps, dtype, out)
+    result = new(chosen, (int(steps),), device)
+    factor = complex(base) if chosen.category == 3 else float(base)
+    launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
+    return finished("logspace", result, requires_grad, out)
+
+
+def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The identity matrix of shape (n, m); m = n by default."""
+    n = int_argument("eye", "n", 1, n)
+    m = n if m is None else int_argument("eye", "m", 2, m)
+    for name, value in (("n", n), ("m", m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+    result = new(chosen, (n, m), device)
+    launch(kernels.eye, result._data)
+    return finished("eye", result, requires_grad, out)
+
+
+for _function in (arange, linspace, logspace, eye):
+    public(_function, method_too=False)
