@@ -9,6 +9,7 @@ saved, by name. A generic form, which looks up at each call what is saved and wa
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequence_number, node_observers
@@ -125,7 +126,7 @@ class GeneratedRecorder:
             "recorder": self, "node_type": op.node_type, "wants": self.wants, "new": object.__new__,
             "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
             "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
-            "connect": _connect, "layouts": _layouts,
+            "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
         }  # fmt: skip
         for name in self.wants:
             scope[f"rule_{name}"] = op.grads[name][0]
@@ -210,7 +211,10 @@ class _Text:
         if name == "out_layout":
             return "layouts(out)" if self.op.multiple_results else "[out._layout]"
         if name.endswith("_layout") and name not in self.kinds:
-            return f"layouts({name.removesuffix('_layout')})"
+            stem = name.removesuffix("_layout")
+            form = {TENSOR: "{}._layout", WANTED: "{}._layout", LIST: "[*map(layout_of, {})]",
+                    WANTED_LIST: "[*map(layout_of, {})]"}.get(self.kinds.get(stem, OTHER), "layouts({})")  # fmt: skip
+            return form.format(stem)
         return name
 
     def unpack(self) -> str:

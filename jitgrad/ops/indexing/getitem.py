@@ -60,8 +60,10 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return _cut(self, 0, start, end if end > start else start, step)
         elif key is None:
             return _unsqueeze(self, 0)
-        elif kind is tuple and not ((self._requires_grad and grad_state.enabled) or grad_state.levels):
-            view = _basic_view(self, key)
+        elif kind is tuple:
+            recorded = (self._requires_grad and grad_state.enabled) or grad_state.levels
+            view = None if recorded else _basic_view(self, key)
+            view = _view_by_steps(self, key) if view is None else view
             if view is not None:
                 return view
     except (IndexError, TypeError, ValueError):
@@ -72,6 +74,29 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
             return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
+
+
+def _view_by_steps(x: Tensor, key: tuple[Any, ...]) -> Tensor | None:
+    """What ``apply_key`` makes of ints, slices and None, each a node of its own; None for other keys and no change."""
+    result, dim = x, 0
+    for item in key:
+        kind = item.__class__
+        if kind is int:
+            result = _select(result, dim, item)
+            continue
+        if kind is slice:
+            n = result._layout.shape[dim]
+            start, end, step = item.indices(n)
+            if step < 1:
+                return None
+            if start or end != n or step != 1:
+                result = _cut(result, dim, start, end if end > start else start, step)
+        elif item is None:
+            result = _unsqueeze(result, dim)
+        else:
+            return None
+        dim += 1
+    return None if result is x else result
 
 
 _select, _cut, _unsqueeze = Select.apply, Slice.apply, Unsqueeze.apply

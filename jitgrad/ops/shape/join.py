@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be, type_name
-from jitgrad.core.layout import Layout, intern, layout_of, normalize_dim
+from jitgrad.core.layout import Layout, intern, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -28,7 +29,7 @@ from jitgrad.kernels.launch import Kernel, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 from jitgrad.kernels.loops.join import concatenate, put_each
 from jitgrad.ops.shape.copy import cast_gradient
-from jitgrad.ops.shape.slicing import Slice, without_dim, zeros_of
+from jitgrad.ops.shape.slicing import Slice, with_size, without_dim, zeros_of
 
 __all__ = ["Cat", "SplitView", "Stack", "Unbind", "cat", "parts_at", "stack"]
 
@@ -162,25 +163,17 @@ class Cat(Structured, public="function"):
     def kernel_tensors(g, tensors_layout, dim):
         if any(x.dtype is not g._layout.dtype or x.shape == (0,) for x in tensors_layout):  # more to do than views
             return Cat.grad_tensors(g, tensors_layout, dim)
-        return _parts(g, tensors_layout, normalize_dim(dim, g._layout.ndim))
+        d = normalize_dim(dim, g._layout.ndim)
+        return _parts(g, tuple([x.shape[d] for x in tensors_layout]), d)
 
 
-def _parts(g: Tensor, layouts: Sequence[Layout], d: int) -> list[Tensor]:
-    """Views of ``g`` one after another along ``d``, unrecorded, and not registered with their base."""
-    base, counter = g if g._base is None else g._base, counter_of(g)
-    lead, at = (slice(None),) * d, 0
-    known: dict[int, Layout] = {}
-    parts = []
-    for n in [layout.shape[d] for layout in layouts]:
-        data = g._data[(*lead, slice(at, at + n))]
-        layout = known.get(n)
-        if layout is None:
-            layout = known[n] = layout_of(data, g._layout.device)
-        part = wrap(data, layout)
-        part._base, part._counter = base, counter
-        parts.append(part)
-        at += n
-    return parts
+@planned("g")
+def _parts(g, sizes, d):
+    """Parts of ``g`` of these sizes along ``d``, as views that are neither recorded nor registered with their base."""
+    ends, lead = [0, *accumulate(sizes)], (slice(None),) * d
+    places = [(*lead, slice(a, b)) for a, b in pairwise(ends)]
+    shown = [(place, with_size(g, d, n)) for place, n in zip(places, sizes, strict=True)]
+    return lambda g, *_: _shown(g, shown)
 
 
 class Stack(Structured, public="function"):
@@ -235,14 +228,14 @@ class Stack(Structured, public="function"):
 def _slices(g, dim):
     """The slices of ``g`` along a dim, as views that are neither recorded nor registered with their base."""
     d = normalize_dim(dim, g.ndim)
-    part, places = without_dim(g, d), [(*(slice(None),) * d, k, ...) for k in range(g.shape[d])]
-    return lambda g, _: _shown(g, part, places)
+    shown = [((*(slice(None),) * d, k, ...), without_dim(g, d)) for k in range(g.shape[d])]
+    return lambda g, _: _shown(g, shown)
 
 
-def _shown(g: Tensor, layout: Layout, places: Sequence[Any]) -> list[Tensor]:
-    """Views of ``g`` of one layout at ``places``, as `_slices` returns them."""
+def _shown(g: Tensor, places: Sequence[tuple[Any, Layout]]) -> list[Tensor]:
+    """Views of ``g`` at (index, layout) pairs, as `_parts` and `_slices` return them."""
     base, counter, data, parts = g if g._base is None else g._base, counter_of(g), g._data, []
-    for place in places:
+    for place, layout in places:
         part = wrap(data[place], layout)
         part._base, part._counter = base, counter
         parts.append(part)

@@ -32,7 +32,7 @@ from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.view import relaying
 
-__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "slicing", "without_dim", "zeros_of"]
+__all__ = ["AsStrided", "Embedded", "Select", "Slice", "SliceView", "slicing", "with_size", "without_dim", "zeros_of"]
 
 
 def zeros_of(layout: Layout) -> Tensor:
@@ -195,6 +195,11 @@ def without_dim(layout: Layout, d: int) -> Layout:
     """The layout of one slice along dim ``d``."""
     shape, strides = layout.shape, layout.strides
     return intern(layout.numpy_dtype, (*shape[:d], *shape[d + 1 :]), (*strides[:d], *strides[d + 1 :]), layout.device)
+
+
+def with_size(layout: Layout, d: int, n: int) -> Layout:
+    """The layout of ``n`` elements along dim ``d``."""
+    return intern(layout.numpy_dtype, (*layout.shape[:d], n, *layout.shape[d + 1 :]), layout.strides, layout.device)
 
 
 class Slice(SliceView):

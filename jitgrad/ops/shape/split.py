@@ -9,13 +9,13 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 from jitgrad.core.errors import must_be
-from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
+from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints, int_argument, is_int
 from jitgrad.ops.shape.join import Cat, SplitView, Unbind, parts_at
-from jitgrad.ops.shape.slicing import Slice, zeros_of
+from jitgrad.ops.shape.slicing import Slice, with_size, zeros_of
 
 __all__ = ["split", "unbind"]
 
@@ -40,11 +40,6 @@ def _also_named(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-def _of_size(layout: Layout, dim: int, n: int) -> Layout:
-    """The layout of ``n`` elements along ``dim``."""
-    return intern(layout.numpy_dtype, (*layout.shape[:dim], n, *layout.shape[dim + 1 :]), layout.strides, layout.device)
-
-
 def _sizes_of_parts(n: int, size: int) -> list[int]:
     """The sizes of parts of ``size``, the last of which may be smaller; of a dim of size 0, one part of size 0."""
     if size == 0:
@@ -65,12 +60,12 @@ class SplitWithSizes(SplitView):
 
     def plan(x_layout, sizes, dim):
         ends, lead = [0, *accumulate(sizes)], (slice(None),) * dim
-        layouts = [_of_size(x_layout, dim, n) for n in sizes]
+        layouts = [with_size(x_layout, dim, n) for n in sizes]
         return parts_at([((*lead, slice(a, b)), part) for (a, b), part in zip(pairwise(ends), layouts, strict=True)])
 
     def grad_x(g, x_layout, sizes, dim):
         pairs = zip(g, sizes, strict=True)
-        grads = [zeros_of(_of_size(x_layout, dim, n)) if part is None else part for part, n in pairs]
+        grads = [zeros_of(with_size(x_layout, dim, n)) if part is None else part for part, n in pairs]
         return Cat.apply(grads, dim)
 
 
