@@ -9,8 +9,9 @@ launch's seconds went into machine code stands in ``compiler.compilation``.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,21 @@ class Loop(Kernel):
             self.variants[dtype] = compile_text(self.name, self.text(dtype.name), self.fastmath)
             compilation.seconds += time.perf_counter() - start
         return self.variants[dtype]
+
+    def ready(self, dtype: np.dtype[Any], shapes: Sequence[tuple[int, ...] | None]) -> Callable[..., None]:
+        """What ``call`` would run for a dtype and arguments of these shapes (None: a number).
+
+        ``call`` itself, if they are so large that the number of threads decides.
+        """
+        if self.pieces is None:
+            leading = shapes[self.dtype_from]
+            many = self.split and (leading is None or math.prod(leading) >= self.grain)
+            return self.call if many else self.variant(dtype)
+        count, elements = self.pieces(*[None if s is None else np.broadcast_to(0, s) for s in shapes])
+        if count > 1 and elements >= self.grain:
+            return self.call
+        run = self.variant(dtype)
+        return lambda *args: run(*args, 0, count)
 
     def _in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""

@@ -216,9 +216,20 @@ def _call(kernel: Kernel, given: Sequence[Any], arguments: dict[str, Any], layou
     elif isinstance(leading, Written):
         layout = layouts[leading.number]
     known = [a for a in (*arguments.values(), *layouts) if isinstance(a, Layout)]
-    if layout is None or any(x.device != "cpu" for x in known) or (kernel.split and layout.numel >= kernel.grain):
+    shapes = [_shape(a, arguments, layouts) for a in given]
+    if layout is None or any(x.device != "cpu" for x in known) or (kernel.pieces is not None and () in shapes):
         return kernel.call
-    return kernel.variant(layout.numpy_dtype)
+    return kernel.ready(layout.numpy_dtype, shapes)
+
+
+def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) -> tuple[int, ...] | None:
+    """The shape of one of a kernel's arguments, None for a number; () where it is not known: no kernel takes such."""
+    if not isinstance(argument, (Read, Written)):
+        return getattr(argument, "shape", None)
+    layout = arguments[argument.name] if isinstance(argument, Read) else layouts[argument.number]
+    if isinstance(argument.view, tuple):
+        return argument.view
+    return layout.shape if argument.view is None else ()
 
 
 @functools.cache

@@ -13,19 +13,25 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
+from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, out_of_range
 from jitgrad.ops.indexing.places import (
     blocks_around,
     checked_index,
+    checking,
     empty_like_layout,
     in_blocks,
+    int64_of,
     places_for_samples,
+    row_major,
     written,
 )
 from jitgrad.ops.reduction.sums import Sum
@@ -44,6 +50,16 @@ def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
         raise out_of_range(op, value, dim, n)
 
     return checked_index(index, n, refuse).reshape(-1)
+
+
+def _checking(op: str, index: Layout, n: int) -> Any:
+    """The plan of ``_vector_index`` of dim 0, but for the shape of the result."""
+    check_index(op, index)
+
+    def refuse(value: int) -> None:
+        raise out_of_range(op, value, 0, n)
+
+    return checking(index, n, refuse)
 
 
 def _select_batched(call: BatchedCall) -> Any:
@@ -76,15 +92,15 @@ class IndexSelect(Structured, public=True):
     )
     reference = _selected
 
-    def forward(x, dim, index):
-        shape = x._layout.shape
-        d = normalize_dim(dim, len(shape))
-        blocks = blocks_around(shape, d)
-        places = _vector_index("index_select", index, blocks[1])
-        m = places._layout.numel
-        out = empty_like_layout(x._layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
-        launch(kernels.take_rows, in_blocks(x, blocks), places._data, out._data.reshape(blocks[0], m, blocks[2]))
-        return out
+    def plan(x_layout, dim, index_layout):
+        shape, d = x_layout.shape, normalize_dim(dim, x_layout.ndim)
+        (outer, n, inner), m = blocks_around(shape, d), index_layout.numel
+        check = _checking("index_select", index_layout, n)
+        out = row_major(x_layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
+        arrays = as_blocks("x", x_layout, (outer, n, inner)), Read("index", (m,)), Written(0, (outer, m, inner))
+        known = {"x": x_layout, "index": int64_of(index_layout)}
+        take = compiled(Launches([(kernels.take_rows, *arrays)], [out]), known)
+        return lambda x, index: take(x, check(index))
 
     def grad_x(g, x_layout, dim, index):
         return IndexAdd.apply(zeros_of(x_layout), dim, index, g)
@@ -93,11 +109,22 @@ class IndexSelect(Structured, public=True):
         return spread_rows(g, x_layout, normalize_dim(dim, x_layout.ndim), index)
 
 
-def spread_rows(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
+@planned("g", "index")
+def spread_rows(g, layout, dim, index):
     """Zeros of ``layout``, to whose slices along ``dim`` those of ``g`` are added that ``index`` names.
 
     That is IndexAdd into new memory, without the copy of it; ``index`` was checked by the op whose gradient this is.
     """
+    blocks, m, out = blocks_around(layout.shape, dim), index.numel, row_major(layout, layout.shape)
+    if index.dtype is not int64 or not index.contiguous or layout.device != "cpu" or not m:
+        return _spread_any
+    rows = as_blocks("g", g, (blocks[0], m, blocks[2]))
+    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
+    return Launches([clear, (kernels.add_rows, rows, Read("index", (m,)), Written(0, blocks))], [out])
+
+
+def _spread_any(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
+    """``spread_rows`` for any index, and on any device."""
     out, blocks = zeros_of(layout), blocks_around(layout.shape, dim)
     places = contiguous(cast(index.detach(), int64))._data.reshape(-1)
     if places.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import SPLIT_SIZE, launch
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
+from jitgrad.kernels.lazy_array import Unresolved
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.shape.copy import cast, contiguous
 
 __all__ = [
-    "blocks_around", "checked_index", "empty_like_layout", "in_blocks", "places_for_samples", "row_major", "written",
+    "blocks_around", "checked_index", "checking", "empty_like_layout", "in_blocks", "int64_of", "places_for_samples",
+    "row_major", "written",
 ]  # fmt: skip
 
 _ROWS = 64  # as which a long index is checked, so that several threads can
@@ -42,6 +45,29 @@ def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     return places
 
 
+def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor]:
+    """The plan of ``checked_index(index, n, raise_for)``."""
+    m, kernel = index.numel, kernels.first_outside
+    if index.dtype is not int64 or not index.contiguous or index.device != "cpu" or m >= SPLIT_SIZE:
+        return lambda index: checked_index(index, n, raise_for)
+    call = kernel.ready(index.numpy_dtype, [(1, m), (1, 2), None, None])
+
+    def check(index: Tensor) -> Tensor:
+        found, array = np.zeros((1, 2), np.int64), index._data.reshape(1, m)
+        try:
+            if observers:
+                launch(kernel, array, found, 0, n)
+            else:
+                call(array, found, 0, n)
+        except Unresolved:
+            launch(kernel, array, found, 0, n)
+        if found.item(0):
+            raise_for(found.item(1))
+        return index
+
+    return check
+
+
 def in_blocks(x: Tensor, blocks: tuple[int, int, int]) -> Any:
     """``x`` as a row-major (outer, n, inner) array: its own memory where that is row-major, else a copy."""
     return contiguous(wrap(x._data, x._layout))._data.reshape(blocks)
@@ -50,6 +76,11 @@ def in_blocks(x: Tensor, blocks: tuple[int, int, int]) -> Any:
 def row_major(layout: Layout, shape: tuple[int, ...]) -> Layout:
     """The row-major layout of ``shape`` with the dtype and device of ``layout``."""
     return intern(layout.numpy_dtype, shape, None, layout.device)
+
+
+def int64_of(index: Layout) -> Layout:
+    """The layout of an index once it was checked: row-major, int64."""
+    return intern(int64.numpy, index.shape, None, index.device)
 
 
 def empty_like_layout(layout: Layout, shape: tuple[int, ...]) -> Tensor:
