@@ -136,6 +136,8 @@ class Tensor:
     _data: Any
     _edge: Any
     _former_layouts: Any
+    def _gets_expanded(self) -> builtins.bool:
+        """Whether the gradient of a leaf in this run is, in PyTorch, an expanded view: its one op is a sum."""
     _grad: Tensor | None
     @property
     def _grad_fn(self) -> Any: ...

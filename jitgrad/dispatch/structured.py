@@ -60,7 +60,8 @@ class _NodeTypeOnFirstUse:
     def __get__(self, instance: Any, op: type[Structured]) -> type[StructuredNode]:
         with self.lock:  # two threads that made one each would put the names of what is saved on different classes
             if vars(op)["node_type"] is self:
-                body = {"op": op, "owned": op.owned, "owned_if_taken": op.owned_if_taken, "__doc__": op.__doc__}
+                body = {"op": op, "expands": op.expands, "__doc__": op.__doc__}
+                body |= {"owned": op.owned, "owned_if_taken": op.owned_if_taken}
                 if not op.multiple_results:
                     body["vjp"] = vjp_of_one
                 op.node_type = type(op.grad_name, (StructuredNode,), body)
@@ -93,6 +94,7 @@ class Structured:
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     owned: ClassVar[bool] = True  # whether its gradients are new memory that nobody else holds
     owned_if_taken: ClassVar[bool] = False  # whether they are once nobody holds the incoming gradient any more
+    expands: ClassVar[bool] = False  # whether the rule of its one gradient expands the incoming one
     samples: ClassVar[Callable[[], Iterator[tuple[Any, ...]]] | None] = None  # yields arguments; see op_samples.cases
     reference: ClassVar[Callable[..., Any] | None] = None  # of NumPy or SciPy, on arrays in the place of tensors
 

@@ -106,8 +106,8 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
     """
     of_leaf, of_grad = leaf._layout, grad._layout
     if of_leaf is not of_grad and of_leaf.shape != of_grad.shape and of_leaf.ndim:
-        if of_leaf.strides != of_grad.strides:
-            # The leaf's data was exchanged since its op was recorded; PyTorch copies, and may fail, in this case only.
+        # The leaf's data was exchanged since its op was recorded. PyTorch copies, and may fail, where strides differ.
+        if of_leaf.strides != of_grad.strides or leaf._gets_expanded():
             return empty_like(leaf.detach()).copy_(grad)
     if of_leaf.contiguous or not is_dense(of_leaf):
         if of_grad.contiguous:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jitgrad.core.edge import edge_to, node_of, number_of
 from jitgrad.core.layout import Layout, broadcast_shapes
-from jitgrad.core.node import Node
+from jitgrad.core.node import AccumulateGrad, Node
 from jitgrad.core.tensor import Tensor, method, wrap
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
@@ -47,6 +47,15 @@ def _in_layout(self: Tensor, layout: Layout) -> Tensor:
     fitted = self if self._layout.dtype is layout.dtype else self.to(layout.dtype)
     fitted = fitted if fitted._layout.shape == layout.shape else fitted.expand(layout.shape)
     return fitted if fitted._layout is layout else StridedCopy.apply(fitted, layout)
+
+
+@method
+def _gets_expanded(self: Tensor) -> bool:
+    """Whether the gradient of a leaf in this run is, in PyTorch, an expanded view: its one op is a sum."""
+    task = current_task()
+    nodes = task.seen if task is not None else ()
+    senders = [n for n in nodes for e in n.edges if type(e) is AccumulateGrad and e.variable is self]
+    return len(senders) == 1 and senders[0].expands
 
 
 # -- incoming gradients -------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ class SumDim(Reduction):
     """Sum over dims."""
 
     linear = ("x",)
-    grad_name = "SumBackward1"
+    grad_name, expands = "SumBackward1", True
     reference = over_axes(np.sum)
     forward = sums
 
@@ -141,7 +141,7 @@ class SumDim(Reduction):
 class Sum(ReductionOfAll, along=SumDim):
     """Sum of all elements."""
 
-    name = "sum_all"
+    name, expands = "sum_all", True
 
     def forward(x, dtype=None):
         return sums(x, None, False, dtype)

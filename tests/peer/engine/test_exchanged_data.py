@@ -50,6 +50,12 @@ y = x * x; x.data = torch.arange(6.0)[::2]; y.sum().backward(create_graph=True);
 y = x.exp(); x.data = torch.arange(6.0)[::2]; y.sum().backward(create_graph=True); x.grad.sum().backward(); x.grad
 y = (x * 2).sum(); x.data = torch.arange(6.0).view(2, 3); y.backward(); x.grad
 y = x.sum(); x.data = torch.arange(6.0); y.backward()
+y = x.sum(0); x.data = torch.arange(6.0); y.backward()
+y = m.sum(0).sum(); m.data = torch.ones(3, 2); y.backward()
+y = m.sum(1).sum(); m.data = torch.ones(4); y.backward()
+y = x.mean(); x.data = torch.arange(6.0); y.backward(); x.grad
+y = m.mean(0).sum(); m.data = torch.ones(3, 2); y.backward(); m.grad
+x.sum().backward(); g = x.grad; y = b.sum() * x.sum(); x.data = torch.arange(6.0)[::2]; y.backward(); g
 y = x.sum(); x.data = torch.arange(3.0, dtype=torch.float64); y.backward(); x.grad
 y = x * 2; y.data = torch.arange(2.0); y.backward(torch.ones(2))
 x.data = torch.arange(6.0); (x * x).sum().backward(); x.grad
