@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jitgrad.core.errors import type_name
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, broadcast_shapes, cache
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public
@@ -15,7 +16,7 @@ from jitgrad.ops.linalg.matrix_products import Bmm
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Diagonal
-from jitgrad.ops.shape.view import Permute, Reshaped, movedim, reshaped
+from jitgrad.ops.shape.view import Permute, Reshaped, movedim, relaying, reshaped
 
 __all__: list[str] = []
 
@@ -88,6 +89,17 @@ def _expanded(labels: list[str], x: Layout, k: int) -> list[str]:
     return [*labels[:at], *hidden, *labels[at + 1 :]] if ELLIPSIS in labels else labels
 
 
+_Step = tuple[Callable[..., Tensor], tuple[int, ...], tuple[Any, ...]]
+
+
+def _run(steps: Sequence[_Step], operands: Sequence[Tensor]) -> list[Tensor]:
+    """The operands and the results of the steps."""
+    values = [*operands]
+    for function, numbers, rest in steps:
+        values.append(function(*[values[n] for n in numbers], *rest))
+    return values
+
+
 class _Value(NamedTuple):
     """A tensor of a program: its number and its shape."""
 
@@ -102,7 +114,8 @@ class _Program:
     """
 
     def __init__(self, operands: Sequence[Layout]):
-        self.count, self.steps = len(operands), list[tuple[Callable[..., Tensor], tuple[int, ...], tuple[Any, ...]]]()
+        self.count, self.steps = len(operands), list[_Step]()
+        self.merged: list[_Step] | None = None
 
     def do(self, function: Callable[..., Tensor], shape: Sequence[int], *given: Any) -> _Value:
         """Add a step that calls ``function`` on values, then other arguments; ``shape`` is that of its result."""
@@ -112,10 +125,34 @@ class _Program:
 
     def run(self, operands: Sequence[Tensor]) -> Tensor:
         """The result of the last step."""
-        values = [*operands]
-        for function, numbers, rest in self.steps:
-            values.append(function(*[values[n] for n in numbers], *rest))
-        return values[-1]
+        recorded = grad_state.levels or (grad_state.enabled and any(x._requires_grad for x in operands))
+        return _run(self.steps if recorded else self.merged or self.merge(operands), operands)[-1]
+
+    def merge(self, operands: Sequence[Tensor]) -> list[_Step]:
+        """The steps for operands that nothing is recorded of, where several views, one of another, are one step."""
+        values, steps = _run(self.steps, operands), list[_Step]()
+        # {number of a value: its number among those of the new steps}, and for views that of what they are a view of
+        places, roots = {k: k for k in range(self.count)}, dict[int, int]()
+
+        def add(number: int, function: Any, numbers: tuple[int, ...], rest: tuple[Any, ...]) -> None:
+            steps.append((function, tuple([places[n] for n in numbers]), rest))
+            places[number] = self.count + len(steps) - 1
+
+        def made(number: int) -> None:
+            if number not in places:
+                layout, root = values[number]._layout, roots[number]
+                add(number, relaying(values[root]._layout, layout.shape, layout.strides), (root,), ())
+
+        for number, (function, numbers, rest) in enumerate(self.steps, self.count):
+            if values[number]._base is not None:
+                roots[number] = roots.get(numbers[0], numbers[0])
+                continue
+            for n in numbers:
+                made(n)
+            add(number, function, numbers, rest)
+        made(len(values) - 1)
+        self.merged = steps
+        return steps
 
     def permute(self, x: _Value, order: Sequence[int]) -> _Value:
         """The dims in another order."""

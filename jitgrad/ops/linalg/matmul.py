@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
-from jitgrad.core.layout import Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import CAPACITY, Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
@@ -15,8 +18,9 @@ from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints, is_int
 from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.linalg.added_products import Addmm
-from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv
-from jitgrad.ops.shape.view import UnsafeView
+from jitgrad.ops.linalg.matrix_products import Bmm, Dot, Mm, Mv, stacked_product
+from jitgrad.ops.shape.expand import Expand
+from jitgrad.ops.shape.view import Reshaped, UnsafeView, reshaped
 
 __all__ = ["linear", "matmul"]
 
@@ -43,6 +47,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return Mv.apply(input, other)
     if a == 0 or b == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
+    if not (grad_state.levels or (grad_state.enabled and (input._requires_grad or other._requires_grad))):
+        found = stacked_product(input, other)
+        if found is not None:
+            return found
     # A row is multiplied as a matrix of one row: the gradient of the matrix is then a product, as PyTorch records it.
     if a == 1 and b == 2:
         return Row.apply(Mm.apply(input.unsqueeze(0), other))
@@ -102,8 +110,8 @@ def _as_one_product(x: Tensor, y: Tensor) -> Tensor:
     # X Y is the transpose of (Y transposed)(X transposed): so the stack can always stand on the left.
     large = x if left else y.transpose(-2, -1)
     small = y if left else (x.t() if x._layout.ndim == 2 else x)
-    lead, k = large.shape[:-1], large.shape[-1]
-    rows = large.reshape(Size(lead).numel(), k)
+    lead, k = tuple(large._layout.shape[:-1]), large._layout.shape[-1]
+    rows = reshaped(large, (math.prod(lead), k))
     if small._layout.ndim == 1:
         # The product is a new tensor that nobody else holds: no view of it needs to be tracked.
         return UnsafeView.apply(Mv.apply(rows, small), lead)
@@ -111,17 +119,23 @@ def _as_one_product(x: Tensor, y: Tensor) -> Tensor:
     return out if left else out.transpose(-2, -1).contiguous()
 
 
+@functools.lru_cache(CAPACITY)
+def _stack_shapes(x: Layout, y: Layout) -> tuple[tuple[int, ...], ...]:
+    """The shapes to which two factors are expanded, the same as one stack each, and the shape of the result."""
+    row, column = x.ndim == 1, y.ndim == 1
+    lead = tuple(broadcast_shapes(x.shape[:-2], y.shape[:-2]))
+    stack = math.prod(lead)
+    left, right = (1, x.shape[0]) if row else x.shape[-2:], (y.shape[0], 1) if column else y.shape[-2:]
+    result = (*lead, *([] if row else left[:1]), *([] if column else right[1:]))
+    return (*lead, *left), (stack, *left), (*lead, *right), (stack, *right), result
+
+
 def _stacked_product(x: Tensor, y: Tensor) -> Tensor:
     """The product of two stacks whose leading dims broadcast: all of them become one dim, for one bmm."""
-    row, column = x._layout.ndim == 1, y._layout.ndim == 1
-    lead = tuple(broadcast_shapes(x.shape[:-2], y.shape[:-2]))
-    stack = Size(lead).numel()
-    n, k = (1, x.shape[0]) if row else x.shape[-2:]
-    rows, m = (y.shape[0], 1) if column else y.shape[-2:]
-    left = (x.unsqueeze(0) if row else x).expand(*lead, n, k).reshape(stack, n, k)
-    right = (y.unsqueeze(1) if column else y).expand(*lead, rows, m).reshape(stack, rows, m)
-    shape = (*lead, *([] if row else [n]), *([] if column else [m]))
-    return UnsafeView.apply(Bmm.apply(left, right), shape)
+    each_left, left, each_right, right, shape = _stack_shapes(x._layout, y._layout)
+    x, y = x.unsqueeze(0) if x._layout.ndim == 1 else x, y.unsqueeze(1) if y._layout.ndim == 1 else y
+    x, y = reshaped(Expand.apply(x, each_left), left), reshaped(Expand.apply(y, each_right), right)
+    return UnsafeView.apply(Bmm.apply(x, y), shape)
 
 
 def _operator(self: Tensor, other: Any) -> Any:
@@ -148,9 +162,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return matmul(input, weight.t())
     if not input._layout.contiguous:  # the same value; a node of its own for the sum, as in PyTorch
         return matmul(input, weight.t()) + bias
-    lead, k = input.shape[:-1], input.shape[-1]
-    rows = input.reshape(Size(lead).numel(), k)
-    return Addmm.apply(bias, rows, weight.t()).view(*lead, weight.shape[0])
+    lead, k = tuple(input._layout.shape[:-1]), input._layout.shape[-1]
+    rows = reshaped(input, (math.prod(lead), k))
+    return Reshaped.apply(Addmm.apply(bias, rows, weight.t()), (*lead, weight._layout.shape[0]))
 
 
 def _vector_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -27,6 +27,7 @@ from jitgrad.ops.shape.view import Transpose
 __all__ = [
     "Bmm", "Dot", "Factor", "MatrixProduct", "Mm", "Mv", "check_inner_sizes", "check_stacks", "conj", "conjugate",
     "gradient_of_first", "gradient_of_second", "multiply_stacks", "refuse_bools", "row_major_product",
+    "stacked_product",
 ]  # fmt: skip
 
 
@@ -88,7 +89,7 @@ class Factor(NamedTuple):
     def row_major(self) -> tuple[Read, bool] | None:
         """A row-major array, and whether its transposed is the factor; None where memory is in no such order."""
         if self.layout.contiguous:
-            return Read(self.name), self.turned
+            return Read(self.name, self.layout.shape), self.turned
         *lead, n, m = self.layout.shape
         if self.layout.strides == contiguous_strides((*lead, m, n))[:-2] + (1, n):
             return Read(self.name, "mT" if lead else "T"), not self.turned
@@ -96,6 +97,8 @@ class Factor(NamedTuple):
 
     def for_blas(self) -> Read:
         """An array whose matrices BLAS reads as they lie: NumPy's loop for all others is slow."""
+        if self.layout.contiguous and not self.turned:
+            return Read(self.name, self.layout.shape)
         if self.layout.ndim == 2:
             return Read(self.name, "T" if self.turned else None)
         (rows, columns), (down, right) = self.layout.shape[-2:], self.layout.strides[-2:]
@@ -120,7 +123,7 @@ def product(x: Factor, y: Factor, out: Layout) -> Launches:
     A linear layer multiplies by its weight transposed; the weight's own gradient, transposed back, is then row-major,
     and neither an optimizer nor an accumulation has to read it across.
     """
-    result = Written(0)
+    result = Written(0, out.shape)
     if not out.contiguous:  # the product's transposed is that of the transposed factors, exchanged
         x, y, result = y.transposed(), x.transposed(), Written(0, "T")
     n, inner = x.sizes
@@ -142,6 +145,24 @@ def row_major_product(x: Factor, y: Factor) -> Launches:
     layout = x.layout
     shape = (*layout.shape[:-2], x.sizes[0], y.sizes[1])
     return product(x, y, intern(layout.numpy_dtype, shape, None, layout.device))
+
+
+@planned("x", "y")
+def stacked_product(x, y):
+    """The product of a stack of matrices and a matrix, or a stack with the same leading dims, both row-major.
+
+    None for others, which are left to ops: a product that is recorded is made of several, as in PyTorch.
+    """
+    lead = x.shape[:-2]
+    fits = (x.ndim > 2 < y.ndim and y.shape[:-2] == lead) or (x.ndim > 2 == y.ndim)
+    if not (fits and x.contiguous and y.contiguous and x.dtype is y.dtype and x.dtype.category >= 2
+            and x.shape[-1] == y.shape[-2] and x.numel and y.numel and x.device == y.device):  # fmt: skip
+        return lambda x, y: None
+    (n, k), m = x.shape[-2:], y.shape[-1]
+    stack = math.prod(lead)
+    rows, columns = ((stack * n, k), (k, m)) if y.ndim == 2 else ((stack, n, k), (stack, k, m))
+    left, right = (Factor(name, intern(x.numpy_dtype, s, None, x.device)) for name, s in (("x", rows), ("y", columns)))
+    return row_major_product(left, right)._replace(layouts=[intern(x.numpy_dtype, (*lead, n, m), None, x.device)])
 
 
 def gradient_product(x: Factor, y: Factor, layout: Layout) -> Launches:

@@ -253,3 +253,25 @@ def test_errors_of_einstein_sums(equation, shapes, words):
     with pytest.raises(RuntimeError) as error:
         torch.einsum(equation, *(torch.ones(s) for s in shapes))
     assert f"einsum(): {words}" in str(error.value)
+
+
+def test_views_of_an_einsum_that_is_not_recorded_are_one_each():
+    x, y = torch.tensor(array((2, 3, 4))), torch.tensor(array((4, 3, 2))).permute(2, 1, 0)
+    expected = torch.einsum("bij,bkj->kbi", x, y)
+    for a, b in ((x, y), (x + 1, y), (x, (y * 1j).imag)):
+        found = torch.einsum("bij,bkj->kbi", a, b)
+        again = torch.einsum("bij,bkj->kbi", a.clone().requires_grad_(), b)
+        np.testing.assert_allclose(found.numpy(), again.detach().numpy(), atol=1e-12)
+        assert found.stride() == again.stride() == expected.stride()
+        assert found.grad_fn is None and again.grad_fn is not None
+
+
+def test_a_stacked_product_that_is_not_recorded_is_one_launch():
+    x, w = torch.tensor(array((2, 3, 4))), torch.tensor(array((4, 5)))
+    for y in (w, torch.tensor(array((2, 4, 5)))):
+        with torch.debug.tape() as tape:
+            found = x @ y
+        assert [e.kernel.name for e in tape] == [["small_products", "small_product"][y.ndim == 2]]
+        np.testing.assert_allclose(found.numpy(), x.numpy() @ y.numpy(), atol=1e-12)
+        again = x.clone().requires_grad_() @ y
+        assert again.grad_fn.name() == "UnsafeViewBackward0" and again.stride() == found.stride()
