@@ -254,13 +254,14 @@ def scatter_fill(index, out, value, begin, end):
 @loop(split=("index", "found"))
 def first_outside(index, found, low, high):
     """Set each row of ``found`` to (1, value) for the first value of a row of ``index`` outside low <= value < high."""
+    span = np.uint64(high) - np.uint64(low)
     for r in range(index.shape[0]):
-        for begin in range(0, index.shape[1], 512):
-            part, outside = index[r, begin : begin + 512], 0
+        for begin in range(0, index.shape[1], 1024):
+            part, furthest = index[r, begin : begin + 1024], np.uint64(0)
             for k in range(part.size):
-                # Without a branch, so that it vectorises.
-                outside |= (part[k] < low) | (part[k] >= high)
-            if outside:
+                # Unsigned, so that what is below low is far above it; without a branch, for vectors.
+                furthest = max(furthest, np.uint64(part[k]) - np.uint64(low))
+            if furthest >= span:
                 for k in range(part.size):
                     if not low <= part[k] < high:
                         found[r, 0], found[r, 1] = 1, part[k]
