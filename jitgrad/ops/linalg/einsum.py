@@ -251,7 +251,7 @@ def _contract(program: _Program, operands: list[_Value], outputs: int) -> None:
             result = program.do(operator.mul, broadcast_shapes(result.shape, other.shape), result, other)
     left = tuple(range(outputs, len(result.shape)))
     if left and rest:
-        program.do(reshaped, result.shape[:outputs], result, result.shape[:outputs])
+        program.do(Reshaped.apply, result.shape[:outputs], result, result.shape[:outputs])  # all others are 1
     elif left:
         program.sum(result, left, False)
 

@@ -62,9 +62,8 @@ def _seen_as(x: Tensor, dtype: Any) -> Tensor:
     return wrap(x._data.view(dtype), intern(np.dtype(dtype), layout.shape, layout.strides, layout.device))
 
 
-@planned("x")
-def _extremes(x, dim, keepdim, op, largest):
-    """The largest or smallest elements over ``dim``; errors speak of ``op``."""
+def _extremes(x: Layout, dim: Any, keepdim: bool, op: str, largest: bool) -> Any:
+    """The plan of the largest or smallest elements over ``dim``; errors speak of ``op``."""
     _check(op, x, dim)
     plan = plan_reduction(x, dim, keepdim)
     if x.numpy_dtype == np.bool_:
@@ -72,9 +71,8 @@ def _extremes(x, dim, keepdim, op, largest):
     return plan.launches(EXTREMES, x.numpy_dtype, largest)
 
 
-@planned("x")
-def _with_places(x, dim, keepdim, op, largest, results):
-    """``results`` of the extrema along one dim, or of all, and their places; errors speak of ``op``."""
+def _with_places(x: Layout, dim: Any, keepdim: bool, op: str, largest: bool, results: Any) -> Any:
+    """The plan of ``results`` of the extrema along one dim, or of all, and their places; errors speak of ``op``."""
     _check(op, x, dim)
     plan = plan_reduction(x, dim, keepdim)
     if x.numpy_dtype == np.bool_ or not plan.short:
@@ -155,10 +153,8 @@ class Amax(Extremum, public=True):
 
     reference = over_axes(np.max)
 
-    def forward(x, dim=(), keepdim=False):
-        if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
-            keepdim = as_flag(keepdim)
-        return _extremes(x, dims_argument(dim), keepdim, "amax", True)
+    def plan(x_layout, dim=(), keepdim=False):
+        return _extremes(x_layout, dims_argument(dim), as_flag(keepdim), "amax", True)
 
 
 class Amin(Extremum, public=True):
@@ -169,10 +165,8 @@ class Amin(Extremum, public=True):
 
     reference = over_axes(np.min)
 
-    def forward(x, dim=(), keepdim=False):
-        if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
-            keepdim = as_flag(keepdim)
-        return _extremes(x, dims_argument(dim), keepdim, "amin", False)
+    def plan(x_layout, dim=(), keepdim=False):
+        return _extremes(x_layout, dims_argument(dim), as_flag(keepdim), "amin", False)
 
 
 class Aminmax(Reduction, public=True):
@@ -206,8 +200,8 @@ class MaxDim(OneChosenAlongDim):
     grad_name = "MaxBackward0"
     reference = _located_in(np.max, np.argmax)
 
-    def forward(x, dim, keepdim=False):
-        return _with_places(x, dim, keepdim, "max", True, return_types.max)
+    def plan(x_layout, dim, keepdim=False):
+        return _with_places(x_layout, dim, keepdim, "max", True, return_types.max)
 
 
 class MinDim(OneChosenAlongDim):
@@ -216,8 +210,8 @@ class MinDim(OneChosenAlongDim):
     grad_name = "MinBackward0"
     reference = _located_in(np.min, np.argmin)
 
-    def forward(x, dim, keepdim=False):
-        return _with_places(x, dim, keepdim, "min", False, return_types.min)
+    def plan(x_layout, dim, keepdim=False):
+        return _with_places(x_layout, dim, keepdim, "min", False, return_types.min)
 
 
 # -- of all elements -------------------------------------------------------------------------------------
@@ -238,8 +232,8 @@ class Max(ExtremumOfAll, along=MaxDim):
 
     name, grad_name = "max_all", "MaxBackward1"
 
-    def forward(x):
-        return _extremes(x, None, False, "max", True)
+    def plan(x_layout):
+        return _extremes(x_layout, None, False, "max", True)
 
 
 class Min(ExtremumOfAll, along=MinDim):
@@ -247,8 +241,8 @@ class Min(ExtremumOfAll, along=MinDim):
 
     name, grad_name = "min_all", "MinBackward1"
 
-    def forward(x):
-        return _extremes(x, None, False, "min", False)
+    def plan(x_layout):
+        return _extremes(x_layout, None, False, "min", False)
 
 
 @public
@@ -322,14 +316,14 @@ class Place(Reduction):
     samples = cases(lambda: (draw(2, 3), 1, False, True), lambda: (draw(2, 3), None, False, False))
     reference = _place_in
 
-    def forward(x, dim, keepdim, largest):
-        op, layout = "argmax" if largest else "argmin", x._layout
-        if layout.dtype is dtypes.bool_:
+    def plan(x_layout, dim, keepdim, largest):
+        op = "argmax" if largest else "argmin"
+        if x_layout.dtype is dtypes.bool_:
             raise RuntimeError(f"{op}(): does not support bool input")
         # Not every choice of dims reads memory in row-major order, in which the place in all elements counts.
-        if dim is None and not layout.contiguous:
-            x = unrecorded(x).contiguous()
-        return _with_places(x, dim, keepdim, op, largest, _second)
+        if dim is None and not x_layout.contiguous:
+            return lambda x: Place.apply(unrecorded(x).contiguous(), dim, keepdim, largest)
+        return _with_places(x_layout, dim, keepdim, op, largest, _second)
 
 
 @public

@@ -55,10 +55,9 @@ class Softmax(AlongDim):
     name = "_softmax"
     reference = along_axis(lambda x, axis: np.exp(x) / np.exp(x).sum(axis, keepdims=True))
 
-    @planned("x")
-    def forward(x, dim):
-        _check("softmax", x, dim)
-        return along(kernels.softmax_rows, kernels.softmax_columns, dim, x=x)
+    def plan(x_layout, dim):
+        _check("softmax", x_layout, dim)
+        return along(kernels.softmax_rows, kernels.softmax_columns, dim, x=x_layout)
 
     def grad_x(g, out, dim):
         # The Jacobian is diag(out) - out outᵀ along ``dim``, and symmetric.
@@ -75,10 +74,9 @@ class LogSoftmax(AlongDim):
     name = "_log_softmax"
     reference = along_axis(lambda x, axis: x - np.log(np.exp(x).sum(axis, keepdims=True)))
 
-    @planned("x")
-    def forward(x, dim):
-        _check("log_softmax", x, dim)
-        return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x=x)
+    def plan(x_layout, dim):
+        _check("log_softmax", x_layout, dim)
+        return along(kernels.log_softmax_rows, kernels.log_softmax_columns, dim, x=x_layout)
 
     def grad_x(g, out, dim):
         # The derivative of the logarithm of the sum is the softmax, which is exp(out).

@@ -46,14 +46,16 @@ def sum_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Te
     return plan.reduce(SUMS, x, dtype.numpy)
 
 
-@planned("x")
-def sums(x, dim, keepdim=False, dtype=None):
-    """The sums of ``x`` over ``dim`` outside the graph."""
+def plan_sums(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | None = None) -> Any:
+    """The plan of the sums of a tensor over ``dim``."""
     plan = plan_reduction(x, dim, keepdim)
     # Most sums: floating point, in their own dtype. All else has a dtype to be found first.
     if dtype is None and x.dtype.category >= 2:
         return plan.launches(SUMS, x.numpy_dtype)
-    return lambda x, dim, keepdim, dtype: sum_values(x, plan, dtype)
+    return lambda x, *_: sum_values(x, plan, dtype)
+
+
+sums = planned("x")(plan_sums)  # the sums of ``x`` over ``dim``, outside the graph
 
 
 def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> Tensor:
@@ -73,12 +75,11 @@ def mean_values(x: Tensor, plan: ReductionPlan, dtype: dtypes.dtype | None) -> T
     return out
 
 
-@planned("x")
-def means(x, dim, keepdim=False, dtype=None):
-    """The means of ``x`` over ``dim`` outside the graph."""
+def plan_means(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype | None = None) -> Any:
+    """The plan of the means of a tensor over ``dim``."""
     plan = plan_reduction(x, dim, keepdim)
     if not (plan.short and dtype is None and x.dtype.is_floating_point):
-        return lambda x, dim, keepdim, dtype: mean_values(x, plan, dtype)
+        return lambda x, *_: mean_values(x, plan, dtype)
     summed = plan.launches(SUMS, x.numpy_dtype)
     size = (summed.layouts[0].numel,)
     return summed._replace(launches=[*summed.launches, (kernels.divide, Written(0, size), plan.n)])
@@ -128,7 +129,9 @@ class SumDim(Reduction):
     linear = ("x",)
     grad_name, expands = "SumBackward1", True
     reference = over_axes(np.sum)
-    forward = sums
+
+    def plan(x_layout, dim, keepdim=False, dtype=None):
+        return plan_sums(x_layout, dim, keepdim, dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
         return cast(expand_reduced(g, x_layout, dim, keepdim), x_layout.dtype)
@@ -143,8 +146,8 @@ class Sum(ReductionOfAll, along=SumDim):
 
     name, expands = "sum_all", True
 
-    def forward(x, dtype=None):
-        return sums(x, None, False, dtype)
+    def plan(x_layout, dtype=None):
+        return plan_sums(x_layout, None, False, dtype)
 
 
 class MeanDim(Reduction):
@@ -154,7 +157,9 @@ class MeanDim(Reduction):
     grad_name = "MeanBackward1"
     reference = over_axes(np.mean)
 
-    forward = means
+
+    def plan(x_layout, dim, keepdim=False, dtype=None):
+        return plan_means(x_layout, dim, keepdim, dtype)
 
     def grad_x(g, x_layout, dim, keepdim):
         n = plan_reduction(x_layout, dim, keepdim).n
@@ -170,8 +175,8 @@ class Mean(ReductionOfAll, along=MeanDim):
 
     name = "mean_all"
 
-    def forward(x, dtype=None):
-        return means(x, None, False, dtype)
+    def plan(x_layout, dtype=None):
+        return plan_means(x_layout, None, False, dtype)
 
 
 def _dims(op: str, dim: Any) -> int | tuple[int, ...] | None:
