@@ -309,12 +309,14 @@ def _form(every: Sequence[Layout], shape: tuple[int, ...], out: Layout) -> tuple
     # Unsigned: Numba checks signed indices for negative values, and LLVM then does not vectorise the loop.
     sizes, steps = _loops(every, shape, out)
     across = _dim_across(sizes, steps)
-    if across is not None:
+    tiled = across is not None and sizes[-1] >= TILE
+    if across is not None:  # before the last of the dims for squares, else in its place
+        place = -1 if tiled else len(sizes)
         for values in (sizes, *steps):
-            values.insert(-1, values.pop(across))
-    rows = math.prod(sizes[:-1]) if across is None else math.prod(sizes[:-2]) * -(-sizes[-2] // TILE)
+            values.insert(place, values.pop(across))
+    rows = math.prod(sizes[:-2]) * -(-sizes[-2] // TILE) if tiled else math.prod(sizes[:-1])
     tail = (np.array(sizes, np.uint64), np.array(steps, np.uint64), 0, rows)
-    return "strided" if across is None else "tiled strided", tail
+    return "tiled strided" if tiled else "strided", tail
 
 
 # Elements from which another variant of a kernel pays, which visits squares: twice as fast in cache, more beyond.
@@ -322,8 +324,8 @@ TILED_SIZE = 1 << 12
 
 
 def _dim_across(sizes: list[int], steps: list[list[int]]) -> int | None:
-    """The dim along which some input's memory runs, if it isn't the last one and squares over both are worth while."""
-    if math.prod(sizes) < TILED_SIZE or sizes[-1] < TILE:
+    """The dim along which some input's memory runs, if it isn't the last one and long enough for a loop of its own."""
+    if math.prod(sizes) < TILED_SIZE:
         return None
     for step in steps:
         across = min(range(len(sizes)), key=lambda d: (step[d] or math.inf, -sizes[d]))

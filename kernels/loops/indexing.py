@@ -336,23 +336,39 @@ def repeat_index(repeats, out):
 # -- by strides ---------------------------------------------------------------------------------------
 
 
-@loop
-def read_strided(x, out, shape, strides, start):
+def strided_pieces(x, out, shape, strides, start):
+    """(number of rows, of how many elements) of ``read_strided``."""
+    return out.size // int(shape[-1]), out.size
+
+
+@loop(pieces=strided_pieces)
+def read_strided(x, out, shape, strides, start, begin, end):
     """Read a flat array along strides that may be negative, from element ``start`` on."""
     last = shape.size - 1
-    rows = 1
-    for d in range(last):
-        rows *= shape[d]
-    k = 0
-    for row in range(rows):
-        # The row's number in mixed radix: its digits are the indices of the outer dimensions.
+    width, step = shape[last], strides[last]
+    longest_run, next_row = (shape[last - 1], strides[last - 1]) if last else (1, 0)
+    row = begin
+    while row < end:
+        # The row's number in mixed radix: its digits are the indices of the outer dimensions. Divided once for all
+        # rows that differ in the last of these.
         rest, at = row, start
         for d in range(last - 1, -1, -1):
             at += rest % shape[d] * strides[d]
             rest //= shape[d]
-        for i in range(shape[last]):
-            out[k] = x[np.uint64(at + i * strides[last])]
-            k += 1
+        for _ in range(min(longest_run - row % longest_run, end - row)):
+            target = out[row * width : (row + 1) * width]
+            if step == 1:
+                source = x[at : at + width]
+                for i in range(target.size):
+                    target[i] = source[i]
+            elif step == -1:
+                source = x[at - width + 1 : at + 1]
+                for i in range(target.size):
+                    target[i] = source[np.uint64(width - 1) - np.uint64(i)]
+            else:
+                for i in range(target.size):
+                    target[i] = x[np.uint64(at + i * step)]
+            at, row = at + next_row, row + 1
 
 
 @loop
@@ -367,7 +383,7 @@ def add_strided(x, out, shape, strides):
         rows *= shape[d]
     k = 0
     for row in range(rows):
-        # As in `read_strided`.
+        # The row's number in mixed radix: its digits are the indices of the outer dimensions.
         rest, at = row, np.uint64(0)
         for d in range(last - 1, -1, -1):
             at += rest % shape[d] * strides[d]

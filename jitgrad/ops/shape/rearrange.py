@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, not_implemented_for
-from jitgrad.core.layout import Layout, as_int, contiguous_strides, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, collapse, contiguous_strides, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -61,8 +61,9 @@ class Flip(Structured):
         for d in dims:
             strides[d] = -strides[d]
         source = contiguous(wrap(x._data, layout))._data.reshape(-1)
-        launch(kernels.read_strided, source, out._data.reshape(-1), np.array(layout.shape, np.int64),
-               np.array(strides, np.int64), start)  # fmt: skip
+        sizes, (steps,) = collapse(layout.shape, [tuple(strides)])
+        launch(kernels.read_strided, source, out._data.reshape(-1), np.array(sizes, np.int64),
+               np.array(steps, np.int64), start)  # fmt: skip
         return out
 
     def grad_x(g, dims):
