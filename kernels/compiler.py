@@ -49,6 +49,7 @@ PRELUDE = """\
 import math
 import numpy as np
 from numba import njit
+from jitgrad.kernels.words.scratch import scratch
 """
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}

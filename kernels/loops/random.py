@@ -17,6 +17,7 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.generator_state import STATE_WORDS, integer_range, pack_state, unpack_state
 from jitgrad.kernels.words.random import box_muller, draw, next_normals, uniforms32, uniforms64
+from jitgrad.kernels.words.scratch import scratch
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
@@ -65,7 +66,7 @@ def uniform32(out, state, low, high):
     # Blocks of 512 numbers: what `uniforms32` makes is still in cache when it is scaled.
     start = np.float32(low)
     width = np.float32(high) - start
-    units = np.empty(512, np.float32)
+    units = scratch(512, np.float32)
     n, step = np.uint64(out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -77,7 +78,7 @@ def uniform32(out, state, low, high):
 @loop
 def uniform64(out, state, low, high):
     """float64 in [low, high): two words an element."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -94,8 +95,8 @@ def normal32(out, state, mean, std):
     drawn and dropped; the last 16 elements are drawn anew. For float16 and bfloat16 PyTorch drops
     nothing: launch this on the whole blocks, then on the last 16.
     """
-    units = np.empty(512, np.float32)
-    cosines, sines = np.empty(256, np.float32), np.empty(256, np.float32)
+    units = scratch(512, np.float32)
+    cosines, sines = scratch(256, np.float32), scratch(256, np.float32)
     mean, std = np.float32(mean), np.float32(std)
     half = np.uint64(8)
     n, step = np.uint64(out.size), np.uint64(512)
@@ -127,7 +128,7 @@ def normal32(out, state, mean, std):
 @loop
 def normal64(out, state, mean, std):
     """float64 normals, at least 16: as `normal32`, with two words an element."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     half = np.uint64(8)
     n, step = np.uint64(out.size), np.uint64(256)
     whole = n - n % np.uint64(16)
@@ -161,7 +162,7 @@ def normal_few(out, state, mean, std):
 @loop
 def log_normal(out, state, mean, std):
     """exp of normals of any real dtype and any number, made in pairs as in `normal_few`."""
-    values = np.empty(256, np.float64)
+    values = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -176,7 +177,7 @@ def integers(out, state, low, span, wide):
 
     ``span`` is an int64 with the bits of a uint64; 0 stands for 2^64. See `integer_range`.
     """
-    words = np.empty(512, np.uint32)
+    words = scratch(512, np.uint32)
     n, step = np.uint64(out.size), np.uint64(256)
     modulus, size = np.uint64(span), np.float64(span)
     inverse = 1 / size
@@ -206,7 +207,7 @@ def permutation(out, state):
 
     PyTorch's order for n below 2^32 / 20; beyond, it draws two words a swap.
     """
-    words = np.empty(512, np.uint32)
+    words = scratch(512, np.uint32)
     n, step = np.uint64(out.size), np.uint64(512)
     for i in range(n):
         out[i] = i
@@ -223,7 +224,7 @@ def permutation(out, state):
 @loop
 def bernoulli(out, state, p):
     """1 with probability ``p``, else 0, in any dtype: two words an element."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -236,7 +237,7 @@ def bernoulli(out, state, p):
 @loop(dtype_from="out")
 def bernoulli_each32(p, out, state):
     """1 with the probability that its element of the float32 array ``p`` says: one word each."""
-    units = np.empty(512, np.float32)
+    units = scratch(512, np.float32)
     n, step = np.uint64(out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -248,7 +249,7 @@ def bernoulli_each32(p, out, state):
 @loop(dtype_from="out")
 def bernoulli_each64(p, out, state):
     """1 with the probability that its element of the float64 array ``p`` says: two words each."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -261,7 +262,7 @@ def bernoulli_each64(p, out, state):
 def dropout_mask(out, state, keep):
     """1 / keep with probability ``keep``, else 0: PyTorch's ``bernoulli_(keep).div_(keep)``."""
     scale = T(1) / T(keep)
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -273,7 +274,7 @@ def dropout_mask(out, state, keep):
 @loop
 def exponential(out, state, rate):
     """-log(1 - u) / rate for a float64 uniform u, in any real dtype."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -286,7 +287,7 @@ def exponential(out, state, rate):
 def geometric(out, state, p):
     """The number of trials up to the first success, in any dtype: ceil(log(u) / log(1 - p))."""
     scale = np.log1p(-p)
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -298,7 +299,7 @@ def geometric(out, state, p):
 @loop
 def cauchy(out, state, median, sigma):
     """median + sigma tan(pi (u - 1/2)) for a float64 uniform u, in any real dtype."""
-    units = np.empty(256, np.float64)
+    units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
@@ -310,7 +311,7 @@ def cauchy(out, state, median, sigma):
 @loop
 def multinomial(weights, out, state):
     """Draw columns of ``weights`` (rows, n) with replacement: int64 ``out`` (rows, samples)."""
-    unit = np.empty(1, np.float64)
+    unit = scratch(1, np.float64)
     upto = np.empty(weights.shape[1], T)
     for row in range(weights.shape[0]):
         total = T(0)

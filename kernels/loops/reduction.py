@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.words.scratch import scratch
 
 __all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns", "sum_rows"]
 
@@ -37,7 +38,7 @@ def sum_rows(x, out):
 @loop(split=("x", "out"), grain=STREAMED)
 def sum_columns(x, out):
     n, inner = x.shape[1], x.shape[2]
-    block, total = np.empty(1024, A), np.empty(1024, W)
+    block, total = scratch(1024, A), scratch(1024, W)
     for o in range(x.shape[0]):
         # A strip of 1024 columns: its totals stay in the first-level cache while rows are walked in order.
         for left in range(0, inner, 1024):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jitgrad.kernels.words.scratch import scratch
 from jitgrad.kernels.words.vocabulary import word
 
 __all__ = ["box_muller", "draw", "next_normals", "uniforms32", "uniforms64"]
@@ -51,10 +52,10 @@ class draw:
 
 @word(internal=True)
 class uniforms32:
-    """Put ``count`` float32 uniforms, 24 bits of a word, into ``units``; return as `draw` does."""
+    """Put ``count`` float32 uniforms, 24 bits of a word, into ``units``, of at most 512; return as `draw` does."""
 
     def any(state, units, count):
-        words = np.empty(count, np.uint32)
+        words = scratch(512, np.uint32)
         used = draw(state, words, count)
         for i in range(count):
             units[i] = np.float32(np.int32(words[i] & 0xFFFFFF)) * np.float32(2.0**-24)
