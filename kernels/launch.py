@@ -9,6 +9,7 @@ launch's seconds went into machine code stands in ``compiler.compilation``.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +27,8 @@ from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
-    "Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "register_resolvers", "text_file",
+    "Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "prepared", "register_resolvers",
+    "text_file",
 ]  # fmt: skip
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
@@ -215,6 +217,30 @@ class Loop(Kernel):
             return self._in_parts(array.dtype)(*args, 0, count)
         run = self.variants.get(array.dtype) or self.variant(array.dtype)
         return run(*args, 0, count)
+
+
+_PREPARED = """\
+def make(kernel, call):
+    def run({arguments}):
+        try:
+            if observers: launch(kernel, {arguments})
+            else: call({arguments})
+        except Unresolved:
+            launch(kernel, {arguments})
+    return run
+"""
+
+
+@functools.cache
+def _preparer(count: int) -> Callable[..., Callable[..., None]]:
+    scope: dict[str, Any] = {"observers": observers, "launch": launch, "Unresolved": Unresolved}
+    exec(_PREPARED.format(arguments=", ".join(f"a{k}" for k in range(count))), scope)
+    return scope["make"]
+
+
+def prepared(kernel: Loop, dtype: np.dtype[Any], *shapes: tuple[int, ...] | None) -> Callable[..., None]:
+    """``launch`` of a loop on NumPy's arrays of these shapes (None: a number), without choosing again at each call."""
+    return _preparer(len(shapes))(kernel, kernel.ready(dtype, shapes))
 
 
 def text_file(function: Any) -> str:

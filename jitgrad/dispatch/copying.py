@@ -76,6 +76,9 @@ def copying(source: Layout, target: Layout) -> Callable[[Tensor], Tensor]:
 
 def copy_to_layout(source: Tensor, layout: Layout) -> Tensor:
     """A new unrecorded tensor of ``layout`` with the values of ``source``, cast and broadcast."""
+    plan = _plans.get((source._layout, layout))
+    if type(plan) is LaunchPlan:
+        return plan.compute(source)
     data = empty_for(layout)
     copy_into(data, layout, source)
     return wrap(data, layout)

@@ -82,7 +82,9 @@ def _with_gaps(x: Tensor) -> Tensor:
 
 def _row_major(x: Tensor) -> Tensor:
     layout = x._layout
-    return copy_to_layout(x, intern(layout.numpy_dtype, layout.shape, None, layout.device))
+    if not layout.contiguous:
+        return copy_to_layout(x, intern(layout.numpy_dtype, layout.shape, None, layout.device))
+    return _without_gaps(x)
 
 
 _COPIES = {"dense": _without_gaps, "row-major": _row_major, "strided": _with_gaps}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
@@ -16,46 +17,54 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_inplace_target
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.places import (
     blocks_around,
-    checked_index,
+    checking,
     empty_like_layout,
     in_blocks,
+    int64_of,
     places_for_samples,
     row_major,
     written,
 )
 from jitgrad.ops.shape.join import Cat
-from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.shape.slicing import with_size, zeros_of
 
 __all__ = ["Gather"]
 
 
-def _element_index(op: str, x: Tensor, dim: int, index: Tensor, source: Tensor | None = None) -> tuple[int, Tensor]:
-    """(dim, checked index) of gather and scatter, whose index has the rank of ``x``."""
-    layout = x._layout
-    d = normalize_dim(dim, layout.ndim)
-    if index._layout.dtype.name not in ("int32", "int64") and index._layout.numel:
+def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None = None) -> tuple[int, Any]:
+    """(dim, a function that checks the index) of gather and scatter, whose index has the rank of ``x``."""
+    d = normalize_dim(dim, x.ndim)
+    if index.dtype.name not in ("int32", "int64") and index.numel:
         raise RuntimeError(f"{op}(): Expected dtype int32/int64 for index")
-    if max(index._layout.ndim, 1) != max(layout.ndim, 1) and index._layout.numel:
+    if max(index.ndim, 1) != max(x.ndim, 1) and index.numel:
         who = "input" if op == "gather" else "self"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {who} tensor")
-    _check_sizes(layout, d, index._layout, source)
-    n = layout.shape[d] if layout.ndim else 1
+    _check_sizes(x, d, index, source)
+    n = x.shape[d] if x.ndim else 1
 
     def refuse(value: int) -> None:
         raise RuntimeError(f"index {value} is out of bounds for dimension {d} with size {n}")
 
-    return d, checked_index(index, n, refuse)
+    return d, checking(index, n, refuse)
 
 
-def _check_sizes(x: Layout, dim: int, index: Layout, source: Tensor | None) -> None:
+def _fitting(x: Layout, d: int, index: Layout, source: Layout | None = None) -> bool:
+    """Whether an index has the shape of ``x`` but along ``d``, and that of the source: no part has to be cut out."""
+    fits = index.ndim > 0 and index.numel > 0 and with_size(x, d, index.shape[d]).shape == index.shape
+    return fits and x.device == "cpu" and (source is None or source.shape == index.shape)
+
+
+def _check_sizes(x: Layout, dim: int, index: Layout, source: Layout | None) -> None:
     """RuntimeError where the index is larger than ``x`` in a dim other than ``dim``, or than the source in any."""
     outside = [d for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim and n > m]
     if source is None:
@@ -65,9 +74,9 @@ def _check_sizes(x: Layout, dim: int, index: Layout, source: Tensor | None) -> N
                 f"than self {list(x.shape)} apart from dimension {dim}"
             )
         return
-    if source._layout.dtype is not x.dtype:
+    if source.dtype is not x.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    shape = source._layout.shape
+    shape = source.shape
     if len(shape) != len(index.shape) and index.numel:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if outside or any(n > m for n, m in zip(index.shape, shape, strict=False)):
@@ -88,6 +97,33 @@ def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
     data = x._data[cuts]
     strides = x._layout.strides
     return wrap(data, intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device))
+
+
+_WRITES: dict[Any, Callable[..., None]] = cache()
+
+
+def _write(kernel: Loop, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
+    """Write a tensor or a number into ``x`` at the places of an index, by a kernel; the index is checked."""
+    given = source._layout if isinstance(source, Tensor) else None
+    key = kernel, x._layout, dim, type(dim), index._layout, given
+    write = _WRITES.get(key)
+    if write is None:
+        write = _WRITES[key] = _plan_write(kernel, x._layout, dim, index._layout, given)
+    write(x, index, source)
+
+
+def _plan_write(kernel: Loop, x: Layout, dim: int, index: Layout, source: Layout | None) -> Callable[..., None]:
+    d, check = _checking("scatter", x, dim, index, source)
+    if source is None or not (_fitting(x, d, index, source) and x.contiguous and source.contiguous):
+        return lambda x, index, source: _scatter_into(kernel, x, d, check(index), source)
+    blocks = blocks_around(x.shape, d)
+    shape = blocks[0], index.shape[d], blocks[2]
+    run = prepared(kernel, x.numpy_dtype, shape, shape, blocks)
+
+    def write(x: Tensor, index: Tensor, source: Tensor) -> None:
+        run(source._data.reshape(shape), check(index)._data.reshape(shape), x._data.reshape(blocks))
+
+    return write
 
 
 def _scatter_into(kernel: Any, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
@@ -111,6 +147,18 @@ def _gathered(x: Any, dim: int, index: Any) -> Any:
     return x[tuple(coordinates)]
 
 
+def _gathered_part(x: Tensor, d: int, places: Tensor) -> Tensor:
+    """``gather`` along ``d`` by a checked index that may be smaller than ``x``."""
+    out = empty_like_layout(x._layout, places._layout.shape)
+    if not out._layout.numel:
+        return out
+    part = _beside(x, places._layout, d, whole=True)
+    blocks = blocks_around(part._layout.shape, d)
+    inner = (blocks[0], blocks_around(places._layout.shape, d)[1], blocks[2])
+    launch(kernels.gather, in_blocks(part, blocks), places._data.reshape(inner), out._data.reshape(inner))
+    return out
+
+
 class Gather(Structured, public=True):
     """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
 
@@ -122,16 +170,16 @@ class Gather(Structured, public=True):
     )
     reference = _gathered
 
-    def forward(x, dim, index, sparse_grad=False):
-        d, places = _element_index("gather", x, dim, index)
-        out = empty_like_layout(x._layout, index._layout.shape)
-        if not out._layout.numel:
-            return out
-        part = _beside(x, index._layout, d, whole=True)
-        blocks = blocks_around(part._layout.shape, d)
-        inner = (blocks[0], blocks_around(index._layout.shape, d)[1], blocks[2])
-        launch(kernels.gather, in_blocks(part, blocks), places._data.reshape(inner), out._data.reshape(inner))
-        return out
+    def plan(x_layout, dim, index_layout, sparse_grad=False):
+        d, check = _checking("gather", x_layout, dim, index_layout)
+        if not _fitting(x_layout, d, index_layout):
+            return lambda x, index: _gathered_part(x, d, check(index))
+        blocks = blocks_around(x_layout.shape, d)
+        shape = blocks[0], index_layout.shape[d], blocks[2]
+        arrays = as_blocks("x", x_layout, blocks), Read("index", shape), Written(0, shape)
+        launches = Launches([(kernels.gather, *arrays)], [row_major(x_layout, index_layout.shape)])
+        read = compiled(launches, {"x": x_layout, "index": int64_of(index_layout)})
+        return lambda x, index: read(x, check(index))
 
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
@@ -189,8 +237,7 @@ class ScatterAdd(SourceOp, public=True):
     reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index, add=True)
 
     def write(x, dim, index, src):
-        d, places = _element_index("scatter", x, dim, index, src)
-        _scatter_into(kernels.scatter_add, x, d, places, src)
+        _write(kernels.scatter_add, x, dim, index, src)
 
     def grad_x(g):
         return g
@@ -204,8 +251,7 @@ class ScatterSource(SourceOp):
     reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index)
 
     def write(x, dim, index, src):
-        d, places = _element_index("scatter", x, dim, index, src)
-        _scatter_into(kernels.scatter, x, d, places, src)
+        _write(kernels.scatter, x, dim, index, src)
 
 
 class ScatterValue(ElementsOp):
@@ -216,8 +262,7 @@ class ScatterValue(ElementsOp):
     reference = lambda x, dim, index, value: written(x, value, _gathered, dim, index)
 
     def write(x, dim, index, value):
-        d, places = _element_index("scatter", x, dim, index)
-        _scatter_into(kernels.scatter_fill, x, d, places, convert_number(value, x._layout.dtype))
+        _write(kernels.scatter_fill, x, dim, index, convert_number(value, x._layout.dtype))
 
 
 def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
@@ -241,8 +286,7 @@ class ScatterReduce(InplaceOp):
     reference = _reduced
 
     def write(x, dim, index, src, reduce):
-        d, places = _element_index("scatter", x, dim, index, src)
-        _scatter_into(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, d, places, src)
+        _write(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, dim, index, src)
 
 
 def _scatter_reduced(x: Tensor, dim: int, index: Tensor, given: Any, reduce: str, inplace: bool) -> Tensor:

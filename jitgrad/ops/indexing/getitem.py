@@ -19,6 +19,7 @@ from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.views import view_of
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
+from jitgrad.ops.indexing.index_pattern import planned_fold
 from jitgrad.ops.indexing.index_put import Index, put, resolve
 from jitgrad.ops.indexing.keys import apply_key
 from jitgrad.ops.indexing.places import row_major
@@ -60,7 +61,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return _cut(self, 0, start, end if end > start else start, step)
         elif key is None:
             return _unsqueeze(self, 0)
-        elif kind is tuple:
+        elif kind is tuple and key and key[0].__class__ is not Tensor:
             recorded = (self._requires_grad and grad_state.enabled) or grad_state.levels
             view = None if recorded else _basic_view(self, key)
             view = _view_by_steps(self, key) if view is None else view
@@ -68,12 +69,20 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return view
     except (IndexError, TypeError, ValueError):
         """The general path raises PyTorch's error for this key."""
+    if kind is Tensor or (kind is tuple and key and _TENSORS.issuperset(map(type, key))):
+        given = (key,) if kind is Tensor else key
+        fold = planned_fold(self, given)
+        if fold is not None:
+            return Index.apply(self, *fold(given))
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
             return wrapped.taken_at(wrapped._level, result, indices)
         return Index.apply(result, *resolve(result, indices))
     return Alias.apply(self) if result is self else result
+
+
+_TENSORS = frozenset({Tensor})
 
 
 def _view_by_steps(x: Tensor, key: tuple[Any, ...]) -> Tensor | None:

@@ -7,22 +7,23 @@ the dim that they are together. A Pattern says which dims, and the shapes that f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, NoReturn
 
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.layout import cache, intern
+from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.nonzero import indices_of, true_places
-from jitgrad.ops.indexing.places import empty_like_layout, in_blocks
+from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.view import Permute
 
-__all__ = ["INDEX_DTYPES", "Pattern", "resolve"]
+__all__ = ["INDEX_DTYPES", "Pattern", "planned_fold", "resolve"]
 INDEX_DTYPES = ("int64", "int32", "uint8", "bool")  # of tensors used as indices
 
 
@@ -32,13 +33,15 @@ class Pattern:
     ``sizes``: the tensor's shape. ``dims``: the indexed ones. ``found``: the shape that their indices broadcast to.
     ``order``: all dims, the indexed ones side by side (None where they are so already); ``shape``: the sizes in that
     order, ``blocks``: the same as (outer, n, inner). ``result``: the shape of what is read, in which ``found`` stands
-    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy.
+    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy. ``reads``: the
+    plans of reads, kept where the pattern is; None in those of masks, whose shapes depend on the values.
     """
 
-    __slots__ = ("blocks", "dims", "found", "order", "result", "shape", "sizes", "together")
+    __slots__ = ("blocks", "dims", "found", "order", "reads", "result", "shape", "sizes", "together")
 
     def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
         first, count = dims[0], len(dims)
+        self.reads: dict[Any, Callable[..., Tensor]] | None = None
         self.sizes, self.dims, self.found = shape, tuple(dims), found
         self.together = together = self.dims == tuple(range(first, first + count))
         rest = [d for d in range(len(shape)) if d not in dims]
@@ -98,6 +101,43 @@ def _common_shape(indices: Sequence[Tensor]) -> tuple[int, ...]:
         ) from None
 
 
+Fold = Callable[[Sequence[Any]], tuple[Tensor, Pattern]]
+_FOLDS: dict[tuple[Layout, ...], Fold] = cache()
+
+
+def planned_fold(x: Tensor, indices: Iterable[Any]) -> Fold | None:
+    """A function that resolves indices as these, if there is one: of int64 vectors and the like, of one shape."""
+    return _FOLDS.get((x._layout, *map(_layout_of, indices)))
+
+
+_layout_of = attrgetter("_layout")
+
+
+def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Pattern) -> None:
+    """Keep the function for index tensors of the first dims."""
+    shape, m, layout = pattern.found, math.prod(pattern.found), row_major(_INDEX, (math.prod(pattern.found),))
+    plain = all(i._layout is row_major(_INDEX, shape) for _, i in indices)
+    if not plain or not shape or [d for d, _ in indices] != list(range(len(indices))):
+        return
+    kernel, steps, stride = kernels.fold_index, [], 1
+    for order in range(len(indices) - 1, -1, -1):
+        steps.append((order, x.shape[order], stride))
+        stride *= x.shape[order]
+    run, flat = prepared(kernel, layout.numpy_dtype, (m,), (m,), (2,), None, None, None), len(shape) == 1
+
+    def fold(indices: Sequence[Any]) -> tuple[Tensor, Pattern]:
+        places, bad, first = np.empty(m, np.int64), np.zeros(2, np.int64), True
+        for order, n, stride in steps:
+            index = indices[order]._data
+            run(index if flat else index.reshape(m), places, bad, n, stride, first)
+            if bad.item(0):
+                _refuse(bad.item(1), order, n)
+            first = False
+        return wrap(places, layout), pattern
+
+    _FOLDS[(x, *[i._layout for _, i in indices])] = fold
+
+
 def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
     """(places, pattern) of index tensors, checked; negative indices count from the end."""
     shape = x._layout.shape
@@ -121,6 +161,9 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
     pattern = _PATTERNS.get(key)
     if pattern is None:
         pattern = _PATTERNS[key] = Pattern(*key)
+        pattern.reads = {}
+    if len(named) == len(indices):
+        _plan_fold(x._layout, named, pattern)
     return places, pattern
 
 
@@ -129,7 +172,12 @@ def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first:
     bad = np.zeros(2, np.int64)
     rows = index if index._layout.contiguous else contiguous(index.detach())
     launch(kernels.fold_index, rows._data.reshape(-1), places._data, bad, n, stride, first)
-    if bad[0] and n == 0:
-        raise IndexError("index is out of bounds for dimension with size 0")
     if bad[0]:
-        raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")
+        _refuse(bad.item(1), order, n)
+
+
+def _refuse(value: int, order: int, n: int) -> NoReturn:
+    """IndexError for an index outside of a dim of size ``n``, the ``order``-th of those that are indexed."""
+    if n == 0:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    raise IndexError(f"index {value} is out of bounds for dimension {order} with size {n}")

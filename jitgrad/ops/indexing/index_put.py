@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import must_be, must_be_tensor, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import Layout
 from jitgrad.core.saved_tensors import SavedTensor
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
@@ -17,6 +18,8 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
@@ -24,7 +27,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES, Pattern, resolve
-from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, written
+from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, spread_blocks, written
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.expand import Expand, summed_to
 from jitgrad.ops.shape.slicing import zeros_of
@@ -78,6 +81,9 @@ class Index(Structured):
     reference = _indexed
 
     def forward(x, places, pattern):
+        if pattern.reads is not None:
+            read = pattern.reads.get((x._layout, places._layout)) or _plan_read(x._layout, places._layout, pattern)
+            return read(x, places)
         outer, _, inner = pattern.blocks
         out = empty_like_layout(x._layout, pattern.result)
         launch(kernels.take_rows, pattern.rows(x), places._data, out._data.reshape(outer, places._layout.numel, inner))
@@ -87,9 +93,22 @@ class Index(Structured):
         return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
 
     def kernel_x(g, x_layout, places, pattern):
+        if pattern.reads is not None and pattern.order is None:
+            return spread_blocks(g, x_layout, pattern.blocks, places)
         out = zeros_of(x_layout)
         IndexPut.write(out, places, g, pattern, True)
         return out
+
+
+def _plan_read(x: Layout, places: Layout, pattern: Pattern) -> Callable[..., Tensor]:
+    """The function of tensors of these layouts that reads what the pattern says, kept in it."""
+    (outer, _, inner), m = pattern.blocks, places.numel
+    source = as_blocks("x", x, pattern.blocks) if pattern.order is None else Read("x", pattern.rows)
+    taking = kernels.take_rows, source, Read("places", (m,)), Written(0, (outer, m, inner))
+    found = compiled(Launches([taking], [row_major(x, pattern.result)]), {"x": x, "places": places})
+    assert pattern.reads is not None
+    pattern.reads[x, places] = found
+    return found
 
 
 class IndexPut(InplaceOp):

@@ -13,13 +13,12 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
-from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, out_of_range
@@ -32,10 +31,11 @@ from jitgrad.ops.indexing.places import (
     int64_of,
     places_for_samples,
     row_major,
+    spread_blocks,
     written,
 )
 from jitgrad.ops.reduction.sums import Sum
-from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 
@@ -109,28 +109,12 @@ class IndexSelect(Structured, public=True):
         return spread_rows(g, x_layout, normalize_dim(dim, x_layout.ndim), index)
 
 
-@planned("g", "index")
-def spread_rows(g, layout, dim, index):
+def spread_rows(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
     """Zeros of ``layout``, to whose slices along ``dim`` those of ``g`` are added that ``index`` names.
 
     That is IndexAdd into new memory, without the copy of it; ``index`` was checked by the op whose gradient this is.
     """
-    blocks, m, out = blocks_around(layout.shape, dim), index.numel, row_major(layout, layout.shape)
-    if index.dtype is not int64 or not index.contiguous or layout.device != "cpu" or not m:
-        return _spread_any
-    rows = as_blocks("g", g, (blocks[0], m, blocks[2]))
-    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
-    return Launches([clear, (kernels.add_rows, rows, Read("index", (m,)), Written(0, blocks))], [out])
-
-
-def _spread_any(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
-    """``spread_rows`` for any index, and on any device."""
-    out, blocks = zeros_of(layout), blocks_around(layout.shape, dim)
-    places = contiguous(cast(index.detach(), int64))._data.reshape(-1)
-    if places.size:
-        rows = in_blocks(g, (blocks[0], places.size, blocks[2]))
-        launch(kernels.add_rows, rows, places, out._data.reshape(blocks))
-    return out
+    return spread_blocks(g, layout, blocks_around(layout.shape, dim), index)
 
 
 # -- writes ---------------------------------------------------------------------------------------------

@@ -12,14 +12,17 @@ from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import SPLIT_SIZE, launch, observers
-from jitgrad.kernels.lazy_array import Unresolved
+from jitgrad.dispatch.planned import Launches, Read, Written, planned
+from jitgrad.dispatch.planned import row_major as as_blocks
+from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.shape.copy import cast, contiguous
+from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = [
     "blocks_around", "checked_index", "checking", "empty_like_layout", "in_blocks", "int64_of", "places_for_samples",
-    "row_major", "written",
+    "row_major", "spread_blocks", "written",
 ]  # fmt: skip
 
 _ROWS = 64  # as which a long index is checked, so that several threads can
@@ -50,17 +53,11 @@ def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor
     m, kernel = index.numel, kernels.first_outside
     if index.dtype is not int64 or not index.contiguous or index.device != "cpu" or m >= SPLIT_SIZE:
         return lambda index: checked_index(index, n, raise_for)
-    call = kernel.ready(index.numpy_dtype, [(1, m), (1, 2), None, None])
+    run = prepared(kernel, index.numpy_dtype, (1, m), (1, 2), None, None)
 
     def check(index: Tensor) -> Tensor:
-        found, array = np.zeros((1, 2), np.int64), index._data.reshape(1, m)
-        try:
-            if observers:
-                launch(kernel, array, found, 0, n)
-            else:
-                call(array, found, 0, n)
-        except Unresolved:
-            launch(kernel, array, found, 0, n)
+        found = np.zeros((1, 2), np.int64)
+        run(index._data.reshape(1, m), found, 0, n)
         if found.item(0):
             raise_for(found.item(1))
         return index
@@ -87,6 +84,25 @@ def empty_like_layout(layout: Layout, shape: tuple[int, ...]) -> Tensor:
     """An uninitialised row-major tensor of ``shape`` with the dtype and device of ``layout``."""
     made = row_major(layout, shape)
     return wrap(empty_for(made), made)
+
+
+@planned("g", "places")
+def spread_blocks(g, layout, blocks, places):
+    """Zeros of ``layout``, as (outer, n, inner) ``blocks``, to whose rows at ``places`` those of ``g`` are added."""
+    m, out = places.numel, row_major(layout, layout.shape)
+    if places.dtype is not int64 or not places.contiguous or layout.device != "cpu" or not m:
+        return _spread_any
+    rows = as_blocks("g", g, (blocks[0], m, blocks[2]))
+    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
+    return Launches([clear, (kernels.add_rows, rows, Read("places", (m,)), Written(0, blocks))], [out])
+
+
+def _spread_any(g: Tensor, layout: Layout, blocks: tuple[int, int, int], places: Tensor) -> Tensor:
+    """``spread_blocks`` for any integers as places, and on any device."""
+    out, flat = zeros_of(layout), contiguous(cast(places.detach(), int64))._data.reshape(-1)
+    if flat.size:
+        launch(kernels.add_rows, in_blocks(g, (blocks[0], flat.size, blocks[2])), flat, out._data.reshape(blocks))
+    return out
 
 
 # -- for samples and references -----------------------------------------------------------------------

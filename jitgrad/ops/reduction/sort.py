@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
+from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import numpy_names, public
@@ -23,6 +25,7 @@ from jitgrad.ops.reduction.along_dims import ChosenAlongDim, OneChosenAlongDim, 
 from jitgrad.ops.reduction.extrema import ExtremumOfAll
 from jitgrad.ops.reduction.reduction_plan import FULL, unrecorded
 from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.view import Permute
 
 __all__: list[str] = []
 
@@ -32,20 +35,41 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, option: 
 
     ``width`` None is n; ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
     """
-    layout = x._layout
-    d = normalize_dim(dim, layout.ndim)
-    moved = unrecorded(x).transpose(d, -1) if layout.ndim else unrecorded(x)
-    n = moved._layout.shape[-1] if layout.ndim else 1
+    d = normalize_dim(dim, x._layout.ndim)
+    run = _PLANS.get((kernel, x._layout, d, width)) or _plan(kernel, x._layout, d, width)
+    return run(x, option)
+
+
+_PLANS: dict[Any, Callable[[Tensor, int], tuple[Tensor, Tensor]]] = cache()
+
+
+def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+    order = list(range(layout.ndim))
+    if order:
+        order[d], order[-1] = order[-1], d
+    sizes = [layout.shape[k] for k in order]
+    n = sizes[-1] if order else 1
     width = n if width is None else width
-    shape = (*moved._layout.shape[:-1], width) if layout.ndim else ()
-    values, index = np.empty(shape, layout.numpy_dtype), np.empty(shape, np.int64)
-    if values.size:
-        source = contiguous(moved)._data.reshape(-1, n)
-        launch(kernel, source, values.reshape(-1, width), index.reshape(-1, width), option)
-    results = [wrap(a, intern(a.dtype, shape)) for a in (values, index)]
-    if layout.ndim > 1 and d != layout.ndim - 1:
-        results = [unrecorded(contiguous(r.transpose(d, -1))) for r in results]
-    return results[0], results[1]
+    shape, rows = ((*sizes[:-1], width) if order else ()), math.prod(sizes[:-1])
+    moved, straight = order != sorted(order), layout.contiguous and order == sorted(order)
+    results = [intern(dtype, shape) for dtype in (layout.numpy_dtype, np.dtype(np.int64))]
+
+    def run(x: Tensor, option: int) -> tuple[Tensor, Tensor]:
+        found = [np.empty(r.shape, r.numpy_dtype) for r in results]
+        if results[0].numel:
+            source = x._data if straight else contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
+            launch(kernel, source.reshape(rows, n), *[a.reshape(rows, width) for a in found], option)
+        values, index = map(wrap, found, results)
+        return (_moved(values, order), _moved(index, order)) if moved else (values, index)
+
+    _PLANS[kernel, layout, d, width] = run
+    return run
+
+
+def _moved(x: Tensor, order: Sequence[int]) -> Tensor:
+    """``x`` with its dims in another order, in row-major memory."""
+    shape = tuple([x._layout.shape[d] for d in order])
+    return copy_to_layout(Permute.forward(x, tuple(order)), intern(x._layout.numpy_dtype, shape))
 
 
 class Sort(ChosenAlongDim):
