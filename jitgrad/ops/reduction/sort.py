@@ -49,8 +49,8 @@ def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable
         order[d], order[-1] = order[-1], d
     sizes = [layout.shape[k] for k in order]
     n = sizes[-1] if order else 1
-    width = n if width is None else width
-    shape, rows = ((*sizes[:-1], width) if order else ()), math.prod(sizes[:-1])
+    chosen = n if width is None else width
+    shape, rows = ((*sizes[:-1], chosen) if order else ()), math.prod(sizes[:-1])
     moved, straight = order != sorted(order), layout.contiguous and order == sorted(order)
     results = [intern(dtype, shape) for dtype in (layout.numpy_dtype, np.dtype(np.int64))]
 
@@ -58,7 +58,7 @@ def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable
         found = [np.empty(r.shape, r.numpy_dtype) for r in results]
         if results[0].numel:
             source = x._data if straight else contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
-            launch(kernel, source.reshape(rows, n), *[a.reshape(rows, width) for a in found], option)
+            launch(kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
         values, index = map(wrap, found, results)
         return (_moved(values, order), _moved(index, order)) if moved else (values, index)
 
