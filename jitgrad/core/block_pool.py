@@ -114,8 +114,8 @@ class BlockPool:
 
 
 def _rounded(nbytes: int) -> int:
-    """The next of 8 sizes between powers of two, so that arrays of like sizes share blocks; an eighth more at most."""
-    step = 1 << (nbytes - 1).bit_length() - 4
+    """The next of 16 sizes between powers of two: arrays of like sizes share blocks, with a sixteenth more at most."""
+    step = 1 << (nbytes - 1).bit_length() - 5
     return -(-nbytes // step) * step
 
 

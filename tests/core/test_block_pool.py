@@ -120,9 +120,9 @@ def test_no_more_is_kept_than_the_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("nbytes", [MIN_BYTES, MIN_BYTES + 1, 3_000_001, 12_800_000, (1 << 30) - 1])
-def test_sizes_are_rounded_by_an_eighth_at_most(nbytes):
+def test_sizes_are_rounded_by_a_sixteenth_at_most(nbytes):
     size = block_pool._rounded(nbytes)
-    assert nbytes <= size <= nbytes * 1.125 and block_pool._rounded(size) == size
+    assert nbytes <= size <= nbytes * 1.0625 and block_pool._rounded(size) == size
 
 
 def test_the_array_is_freed_before_its_block_is_given_out():
