@@ -8,13 +8,17 @@ import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 from benchmarks.bench_import import FIRST_GRADIENT
 from benchmarks.rounds import Times
+from benchmarks.steps import STEPS
 
 from .table import Figure
 
 __all__ = ["PROCESSES"]
+
+BENCH = str(Path(__file__).parents[1])
 
 TIMED = """
 import time
@@ -49,6 +53,31 @@ for _ in range({turns}):
     ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed pages to itself unless told otherwise
     print(f"{engine}: {{before:.0f}} MB before, {{peak:.0f}} MB with the graph, {{after:.0f}} MB after backward, "
           f"{{resident():.0f}} MB after malloc_trim; {{seconds:.2f}} s")
+"""
+
+# /proc: writing 5 to clear_refs sets the peak (VmHWM) to what is resident now.
+PEAK = """
+import ctypes, gc, sys
+sys.path.insert(0, {folder!r})
+import {engine} as torch
+from benchmarks.steps import STEPS
+
+def kilobytes(field):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+
+step = STEPS[{name!r}](torch)
+step(), step()
+del step  # kernels are compiled; what the tensors took is given back
+gc.collect()
+getattr(torch.cpu, "empty_cache", int)()
+ctypes.CDLL(None).malloc_trim(0)
+before = kilobytes("VmRSS")
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+step = STEPS[{name!r}](torch)
+for _ in range(5):
+    step()
+print((kilobytes("VmHWM") - before) / 1024)
 """
 
 
@@ -121,11 +150,16 @@ def _with_empty_cache(code: str) -> tuple[float, float]:
 
 
 def memory() -> None:
-    """A chain of a million ops: built, run backward, freed; resident memory around it (Linux)."""
+    """Resident memory (Linux): a chain of a million ops built, run backward and freed; peaks of steps."""
     print("\na chain of 1 000 000 multiplications runs backward and is freed")
     print(in_child(LONG_CHAIN.format(engine="jitgrad", turns=2)))
     if find_spec("torch"):
         print(in_child(LONG_CHAIN.format(engine="torch", turns=1)))
+    print("\nMB that a step takes at its peak, its parameters and data included")
+    for name in STEPS:
+        codes = {e: PEAK.format(engine=e, name=name, folder=BENCH) for e in ("jitgrad", "torch") if find_spec(e)}
+        peaks = {engine: float(in_child(code)) for engine, code in codes.items()}
+        print(f"{name}: " + ", ".join(f"{engine} {peak:.1f}" for engine, peak in peaks.items()))
 
 
 PROCESSES = {"import": imports, "gradient": gradient, "memory": memory}

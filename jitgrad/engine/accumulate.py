@@ -86,7 +86,7 @@ def taken_over(results: Any, grad: Tensor, owned: bool) -> tuple[Any, bool]:
     view of a part does not, since it would keep all of the memory.
     """
     result = results[0]
-    if result is None:
+    if result is None or len(results) > 1:
         return results, False
     old, new = grad._data, result._data
     if type(old) is not np.ndarray or type(new) is not np.ndarray:  # of a device, or lazy
