@@ -32,7 +32,7 @@ from jitgrad.dispatch.operand_checks import (
     check_result_cast,
     overlaps,
 )  # fmt: skip
-from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.parameter_types import PUBLIC_NAMES
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.kernels.codegen.emit_cpu import Argument
@@ -63,6 +63,8 @@ class ElementwiseOp:
         if out is None:
             return self(*operands, **named)
         result = self(*operands, **named)
+        if not self.op.allows_internal_overlap:
+            check_out(out, (*operands, *named.values()))
         return into_out(self.op.name, result, out)
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
@@ -86,7 +88,7 @@ class ElementwiseOp:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
         elif inplace:  # PyTorch asks for no history where there is no derivative: ``logical_not_`` may write to a leaf
             check_write(tensors[0])
-        if inplace:
+        if inplace and not self.op.allows_internal_overlap:
             check_memory(tensors[0]._layout)
         full_key = (*key, inplace)
         plan = self.plans.get(full_key)

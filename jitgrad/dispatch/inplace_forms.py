@@ -14,7 +14,7 @@ from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.transform_guards import check_capture, scopes
 from jitgrad.dispatch.copying import copy_before_write, copy_into
-from jitgrad.dispatch.operand_checks import check_inplace_target, check_result_cast
+from jitgrad.dispatch.operand_checks import check_history, check_memory, check_result_cast
 
 __all__ = ["inplace_form"]
 
@@ -43,7 +43,7 @@ def _overwrite(x: Tensor, function: Callable[..., Tensor], args: Any, kwargs: di
     if grad_state.levels:
         return x.copy_(function(x.clone(), *args, **kwargs))  # of a clone, for what is saved must not be written over
     recorded = grad_state.enabled and any(isinstance(a, Tensor) and a._requires_grad for a in (x, *args))
-    check_inplace_target(x, recorded)
+    check_history(x, recorded)
     source = copy_before_write(x) if recorded else x
     result = function(source, *args, **kwargs)
     check_result_cast(result.dtype, x.dtype)
@@ -54,6 +54,7 @@ def _overwrite(x: Tensor, function: Callable[..., Tensor], args: Any, kwargs: di
         )
     if result is source:
         return x
+    check_memory(x._layout)
     edge = result._edge
     if edge is not None and node_of(edge).edges[:1] != (source._edge,):
         return x.copy_(result)  # several nodes made the result: the history of x goes on through CopyBackwards

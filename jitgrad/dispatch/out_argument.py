@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import intern
-from jitgrad.core.storage import empty_for
+from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.operand_checks import check_result_cast
+from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.operand_checks import check_memory, check_result_cast, overlaps
 from jitgrad.dispatch.parameter_types import explain, mark_explaining
 from jitgrad.kernels.lazy_array import with_bits_of
 
-__all__ = ["into_out", "takes_out"]
+__all__ = ["check_out", "into_out", "takes_out"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def into_out(op: str, result: Any, out: Any) -> Any:
+def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = False) -> Any:
     """Write a result, or a tuple of them, into ``out``, which is resized to its shape; return ``out``.
 
     Returns the result if ``out`` is None. RuntimeError if a gradient would be lost, or if the dtype of ``out`` is of a
-    lower category than the result. op: the name that errors show.
+    lower category than the result. op: the name that errors show. allows_internal_overlap: whether several elements of
+    ``out`` may have one place in memory, as PyTorch's factories have it.
     """
     if out is None:
         return result
@@ -54,7 +56,23 @@ def into_out(op: str, result: Any, out: Any) -> Any:
     check_write(out)
     if out.shape != result.shape:
         _take_shape(out, result)
-    return out.copy_(result)
+    if not allows_internal_overlap:
+        return out.copy_(result)
+    copy_into(out._data, out._layout, result)
+    count_write(out)
+    return out
+
+
+def check_out(out: Any, operands: Iterable[Any]) -> None:
+    """RuntimeError if several elements of ``out``, or one and an operand's, have one place in memory.
+
+    For the ops that PyTorch computes by iterators, which compare memory before ``out`` gets the shape of the result.
+    """
+    if isinstance(out, Tensor) and not grad_state.levels:
+        check_memory(out._layout)
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                overlaps(out, operand)
 
 
 def _take_shape(out: Tensor, result: Tensor) -> None:
@@ -71,8 +89,11 @@ def _take_shape(out: Tensor, result: Tensor) -> None:
     out._data = with_bits_of(out._data, empty_for(out._layout))
 
 
-def takes_out(function: F, name: str = "") -> F:
-    """``function`` with the keyword ``out``, under its own name or ``name``; its errors name a wrong argument."""
+def takes_out(function: F, name: str = "", iterated: bool = False) -> F:
+    """``function`` with the keyword ``out``, under its own name or ``name``; its errors name a wrong argument.
+
+    iterated: whether PyTorch computes it by an iterator; see ``check_out``.
+    """
     name = name or function.__name__
 
     @functools.wraps(function)
@@ -82,7 +103,11 @@ def takes_out(function: F, name: str = "") -> F:
         except Exception as error:
             explain(error, function, name, args, kwargs)
             raise
-        return result if out is None else into_out(name, result, out)
+        if out is None:
+            return result
+        if iterated:
+            check_out(out, (*args, *kwargs.values()))
+        return into_out(name, result, out)
 
     writing.__name__ = writing.__qualname__ = name
     mark_explaining(writing)

@@ -99,7 +99,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity, for a matrix."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    return tensor.copy_(jitgrad.eye(*tensor.shape))
+    return jitgrad.eye(*tensor.shape, out=tensor)
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:

@@ -262,7 +262,7 @@ class Hardswish(Elementwise):
 class Threshold(Elementwise):
     """``x`` where it is above ``threshold``, else ``value``."""
 
-    kind, accepts = "same", "int float"
+    kind, accepts, allows_internal_overlap = "same", "int float", True
 
     @staticmethod
     def reference(x, threshold=0.5, value=2.0):

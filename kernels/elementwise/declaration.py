@@ -70,6 +70,8 @@ class Elementwise:
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
     public: ClassVar[bool] = False  # whether jitgrad.NAME and Tensor.NAME exist; not inherited
     in_place: ClassVar[bool] = True  # whether a public op has a Tensor.NAME_
+    # Whether it may write into a tensor of which several elements have one place in memory, as in an expanded one.
+    allows_internal_overlap: ClassVar[bool] = False
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor

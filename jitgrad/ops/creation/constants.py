@@ -83,11 +83,12 @@ def convert_number(value: Any, dtype: dtypes.dtype) -> Any:
 
 
 def finished(
-    op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None
-) -> Tensor:
+    op: str, result: Tensor, requires_grad: bool = False, out: Tensor | None = None, like: Tensor | None = None,
+    allows_internal_overlap: bool = False,
+) -> Tensor:  # fmt: skip
     """The last step of a creation function: write to ``out``, wrap as ``like`` is, set ``requires_grad``."""
     if out is not None:
-        result = into_out(op, result, out)
+        result = into_out(op, result, out, allows_internal_overlap)
     if like is not None and like._level is not None and like._level.open:
         result = like.wrap_new(result)  # type: ignore[attr-defined]  # a wrapped tensor has it
     if requires_grad:
@@ -146,7 +147,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             made = wrap(empty_for(known), known) if value is None else filled(known, value)
             return finished(name, made, requires_grad) if requires_grad else made
         made = make(name, _size(name, size, named), given, device, memory_format)
-        return finished(name, made, requires_grad, out)
+        return finished(name, made, requires_grad, out, allows_internal_overlap=True)
 
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
@@ -233,7 +234,8 @@ def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Ten
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,
          device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of the given size, every element ``fill_value``; dtype by default that of the value."""
-    return finished("full", _full("full", size, fill_value, dtype, device, out), requires_grad, out)
+    made = _full("full", size, fill_value, dtype, device, out)
+    return finished("full", made, requires_grad, out, allows_internal_overlap=True)
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,

@@ -9,12 +9,12 @@ import numpy as np
 from jitgrad.core.errors import must_be_tensor, type_name
 from jitgrad.core.layout import as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor import Tensor, address, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, aligned, onto_first, over_dims, rewritten
 from jitgrad.dispatch.copying import copy_into, fill_array
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.operand_checks import NUMBERS
+from jitgrad.dispatch.operand_checks import NUMBERS, check_memory
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
@@ -42,6 +42,7 @@ class CopyFrom(Overwriting):
     jointly_linear = ("x", "source")
     batch = onto_first
     grad_name = "CopyBackwards"
+    allows_internal_overlap = True  # of a tensor into itself, which ``write`` tells from others
     reference = lambda x, source: np.broadcast_to(source, x.shape)
     samples = cases(lambda: (draw(2, 3), draw(3, seed=1)), lambda: (draw(2, 3).t(), draw(seed=1)))
 
@@ -53,7 +54,9 @@ class CopyFrom(Overwriting):
             raise RuntimeError(
                 f"output with shape {list(x._layout.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-        copy_into(x._data, x._layout, source)
+        if not (source._layout is x._layout and address(source) == address(x)):
+            check_memory(x._layout)
+            copy_into(x._data, x._layout, source)
 
     def grad_source(g, source_layout):
         return cast_gradient(summed_to(g, source_layout.shape), source_layout.dtype)

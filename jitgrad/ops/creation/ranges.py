@@ -13,6 +13,7 @@ from jitgrad.core.errors import invalid_combination, must_be, overflow, type_nam
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.operand_checks import has_internal_overlap
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument, is_int
 from jitgrad.kernels.launch import launch
@@ -143,7 +144,10 @@ def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any =
     chosen = as_dtype("eye", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
     result = new(chosen, (n, m), device)
     launch(kernels.eye, result._data)
-    return finished("eye", result, requires_grad, out)
+    made = finished("eye", result, requires_grad, out, allows_internal_overlap=True)
+    if out is not None and has_internal_overlap(out._layout):
+        out.fill_diagonal_(1)  # where a zero and a one have one place in memory, PyTorch writes the one last
+    return made
 
 
 for _function in (arange, linspace, logspace, eye):

@@ -15,7 +15,7 @@ from jitgrad.dispatch.batch_rules import BatchedCall, align, is_batch, one_by_on
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
@@ -193,8 +193,7 @@ class PutPlaces(InplaceOp):
 
 
 @public
-@takes_out
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` is true, as a vector; the two broadcast."""
     _check_mask("masked_select", mask)
     if is_batch(mask):
@@ -204,7 +203,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
             "https://github.com/pytorch/pytorch/issues if you need this feature."
         )
     shape = tuple(broadcast_shapes(mask._layout.shape, input._layout.shape))
-    return MaskedSelect.apply(input.expand(shape), true_places(mask.detach().expand(shape)))
+    result = MaskedSelect.apply(input.expand(shape), true_places(mask.detach().expand(shape)))
+    if isinstance(out, Tensor):
+        if out.dtype is not result.dtype:
+            raise RuntimeError("masked_select(): self and result must have the same scalar type")
+        check_out(out, (input, mask))
+    return into_out("masked_select", result, out)
 
 
 def _check_source(x: Tensor, mask: Tensor, source: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def indices_of(x: Tensor) -> Tensor:
 
 
 @public
-@takes_out
+@partial(takes_out, iterated=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero: int64 of shape (count, ndim).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from jitgrad.core.errors import must_be, must_be_tensor, scalar_type
@@ -179,7 +180,7 @@ public(linear, method_too=False)
 
 
 @public
-@takes_out
+@partial(takes_out, iterated=True)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of two vectors' elements, (n) and (m) to (n, m)."""
     for name, x in (("self", input), ("vec2", vec2)):

@@ -36,7 +36,7 @@ def published(name: str, inplace_function: bool = False) -> Callable[[Function],
     """
 
     def publish(function: Function) -> Function:
-        public_function = takes_out(function, name)
+        public_function = takes_out(function, name, iterated=True)
 
         @functools.wraps(function)
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
@@ -241,7 +241,7 @@ def power(input: Any, exponent: Any, *, inplace: bool = False) -> Tensor:
 
 
 @public
-@takes_out
+@functools.partial(takes_out, iterated=True)
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``input`` to the power ``exponent`` in double precision."""
     operands = [input, exponent]

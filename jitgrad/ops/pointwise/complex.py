@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
@@ -24,7 +26,7 @@ __all__ = ["Complex", "Polar"]
 
 
 @public
-@takes_out
+@partial(takes_out, iterated=True)
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
     return apply(table.conj_physical, input) if input._layout.dtype.is_complex else input
@@ -34,7 +36,7 @@ public(inplace_form(conj_physical))
 
 
 @public
-@takes_out
+@partial(takes_out, iterated=True)
 def angle(input: Tensor) -> Tensor:
     """The argument of a complex number; of a real one pi below zero, else 0."""
     complex_input = isinstance(input, Tensor) and input._layout.dtype.is_complex

@@ -13,7 +13,7 @@ from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
-from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.ops.creation.constants import ones_like
 from jitgrad.ops.pointwise.arithmetic import apply, published
@@ -53,7 +53,10 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         check_one_shape("where", condition)
         return condition.nonzero(as_tuple=True)
     result = apply(table.where, _condition(condition), input, other)
-    return result if out is None else into_out("where", result, out)
+    if out is None:
+        return result
+    check_out(out, (condition, input, other))
+    return into_out("where", result, out)
 
 
 public(where, method_too=False)

@@ -152,7 +152,7 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         raise overflow(chosen)
     result = new(chosen, (n,), device)
     result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
-    return finished("randperm", _made(result), requires_grad, out)
+    return finished("randperm", _made(result), requires_grad, out, allows_internal_overlap=True)
 
 
 for _function in (randint, randint_like, randperm):

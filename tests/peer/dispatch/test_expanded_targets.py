@@ -18,6 +18,13 @@ PROGRAMS = [
     "x.index_put_((index,), torch.tensor(7.0), accumulate=True)", "x.__setitem__(index, torch.tensor([[5.0], [6.0]]))",
     "x.__setitem__((slice(None), index), torch.tensor([5.0, 6.0]))", "x.__setitem__(mask, torch.tensor([5.0, 6.0]))",
     "x.fill_(2)", "x.zero_()", "x.copy_(torch.ones(4, 3))", "x.exp_()",
+    "torch.nn.functional.threshold(x, 1.5, 9.0, inplace=True)", "torch.threshold_(x, 1.5, 9.0)", "x.conj_physical_()",
+    "torch.nn.init.eye_(x)", "torch.eye(4, 3, out=x)", "x.copy_(x)", "x.copy_(x[:])", "x.copy_(x.detach())",
+    "x.copy_(x.flip(0))", "x.copy_(x[:1])", "torch.zeros(4, 3, out=x)", "torch.ones(4, 3, out=x)",
+    "torch.full((4, 3), 2.0, out=x)",
+    "torch.exp(torch.ones(3), out=x)", "torch.exp(x, out=x)", "torch.outer(torch.ones(4), torch.ones(3), out=x)",
+    "torch.outer(torch.ones(2), torch.ones(3), out=x)", "torch.masked_select(torch.ones(3), torch.ones(3) > 0, out=x)",
+    "torch.add(torch.ones(3), 1, out=x)", "torch.where(torch.ones(3) > 0, torch.ones(3), torch.ones(3), out=x)",
     "x.add_(torch.ones(2))", "x.eq_(torch.ones(5))", "x.lerp_(torch.ones(2), 0.5)",
 ]  # fmt: skip
 
