@@ -21,31 +21,35 @@ __all__ = ["kth", "select", "sort"]
 @library("values", "index")
 def sort(x, values, index, descending):
     """Sorted rows and where their elements came from; equal elements keep their order."""
-    rows = x.shape[0]
-    keys, coarse = np.empty(x.shape, np.uint64), np.empty(rows, np.bool_)
+    keys = np.empty(x.shape, np.uint64)
     count = threads.get_num_threads() if x.size >= SPLIT_SIZE else 1
+    if count == 1:
+        _sort_rows(x, values, index, descending, keys)
+        return
     # More pieces than threads, so that none waits long for another whose rows take more time.
-    edges = [rows * k // (4 * count) for k in range(4 * count + 1)] if count > 1 else [0, rows]
-    pieces = [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    rows, most = x.shape[0], 4 * count
+    pieces = [slice(rows * k // most, rows * (k + 1) // most) for k in range(most)]
+    pieces = [p for p in pieces if p.stop > p.start]
     if len(pieces) < count:
-        _sort_long(x, values, index, descending, keys, coarse, count)
-    elif count == 1:
-        _sort_rows(x, values, index, descending, keys, coarse)
+        _sort_long(x, values, index, descending, keys, count)
     else:
-        jobs = [(_sort_rows, (*(t[a:b] for t in (x, values, index)), descending, keys[a:b], coarse[a:b]))
-                for a, b in pieces]  # fmt: skip
-        threads.run_together(jobs)
-    for r in np.flatnonzero(coarse):
-        _sort_stable(x[r], values[r], index[r], descending)
+        threads.run_together([(_sort_rows, (x[p], values[p], index[p], descending, keys[p])) for p in pieces])
 
 
-def _sort_rows(x, values, index, descending, keys, coarse):
+def _sort_rows(x, values, index, descending, keys):
     _pack.variant(x.dtype)(x, keys, descending)
     keys.sort(axis=1)
-    _unpack.variant(x.dtype)(x, keys, values, index, coarse, descending)
+    _place(x, values, index, descending, keys)
 
 
-def _sort_long(x, values, index, descending, keys, coarse, count):
+def _place(x, values, index, descending, keys):
+    """Put elements in the order of sorted keys; of NumPy's stable order where keys say too little of the ranks."""
+    if _unpack.variant(x.dtype)(x, keys, values, index, descending):
+        for r in np.flatnonzero(keys[:, 0]):
+            _sort_stable(x[r], values[r], index[r], descending)
+
+
+def _sort_long(x, values, index, descending, keys, count):
     """The same for few long rows, each of them cut into ``count`` pieces."""
     n = x.shape[1]
     edges = [n * k // count for k in range(count + 1)]
@@ -56,7 +60,7 @@ def _sort_long(x, values, index, descending, keys, coarse, count):
         while len(pieces) > 1:
             pieces = _merged(pieces, count)
         row[:] = pieces[0]
-    _unpack.variant(x.dtype)(x, keys, values, index, coarse, descending)
+    _place(x, values, index, descending, keys)
 
 
 def _merged(pieces, count):
@@ -125,8 +129,12 @@ def _pack(x, keys, descending):
 
 
 @loop
-def _unpack(x, keys, values, index, coarse, descending):
-    """Elements in the order of sorted keys, and their places; ``coarse``: rows that the keys did not order."""
+def _unpack(x, keys, values, index, descending):
+    """Elements in the order of sorted keys, and their places.
+
+    Returns how many rows the keys did not order; of these the first key becomes 1, of others 0.
+    """
+    coarse = 0
     bits = place_bits(np.int64(x.shape[1]))
     mask = (np.uint64(1) << bits) - np.uint64(1)
     for r in range(x.shape[0]):
@@ -135,21 +143,22 @@ def _unpack(x, keys, values, index, coarse, descending):
             place = order[i] & mask
             places[i], target[i] = place, row[place]
         low, high = rank_range(row)
-        coarse[r] = False
-        if rank_shift(low, high, bits):
+        shift, steps, most = rank_shift(low, high, bits), 0, 8 * row.size
+        if shift:
             # Elements whose keys have the same rank are put in order by insertion, if there are few such.
-            steps = 0
             for i in range(1, row.size):
                 at, value, place = i, target[i], places[i]
                 rank = rank_of(value)
-                while at > 0 and steps < 8 * row.size and order[at - 1] >> bits == order[i] >> bits:
+                while at > 0 and steps < most and order[at - 1] >> bits == order[i] >> bits:
                     other = rank_of(target[at - 1])
                     if other == rank or (other > rank) == descending:
                         break
                     target[at], places[at] = target[at - 1], places[at - 1]
                     at, steps = at - 1, steps + 1
                 target[at], places[at] = value, place
-            coarse[r] = steps >= 8 * row.size
+        order[0] = steps >= most
+        coarse += steps >= most
+    return coarse
 
 
 @loop
