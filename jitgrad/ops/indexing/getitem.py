@@ -69,11 +69,9 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 return view
     except (IndexError, TypeError, ValueError):
         """The general path raises PyTorch's error for this key."""
-    if kind is Tensor or (kind is tuple and key and _TENSORS.issuperset(map(type, key))):
-        given = (key,) if kind is Tensor else key
-        fold = planned_fold(self, given)
-        if fold is not None:
-            return Index.apply(self, *fold(given))
+    given = key if kind is tuple else (key,)
+    if (fold := _fold(self, given)) is not None:
+        return Index.apply(self, *fold(given))
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
@@ -83,6 +81,11 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
 
 
 _TENSORS = frozenset({Tensor})
+
+
+def _fold(x: Tensor, given: tuple[Any, ...]) -> Any:
+    """The plan that resolves a key of index tensors alone, if there is one; see ``planned_fold``."""
+    return planned_fold(x, given) if _TENSORS.issuperset(map(type, given)) else None
 
 
 def _view_by_steps(x: Tensor, key: tuple[Any, ...]) -> Tensor | None:
@@ -122,6 +125,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     result = None if recorded or grad_state.levels else _basic_view(self, key)
     if result is not None:
         _assign(result, value)
+        return
+    given = key if type(key) is tuple else (key,)
+    if isinstance(value, Tensor) and value._layout.shape[:1] != (1,) and _fold(self, given) is not None:
+        warn_of_expanded("index_put_", self, "tensor[indices] = tensor")
+        put(self, given, value, False)
         return
     if key is False:  # it names no element: nothing is written, and nothing recorded
         return

@@ -33,15 +33,15 @@ class Pattern:
     ``sizes``: the tensor's shape. ``dims``: the indexed ones. ``found``: the shape that their indices broadcast to.
     ``order``: all dims, the indexed ones side by side (None where they are so already); ``shape``: the sizes in that
     order, ``blocks``: the same as (outer, n, inner). ``result``: the shape of what is read, in which ``found`` stands
-    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy. ``reads``: the
-    plans of reads, kept where the pattern is; None in those of masks, whose shapes depend on the values.
+    in the place of the indexed dims where these are ``together``, and else comes first, as in NumPy. ``plans``: of
+    reads and writes, kept where the pattern is; None in those of masks, whose shapes depend on the values.
     """
 
-    __slots__ = ("blocks", "dims", "found", "order", "reads", "result", "shape", "sizes", "together")
+    __slots__ = ("blocks", "dims", "found", "order", "plans", "result", "shape", "sizes", "together")
 
     def __init__(self, shape: tuple[int, ...], dims: Sequence[int], found: tuple[int, ...]):
         first, count = dims[0], len(dims)
-        self.reads: dict[Any, Callable[..., Tensor]] | None = None
+        self.plans: dict[Any, Callable[..., Any]] | None = None
         self.sizes, self.dims, self.found = shape, tuple(dims), found
         self.together = together = self.dims == tuple(range(first, first + count))
         rest = [d for d in range(len(shape)) if d not in dims]
@@ -140,6 +140,8 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
 
 def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
     """(places, pattern) of index tensors, checked; negative indices count from the end."""
+    if all(i is not None for i in indices) and (fold := planned_fold(x, indices)) is not None:
+        return fold(indices)
     shape = x._layout.shape
     only = [(d, i) for d, i in enumerate(indices) if i is not None]
     if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer
@@ -161,7 +163,7 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
     pattern = _PATTERNS.get(key)
     if pattern is None:
         pattern = _PATTERNS[key] = Pattern(*key)
-        pattern.reads = {}
+        pattern.plans = {}
     if len(named) == len(indices):
         _plan_fold(x._layout, named, pattern)
     return places, pattern

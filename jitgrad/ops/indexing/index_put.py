@@ -23,7 +23,7 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES, Pattern, resolve
@@ -81,8 +81,8 @@ class Index(Structured):
     reference = _indexed
 
     def forward(x, places, pattern):
-        if pattern.reads is not None:
-            read = pattern.reads.get((x._layout, places._layout)) or _plan_read(x._layout, places._layout, pattern)
+        if pattern.plans is not None:
+            read = pattern.plans.get((x._layout, places._layout)) or _plan_read(x._layout, places._layout, pattern)
             return read(x, places)
         outer, _, inner = pattern.blocks
         out = empty_like_layout(x._layout, pattern.result)
@@ -93,7 +93,7 @@ class Index(Structured):
         return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
 
     def kernel_x(g, x_layout, places, pattern):
-        if pattern.reads is not None and pattern.order is None:
+        if pattern.plans is not None and pattern.order is None:
             return spread_blocks(g, x_layout, pattern.blocks, places)
         out = zeros_of(x_layout)
         IndexPut.write(out, places, g, pattern, True)
@@ -106,8 +106,8 @@ def _plan_read(x: Layout, places: Layout, pattern: Pattern) -> Callable[..., Ten
     source = as_blocks("x", x, pattern.blocks) if pattern.order is None else Read("x", pattern.rows)
     taking = kernels.take_rows, source, Read("places", (m,)), Written(0, (outer, m, inner))
     found = compiled(Launches([taking], [row_major(x, pattern.result)]), {"x": x, "places": places})
-    assert pattern.reads is not None
-    pattern.reads[x, places] = found
+    assert pattern.plans is not None
+    pattern.plans[x, places] = found
     return found
 
 
@@ -123,16 +123,12 @@ class IndexPut(InplaceOp):
     name, grad_name, allows_internal_overlap = "index_put_places", "IndexPutBackward0", True
 
     def write(x, places, values, pattern, accumulate):
-        outer, _, inner = blocks = pattern.blocks
-        source = Expand.forward(wrap(values._data, values._layout), pattern.result)
-        order, stored = pattern.order, stored_once(x)
-        if stored is not x:  # each element is named alone, by its place among those that have memory of their own
-            places, order, x = Index.forward(_places_in(stored, x._layout.shape), places, pattern), None, stored
-            outer, _, inner = blocks = (1, x._layout.numel, 1)
-        rows = in_blocks(source, (outer, places._layout.numel, inner))
-        flat = places._data.reshape(-1)
-        kernel = kernels.add_rows if accumulate else kernels.put_rows
-        through_rows(x, lambda data: launch(kernel, rows, flat, data.reshape(blocks)), order)
+        if pattern.plans is not None:
+            key = x._layout, places._layout, values._layout, accumulate
+            write = pattern.plans.get(key) or _plan_write(*key, pattern)
+            write(x, places, values)
+        else:
+            _write(x, places, values, pattern, accumulate)
 
     def grad_x(g, places, pattern, accumulate):
         if accumulate:
@@ -141,6 +137,41 @@ class IndexPut(InplaceOp):
 
     def grad_values(g, places, pattern, values_layout):
         return summed_to(Index.apply(g, places, pattern), values_layout.shape)
+
+
+def _plan_write(x: Layout, places: Layout, values: Layout, accumulate: bool, pattern: Pattern) -> Callable[..., None]:
+    """The function that writes tensors of these layouts as the pattern says, kept in it."""
+    kernel, blocks = kernels.add_rows if accumulate else kernels.put_rows, pattern.blocks
+    rows, m = (blocks[0], places.numel, blocks[2]), places.numel
+
+    def write_any(x: Tensor, places: Tensor, values: Tensor) -> None:
+        _write(x, places, values, pattern, accumulate)
+
+    write = write_any
+    plain = pattern.order is None and x.contiguous and values.contiguous and x.device == "cpu"
+    if plain and values.shape == pattern.result:
+        run = prepared(kernel, values.numpy_dtype, rows, (m,), blocks)
+
+        def write(x: Tensor, places: Tensor, values: Tensor) -> None:
+            run(values._data.reshape(rows), places._data.reshape(m), x._data.reshape(blocks))
+
+    assert pattern.plans is not None
+    pattern.plans[x, places, values, accumulate] = write
+    return write
+
+
+def _write(x: Tensor, places: Tensor, values: Tensor, pattern: Pattern, accumulate: bool) -> None:
+    """Write ``values`` of any layout into ``x`` of any layout."""
+    outer, _, inner = blocks = pattern.blocks
+    source = Expand.forward(wrap(values._data, values._layout), pattern.result)
+    order, stored = pattern.order, stored_once(x)
+    if stored is not x:  # each element is named alone, by its place among those that have memory of their own
+        places, order, x = Index.forward(_places_in(stored, x._layout.shape), places, pattern), None, stored  # type: ignore[arg-type]
+        outer, _, inner = blocks = (1, x._layout.numel, 1)
+    rows = in_blocks(source, (outer, places._layout.numel, inner))
+    flat = places._data.reshape(-1)
+    kernel = kernels.add_rows if accumulate else kernels.put_rows
+    through_rows(x, lambda data: launch(kernel, rows, flat, data.reshape(blocks)), order)
 
 
 def _places_in(stored: Tensor, shape: tuple[int, ...]) -> Tensor:
