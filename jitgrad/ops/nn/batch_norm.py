@@ -12,11 +12,12 @@ import numpy as np
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
@@ -35,6 +36,7 @@ from jitgrad.ops.nn.norm import (
     values_of,
 )  # fmt: skip
 from jitgrad.ops.pointwise.where_clamp import constant_in
+from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.variance import var_mean
 
 __all__ = ["batch_norm", "instance_norm"]
@@ -54,30 +56,31 @@ class BatchStatistics(SavedStatistics):
     def __init__(self, when_measured: Callable[[BatchStatistics], None] | None = None):
         self.when_measured = when_measured
 
+    def keep(self, mean: Tensor, var: Tensor, rstd: Tensor) -> None:
+        """Take these as the statistics."""
+        self.mean, self.var, self.rstd = mean._data, var._data, rstd._data
 
-def _blocks(x: Tensor) -> tuple[int, ...]:
+    def report(self) -> None:
+        """Call ``when_measured``, the first time."""
+        if self.when_measured is not None:
+            self.when_measured(self)
+            self.when_measured = None
+
+
+def _blocks(x: Layout) -> tuple[int, ...]:
     """(outer, channels, inner), or (outer, channels) where a channel has one place."""
-    outer, channels, *places = x._layout.shape
+    outer, channels, *places = x.shape
     inner = math.prod(places)
     return (outer, channels) if inner == 1 else (outer, channels, inner)
 
 
 def _measure(x: Tensor, mean: Tensor | None, var: Tensor | None, eps: float, statistics: BatchStatistics) -> None:
     """Fill in ``statistics``: with the mean and the variance given, or with those of the batch."""
-    blocks, dtype = _blocks(x), x._layout.numpy_dtype
-    channels = blocks[1]
-    if mean is not None and var is not None:
-        statistics.mean, statistics.var = values_of(mean, (channels,)), values_of(var, (channels,))
-    else:
-        statistics.mean, statistics.var = np.empty(channels, dtype), np.empty(channels, dtype)
-        if len(blocks) == 3:
-            launch(kernels.channel_moments, values_of(x, blocks), statistics.mean, statistics.var)
-        else:
-            rows = values_of(x, (1, *blocks))
-            launch(sum_columns, rows, statistics.mean.reshape(1, -1))
-            launch(divide, statistics.mean, blocks[0])
-            launch(squares_columns, rows, statistics.mean.reshape(1, -1), statistics.var.reshape(1, -1))
-            launch(divide, statistics.var, blocks[0])
+    if mean is None or var is None:
+        statistics.keep(*_normalized(unrecorded(x), None, None, eps)[1:])
+        return
+    channels, dtype = x._layout.shape[1], x._layout.numpy_dtype
+    statistics.mean, statistics.var = values_of(mean, (channels,)), values_of(var, (channels,))
     statistics.rstd = np.empty(channels, dtype)
     launch(kernels.inverse_root, statistics.var, statistics.rstd, eps)
 
@@ -86,6 +89,49 @@ def _per_channel(p: Tensor | None, x: Tensor, value: float) -> Any:
     """A weight or bias as an array of one value a channel; ``value`` where there is none."""
     channels = x._layout.shape[1]
     return np.full(channels, value, x._layout.numpy_dtype) if p is None else values_of(p, (channels,))
+
+
+def _one_a_channel(name: str, p: Layout | None, x: Layout, value: float) -> Any:
+    """``_per_channel`` as a kernel's argument."""
+    channels = x.shape[1]
+    return np.full(channels, value, x.numpy_dtype) if p is None else row_major(name, p, (channels,))
+
+
+@planned("x", "weight?", "bias?", numbers=("eps",))
+def _normalized(x, weight, bias, eps):
+    """(results, means, variances, inverse standard deviations), unrecorded, by the moments of the batch."""
+    blocks, channels = _blocks(x), intern(x.numpy_dtype, x.shape[1:2])
+    row, columns = (1, blocks[1]), len(blocks) == 2
+    source, mean, var, rstd = row_major("x", x, blocks), Written(1), Written(2), Written(3)
+    if columns:
+        rows = row_major("x", x, (1, *blocks))
+        measure = [
+            (sum_columns, rows, Written(1, row)),
+            (divide, mean, blocks[0]),
+            (squares_columns, rows, Written(1, row), Written(2, row)),
+            (divide, var, blocks[0]),
+        ]
+    else:
+        measure = [(kernels.channel_moments, source, mean, var)]
+    parameters = _one_a_channel("weight", weight, x, 1), _one_a_channel("bias", bias, x, 0), Written(0, blocks)
+    kernel = kernels.normalize_columns if columns else kernels.normalize_channels
+    launches = [*measure, (kernels.inverse_root, var, rstd, Number("eps")), (kernel, source, mean, rstd, *parameters)]
+    return Launches(launches, [intern(x.numpy_dtype, x.shape), channels, channels, channels], 4)
+
+
+@planned("g", "x", "weight?", "mean", "rstd")
+def _gradients(g, x, weight, mean, rstd, wants):
+    """{input: gradient}, of results that were normalised by the moments of the batch."""
+    blocks, columns = _blocks(x), x.numel == x.shape[0] * x.shape[1]
+    known = row_major("g", g, blocks), row_major("x", x, blocks), Read("mean"), Read("rstd")
+    launches = [(kernels.channel_sums_columns if columns else kernels.channel_sums, *known, Written(0), Written(1))]
+    layouts = [intern(x.numpy_dtype, x.shape[1:2])] * 2
+    if "x" in wants:
+        factors = _one_a_channel("weight", weight, x, 1), Written(0), Written(1), Written(2, blocks)
+        kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient
+        launches.append((kernel, *known, *factors, x.numel // blocks[1]))
+        layouts = [*layouts, intern(x.numpy_dtype, x.shape)]
+    return Launches(launches, layouts, len(layouts), lambda *found: dict(zip(("weight", "bias", "x"), found)))
 
 
 def _normal(x: Tensor, mean: Any, var: Any, eps: float) -> tuple[Tensor, Tensor]:
@@ -116,15 +162,18 @@ class NativeBatchNorm(Structured):
     def forward(x, weight, bias, mean=None, var=None, eps=1e-5, statistics=None):
         statistics = BatchStatistics() if statistics is None else statistics
         layout = intern(x._layout.numpy_dtype, x._layout.shape)
-        data, blocks = empty_for(layout), _blocks(x)
+        if layout.numel and mean is None:
+            out, *measured = _normalized(x, weight, bias, eps)
+            statistics.keep(*measured)
+            statistics.report()
+            return out
+        data, blocks = empty_for(layout), _blocks(x._layout)
         if layout.numel:
             _measure(x, mean, var, eps, statistics)
             kernel = kernels.normalize_channels if len(blocks) == 3 else kernels.normalize_columns
             parameters = _per_channel(weight, x, 1), _per_channel(bias, x, 0)
             launch(kernel, values_of(x, blocks), statistics.mean, statistics.rstd, *parameters, data.reshape(blocks))
-            if statistics.when_measured is not None:
-                statistics.when_measured(statistics)
-                statistics.when_measured = None
+            statistics.report()
         return wrap(data, layout)
 
     def grad_x(g, x, weight, mean, var, eps):
@@ -151,7 +200,12 @@ def _backward(
     if statistics is None or not hasattr(statistics, "rstd"):
         statistics = BatchStatistics()
         _measure(x, mean, var, eps, statistics)
-    blocks, layout = _blocks(x), intern(x._layout.numpy_dtype, x._layout.shape)
+    if mean is None:
+        per_channel = intern(x._layout.numpy_dtype, x._layout.shape[1:2])
+        measured = (wrap(array, per_channel) for array in (statistics.mean, statistics.rstd))
+        gradients: dict[str, Tensor] = _gradients(g, x, weight, *measured, wants)
+        return gradients
+    blocks, layout = _blocks(x._layout), intern(x._layout.numpy_dtype, x._layout.shape)
     columns, channels = len(blocks) == 2, intern(layout.numpy_dtype, (blocks[1],))
     known = values_of(g, blocks), values_of(x, blocks), statistics.mean, statistics.rstd
     products, sums = (np.empty(blocks[1], layout.numpy_dtype) for _ in range(2))
@@ -159,8 +213,8 @@ def _backward(
     found = {"weight": wrap(products, channels), "bias": wrap(sums, channels)}
     if "x" in wants:
         data = empty_for(layout)
-        if mean is not None:  # the moments are constants: no gradient flows through them
-            products, sums = (_per_channel(None, x, 0) for _ in range(2))
+        # The moments are constants: no gradient flows through them.
+        products, sums = (_per_channel(None, x, 0) for _ in range(2))
         kernel = kernels.channel_gradient_columns if columns else kernels.channel_gradient
         factors = _per_channel(weight, x, 1)
         launch(kernel, *known, factors, products, sums, data.reshape(blocks), layout.numel // blocks[1])
