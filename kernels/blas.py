@@ -4,7 +4,7 @@ OpenBLAS's own threads spin while they wait. Where another process, a second tra
 take turns with it by time slices of the system: two processes on two cores, each with OpenBLAS's default of two
 threads, needed 80 ms for a training step of 2 ms. So each call of BLAS from here runs on one thread, and
 ``set_num_threads`` counts for products as for all kernels: ``kernels/loops/matmul.py`` cuts large ones into parts for
-the pool of ``threads.py``, whose threads sleep.
+the pool of ``threads.py``, whose threads soon sleep.
 
 The setting belongs to the process and the user's own NumPy code, so it is put back after each call; in other threads
 that multiply meanwhile NumPy uses one thread as well. Its entries are looked up by name in the library that NumPy is

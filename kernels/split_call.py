@@ -110,7 +110,7 @@ class SplitCall:
         roles = {k % len(args): role for k, role in self.roles.items()}
         try:
             plan = _Plan(self.run, args, roles)
-        except NotImplementedError:
+        except Exception:  # by whatever Numba has changed; what is wrong with the kernel shows when Python calls it
             plan = None
         self.plans[tuple(map(compute_fingerprint, args))] = plan
         return plan
