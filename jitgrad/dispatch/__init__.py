@@ -7,7 +7,8 @@ The way of ``x + y``: ``Tensor.__add__``, made of the row ``Add`` by elementwise
 the layouts of x and y. The first time elementwise.py checks and promotes the operands, and launch_plan.py chooses the
 form of the loop and has the kernel compiled. ``plan.compute(x, y)`` allocates the result, calls the kernel and wraps
 the array. If an operand requires grad, ``record`` of a BackwardPlan (elementwise_plan.py) makes the node, whose ``vjp``
-runs in backward. A structured op does the same in ``Structured.apply``, where ``forward`` takes the plan's place.
+runs in backward. A structured op does the same in the function that structured_function.py makes, where its own
+``plan``, or ``forward``, takes the place of the ForwardPlan; what plans launch is in planned.py, views are in views.py.
 
 - What depends on the pattern of operands alone is text, generated once: launchers, in which ``launch`` is written out,
   recorders and backward. A node that saves tensors has edges as attributes: the collector is slow with two containers.
