@@ -286,8 +286,8 @@ def spin(rounds):
 @functools.cache
 def compiled_pool():
     """The addresses of the functions above, by name."""
-    functions = [
-        run_job, take_first, has_jobs, sleep, serve, wake, publish, wait_for_workers, run_table, write_array,
-        write_arguments, split, run, start, put_down, claim, finish, stop, spin,
+    helpers = [
+        run_job, take_first, has_jobs, sleep, wake, publish, wait_for_workers, run_table, write_array, write_arguments,
+        put_down,
     ]  # fmt: skip
-    return compiled_words("pool", functions)
+    return compiled_words("pool", [serve, split, run, start, claim, finish, stop, spin], helpers)
