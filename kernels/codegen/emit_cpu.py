@@ -351,7 +351,10 @@ def elementwise_text(
         "offsets": [f"{a[:-6]}_at = np.uint64(0)" for a in every],
         "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
         "near_body": near_body,
-        "checks": [f"near &= np.abs(T({index.format(a)})) <= T({limit})" for a, limit in limits.items()],
+        "checks": [
+            f"near &= (T({low}) <= {index.format(a)}) & ({index.format(a)} <= T({high}))"
+            for a, (low, high) in limits.items()
+        ],
         "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
     }
     head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
@@ -363,22 +366,23 @@ def elementwise_text(
     )  # fmt: skip
 
 
-def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, float]]:
-    """The body with words' forms for moderate arguments, and the inputs' limits within which it holds.
+def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, tuple[float, float]]]:
+    """The body with words' forms for common arguments, and the inputs' intervals within which it holds.
 
     Both empty unless every such word is applied to an input itself.
     """
     tree = parse("\n".join(body))
-    limits: dict[str, float] = {}
+    limits: dict[str, tuple[float, float]] = {}
     for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
         form = WORDS[call.func.id].near if call.func.id in WORDS else None  # type: ignore[attr-defined]
         if form is None or dtype not in form[1]:
             continue
         argument = call.args[0]
-        # The limit is one of the word's argument, known only where that is an input as it was loaded.
+        # The interval is one of the word's argument, known only where that is an input as it was loaded.
         if not (isinstance(argument, ast.Name) and argument.id in arrays):
             return [], {}
-        limits[argument.id] = min(form[1][dtype], limits.get(argument.id, math.inf))
+        low, high = limits.get(argument.id, (-math.inf, math.inf))
+        limits[argument.id] = max(low, form[1][dtype][0]), min(high, form[1][dtype][1])
         call.func.id = form[0]  # type: ignore[attr-defined]
     return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
 

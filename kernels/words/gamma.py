@@ -2,8 +2,10 @@
 
 Positive arguments: a series in 1 / x from 7.5 or 10 on; below, the recurrence leads to one interval
 on which a polynomial is multiplied by the factor that has the function's zeros. Negative arguments:
-the reflection formula. Close to its zeros there the result is as accurate as the function of an
-argument that is off by half a unit in the last place.
+the reflection formula. It loses digits close to the zeros between the poles. There lgamma has the
+recurrence with an exact product, and next to the first four zeros a polynomial in the distance from
+them; further zeros lie within 1 / 20 of a pole, and close to them, as to those of digamma, the result
+is as accurate as the function of an argument that is off by half a unit in the last place.
 """
 
 from __future__ import annotations
@@ -102,7 +104,130 @@ class _lgamma_middle:
         return v * (v + 1.0) * p
 
 
-@word(vectorized(math.lgamma), cuda="math.lgamma", ulp={"float32": 1, "float64": 4})
+@word(internal=True)
+class _exact_product:
+    """(p, e) with x * y = p + e exactly: Veltkamp's splitting and Dekker's product."""
+
+    def float64(x, y):
+        p = x * y
+        # Times 2**27 + 1 and back: the upper 26 bits, so that the products of halves below are exact.
+        t = x * 134217729.0
+        x_high = t - (t - x)
+        x_low = x - x_high
+        t = y * 134217729.0
+        y_high = t - (t - y)
+        y_low = y - y_high
+        return p, x_low * y_low - (((p - x_high * y_high) - x_low * y_high) - x_high * y_low)
+
+
+@word(internal=True)
+class _lgamma_factors:
+    """(v, p, e): lgamma(-a) = lgamma(2 + v) - log(p + e) for 3 / 2 < a < 17 / 2.
+
+    With k an integer next to a and v = k - a, between -3 / 4 and 1 / 2, 2 + v is -a + (k + 2), and p + e is the product
+    of the k + 2 numbers -a, 1 - a, ..., k + 1 - a without signs: |v| (1 + v) (1 - v) (2 - v) ... (k - v), all of which
+    are exact. e is what rounding took off the product.
+    """
+
+    def float64(a):
+        k = 2.0 if a < 2.75 else np.rint(a)  # between the first two zeros lgamma(2 + v) is so the smaller one
+        v = k - a
+        p, e = _exact_product(np.abs(v), 1.0 + v)
+        m = 1.0
+        for _ in range(8):
+            factor = m - v if m <= k else 1.0
+            p, rest = _exact_product(p, factor)
+            e = e * factor + rest
+            m = m + 1.0
+        return v, p, e
+
+
+@word(internal=True)
+class _by_zero:
+    """One of four numbers, by which zero of lgamma is next to x: -2.457, -2.748, -3.144 or -3.955."""
+
+    def float64(x, a, b, c, d):
+        return a if x > -2.6 else (b if x > -3.0 else (c if x > -3.5 else d))
+
+
+@word(internal=True)
+class _lgamma_by_zero:
+    """(near, y): y is lgamma(x) where x is near one of the four zeros, by a polynomial in the distance t from it.
+
+    Near means within a tenth or a fourteenth of the distance between zero and pole. The zeros are given to twice the
+    digits.
+    """
+
+    def float64(x):
+        zero = _by_zero(x, -2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598)
+        low = _by_zero(x, -3.707561081551327e-17, 9.055340329338315e-17, -2.181817985233171e-16, -1.999428391746348e-17)
+        t = (x - zero) - low
+        p = _by_zero(x, 1159.0316951427687, 1284285.7294003647, 1099935472.837411, 1324860896717001.8)
+        p = p * t + _by_zero(x, 436.7225943263232, -353386.6060704413, 172257939.44032088, -64602412070024.68)
+        p = p * t + _by_zero(x, 296.36892154357315, 95593.89334769564, 26853820.980984345, 3135753938388.805)
+        p = p * t + _by_zero(x, 100.62085231170606, -26798.17834649482, 4284113.978005328, -155762663281.6318)
+        p = p * t + _by_zero(x, 82.22923010111957, 7610.405782853942, 692049.6953450772, 7834399237.178409)
+        p = p * t + _by_zero(x, 24.03885267345704, -2193.114894420487, 113559.67862416933, -400277048.89895725)
+        p = p * t + _by_zero(x, 24.824942085977664, 646.9059985481224, 19023.061982060855, 20877114.723984033)
+        p = p * t + _by_zero(x, 5.800414552084592, -194.76615498701517, 3277.1937851404423, -1119991.5015442467)
+        p = p * t + _by_zero(x, 8.72178258382178, 62.627282713577316, 588.8907422380221, 62588.081918768265)
+        p = p * t + _by_zero(x, 1.4112911430805803, -20.09513491685988, 112.2689862971792, -3730.6047156807185)
+        p = p * t + _by_zero(x, 4.858320951633996, 9.575189475709665, 25.831338372387957, 251.7146825868894)
+        p = p * t + _by_zero(x, 1.5156034480216571, -1.9143501856115988, 7.781884658131351, -20.725060845803707)
+        near = np.abs(t) < _by_zero(x, 0.0456, 0.0252, 0.0102, 0.0031)
+        return near, t * p
+
+
+@word(internal=True)
+class _lgamma_series:
+    """lgamma(a) for a >= 15 / 2 and its logarithm: (a - 1/2) log(a) - a + log(2 pi) / 2 + 1 / (12 a) - ..."""
+
+    def float32(a, logarithm):
+        z = D(1.0) / (a * a)
+        p = D(-0.002760393164147964)
+        p = p * z + D(0.0833332565202409)
+        # 0.4189 = log(2 pi) / 2 - 1/2
+        return (a - D(0.5)) * (logarithm - D(1.0)) + (D(0.4189385332046727) + p / a)
+
+    def float64(a, logarithm):
+        z = 1.0 / (a * a)
+        p = 0.004851151043819418
+        p = p * z - 0.001879814355892945
+        p = p * z + 0.0008412724765653173
+        p = p * z - 0.0005952348448018029
+        p = p * z + 0.0007936507825608188
+        p = p * z - 0.0027777777777622204
+        p = p * z + 0.08333333333333333
+        return (a - 0.5) * (logarithm - 1.0) + (0.4189385332046727 + p / a)
+
+
+_POSITIVE = {"float32": (0.0, 3.4028234663852886e38), "float64": (0.0, 1.7976931348623157e308)}
+
+
+@word(internal=True, ulp={"float32": 1, "float64": 4})
+class lgamma_positive:
+    """The logarithm of the gamma function where x is within `WORDS["lgamma"].near`."""
+
+    def float32(x):
+        a = np.float64(x)
+        v, product = _lgamma_start(a)
+        large = a >= D(7.5)
+        logarithm = _wide_log2(a if large else product) * D(0.6931471805599453)
+        middle = _lgamma_middle(v) + (logarithm if a >= D(1.25) else -logarithm)
+        y = _lgamma_series(a, logarithm) if large else middle
+        return T(np.inf) if x == 0.0 else np.float32(y)
+
+    def float64(x):
+        v, product = _lgamma_start(x)
+        large = x >= 7.5
+        logarithm = log(x if large else product)
+        middle = _lgamma_middle(v) + (logarithm if x >= 1.25 else -logarithm)
+        return _lgamma_series(x, logarithm) if large else middle
+
+
+@word(
+    vectorized(math.lgamma), cuda="math.lgamma", ulp={"float32": 1, "float64": 4}, near=("lgamma_positive", _POSITIVE)
+)
 class lgamma:
     """The logarithm of the absolute value of the gamma function."""
 
@@ -111,13 +236,8 @@ class lgamma:
         v, product = _lgamma_start(a)
         large = a >= D(7.5)
         logarithm = _wide_log2(a if large else product) * D(0.6931471805599453)
-        z = D(1.0) / (a * a)
-        p = D(-0.002760393164147964)
-        p = p * z + D(0.0833332565202409)
-        # Stirling's series: (a - 1/2) log(a) - a + log(2 pi) / 2 + 1 / (12 a) - ...; 0.4189 = log(2 pi) / 2 - 1/2.
-        series = (a - D(0.5)) * (logarithm - D(1.0)) + (D(0.4189385332046727) + p / a)
         middle = _lgamma_middle(v) + (logarithm if a >= D(1.25) else -logarithm)
-        y = series if large else middle
+        y = _lgamma_series(a, logarithm) if large else middle
         # Reflection: lgamma(-a) = log(pi / (a |sin(pi a)|)) - lgamma(a).
         part = a - np.floor(a)
         sine = _wide_sin(D(3.141592653589793) * (part if part < D(0.5) else D(1.0) - part))
@@ -131,33 +251,20 @@ class lgamma:
         a = np.abs(x)
         v, product = _lgamma_start(a)
         large = a >= 7.5
-        # Between two of its zeros, -2.457 and -2.748, the function is small, the reflection's terms are not. There
-        # lgamma(x) = lgamma(x + 4) - log|x (x + 1) (x + 2) (x + 3)|, and the product is 1 - s**2, so near 1 its
-        # logarithm has no error; `rest` is what its rounding took off.
-        inner = (x > -2.75) & (x < -2.25)
-        middle_of_four = x + 1.5
-        s = middle_of_four * middle_of_four - 1.25
-        square = s * s
-        four = 1.0 - square
-        rest = (1.0 - four) - square
-        logarithm = log(a if large else (four if inner else product))
-        z = 1.0 / (a * a)
-        p = 0.004851151043819418
-        p = p * z - 0.001879814355892945
-        p = p * z + 0.0008412724765653173
-        p = p * z - 0.0005952348448018029
-        p = p * z + 0.0007936507825608188
-        p = p * z - 0.0027777777777622204
-        p = p * z + 0.08333333333333333
-        series = (a - 0.5) * (logarithm - 1.0) + (0.4189385332046727 + p / a)
-        polynomial = _lgamma_middle(x + 2.0 if inner else v)
+        # Between its poles the function has zeros, near which it is small and the reflection's terms are not.
+        between = (x < -1.5) & (x > -8.5)
+        offset, factors, rest = _lgamma_factors(a)
+        logarithm = log(factors if between else (a if large else product))
+        polynomial = _lgamma_middle(offset if between else v)
         middle = polynomial + (logarithm if a >= 1.25 else -logarithm)
-        y = series if large else middle
+        y = _lgamma_series(a, logarithm) if large else middle
         part = a - np.floor(a)
         sine = _sin_reduced(3.141592653589793 * (part if part < 0.5 else 1.0 - part))
         mirrored = log(3.141592653589793 / (a * sine)) - y
         y = mirrored if (x < 0.0) & (a > 1e-20) else y
-        y = polynomial - logarithm - rest / four if inner else y
+        y = polynomial - logarithm - rest / factors if between else y
+        near, at_zero = _lgamma_by_zero(x)
+        y = at_zero if near else y
         pole = (a == T(np.inf)) | ((x <= 0.0) & (part == 0.0))
         return T(np.inf) if pole else y
 

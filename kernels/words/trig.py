@@ -101,12 +101,12 @@ class _sign_of_parity:
         return np.int64(n << np.int64(63)).view(np.float64)
 
 
-_NEAR = {"float32": 16384.0, "float64": 524288.0}
+_NEAR = {"float32": (-16384.0, 16384.0), "float64": (-524288.0, 524288.0)}
 
 
 @word(internal=True, ulp={"float32": 2.5, "float64": 2.5})
 class sin_near:
-    """The sine where abs(x) is within `WORDS["sin"].near`."""
+    """The sine where x is within `WORDS["sin"].near`."""
 
     def real(x):
         size = np.abs(x)
@@ -118,7 +118,7 @@ class sin_near:
 
 @word(internal=True, ulp={"float32": 2.5, "float64": 2.5})
 class cos_near:
-    """The cosine where abs(x) is within `WORDS["cos"].near`."""
+    """The cosine where x is within `WORDS["cos"].near`."""
 
     def real(x):
         size = np.abs(x)

@@ -70,8 +70,8 @@ class Word:
 
     ``ulp`` maps a dtype's name to the largest error, in units in the last place, over all inputs.
     ``internal`` marks a piece of other words that rules may not use. ``near``, where there is one,
-    is a name and limits by dtype: the word of that name does the same, faster, for arguments whose
-    size is at most the limit, and is wrong for others.
+    is a name and a closed interval by dtype: the word of that name does the same, faster, for
+    arguments in the interval, and is wrong for others.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Word:
         ulp: Mapping[str, float],
         cuda: str | None,
         internal: bool,
-        near: tuple[str, Mapping[str, float]] | None = None,
+        near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
     ):
         self.name: str = block.__name__
         self.__doc__ = block.__doc__
@@ -186,7 +186,7 @@ def word(
     ulp: Mapping[str, float] | None = None,
     cuda: str | None = None,
     internal: bool = False,
-    near: tuple[str, Mapping[str, float]] | None = None,
+    near: tuple[str, Mapping[str, tuple[float, float]]] | None = None,
 ) -> Callable[[type], Word]:
     """Declare the decorated class block as a word; see this module's text.
 
