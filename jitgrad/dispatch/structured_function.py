@@ -175,11 +175,17 @@ def _by_position(op: Any) -> Callable[..., Any]:
 def planned_forward(op: Any, typed: bool) -> Callable[..., Any]:
     """``forward`` of a planned op: it plans, if there is no plan yet, and computes."""
     computed = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
+    # Other ops call forward for its views, so that of tensors and arguments alone has a quicker key.
+    simple = not typed and OPTIONAL not in op.roles and LIST_INPUT not in op.roles
+    places = [(k, role == TENSOR_INPUT) for k, role in enumerate(op.roles) if role != VALUE]
+
+    def simple_key(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([args[k]._layout if tensor else args[k] for k, tensor in places])
 
     def forward(*args: Any) -> Any:
         if len(args) < len(op.parameters):
             args = bind_arguments(op, args, {})
-        key = tuple(_key(op.roles, args, typed))
+        key = simple_key(args) if simple else tuple(_key(op.roles, args, typed))
         try:
             planned = op.plans.get(key)
         except TypeError:  # an argument without a hash, such as a list
