@@ -10,7 +10,7 @@ nothing here knows of wrapped tensors, modules or a single op but the sum.
   user has set (``_set_sequence_nr``) are they sorted by dependence; then a number may be anything, as in PyTorch.
 - Gradients are summed in place where one of the two is owned: nobody else holds it. A gradient that a node passed on
   as it was is borrowed, and so is one that a hook or observer has seen; what hooks keep so stays as it was, as in
-  PyTorch.
+  PyTorch. A view of all of an owned gradient, which a view's backward returns, becomes owned in its place.
 - Every 25th nested run (a node or hook that calls backward) gets a thread, and with it a stack. Grad mode and the
   like go along, a user's own thread-locals do not.
 - Views get a new history when a write is recorded. PyTorch compares versions whenever a view's history is asked for,
