@@ -83,7 +83,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = _classes(tensor, num_classes)
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
+    return (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(tensor.dtype)
 
 
 def _classes(tensor: Tensor, given: int) -> int:

@@ -9,11 +9,11 @@ import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, not_implemented_for
-from jitgrad.core.layout import Layout, as_int, collapse, contiguous_strides, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, collapse, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
-from jitgrad.dispatch.copying import copy_into
+from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
@@ -51,18 +51,19 @@ class Flip(Structured):
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
     def forward(x, dims):
-        layout, out = x._layout, _new(x._layout)
+        layout = preserved_layout(x._layout)
+        source = x if x._layout is layout else copy_to_layout(x, layout)
         if not layout.numel or not layout.ndim:
-            copy_into(out._data, out._layout, x)
-            return out
-        # The kernel reads by strides from ``start`` on: a reversed dim is read from its end, by a negative stride.
-        strides = list(contiguous_strides(layout.shape))
-        start = sum((layout.shape[d] - 1) * strides[d] for d in dims)
-        for d in dims:
-            strides[d] = -strides[d]
-        source = contiguous(wrap(x._data, layout))._data.reshape(-1)
-        sizes, (steps,) = collapse(layout.shape, [tuple(strides)])
-        launch(kernels.read_strided, source, out._data.reshape(-1), np.array(sizes, np.int64),
+            return copy_to_layout(x, layout)
+        out = wrap(empty_for(layout), layout)
+        # Both are read in the order of their memory, in which they have no gaps. The kernel reads by strides from
+        # ``start`` on: a reversed dim is read from its end, by a negative stride.
+        order = sorted(range(layout.ndim), key=lambda d: -layout.strides[d])
+        strides = [-layout.strides[d] if d in dims else layout.strides[d] for d in order]
+        start = sum((layout.shape[d] - 1) * layout.strides[d] for d in dims)
+        sizes, (steps,) = collapse(tuple([layout.shape[d] for d in order]), [tuple(strides)])
+        arrays = [t._data.transpose(order).reshape(-1) for t in (source, out)]
+        launch(kernels.read_strided, *arrays, np.array(sizes, np.int64),
                np.array(steps, np.int64), start)  # fmt: skip
         return out
 
