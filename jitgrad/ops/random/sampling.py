@@ -178,7 +178,7 @@ class Bernoulli(Structured):
     samples = cases(lambda: (draw(3, 4, low=0.1, high=0.9), default_generator))
 
     def forward(x, generator):
-        out = uninitialised_like("bernoulli", x)
+        out = new(x._layout.dtype, x._layout.shape, x._layout.device)
         bernoulli_into(out, x.detach(), generator)
         return out
 
@@ -192,7 +192,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     if grad_state.levels:
         check_draw(input, p, out=out)
     if p is not None:
-        return bernoulli_(_like("bernoulli", input), p, generator=generator)
+        # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
+        return bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
     probabilities = expand_for_draw(input) if grad_state.levels else input
     return finished("bernoulli", Bernoulli.apply(probabilities, generator_for("bernoulli", generator)), out=out)
 

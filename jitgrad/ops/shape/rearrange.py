@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core.dtypes import int32, int64
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, not_implemented_for
-from jitgrad.core.layout import Layout, as_int, collapse, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
@@ -41,6 +41,25 @@ def _distinct(dims: Sequence[int], ndim: int) -> list[int]:
     return found
 
 
+_flips: dict[tuple[Layout, tuple[int, ...]], tuple[Any, ...]] = cache()
+
+
+def _plan_flip(x: Layout, dims: tuple[int, ...]) -> tuple[Any, ...]:
+    """(layout of the result, its dims by falling stride, sizes, steps and start of ``read_strided``).
+
+    Source and result are read in the order of their memory, in which they have no gaps. The kernel reads the source by
+    strides from ``start`` on: a reversed dim is read from its end, by a negative stride.
+    """
+    layout = preserved_layout(x)
+    shape, strides = layout.shape, layout.strides
+    order = sorted(range(layout.ndim), key=lambda d: -strides[d])
+    signed = tuple([-strides[d] if d in dims else strides[d] for d in order])
+    sizes, (steps,) = collapse(tuple([shape[d] for d in order]), [signed])
+    start = sum((shape[d] - 1) * strides[d] for d in dims)
+    plan = _flips[x, dims] = layout, order, np.array(sizes, np.int64), np.array(steps, np.int64), start
+    return plan
+
+
 class Flip(Structured):
     """The elements in reverse order along dims."""
 
@@ -51,20 +70,14 @@ class Flip(Structured):
     samples = cases(lambda: (draw(2, 3, 4), (0, 2)), lambda: (draw(2, 3).t(), (0,)))
 
     def forward(x, dims):
-        layout = preserved_layout(x._layout)
-        source = x if x._layout is layout else copy_to_layout(x, layout)
+        key = x._layout, tuple(dims)
+        layout, order, *steps = _flips.get(key) or _plan_flip(*key)
         if not layout.numel or not layout.ndim:
             return copy_to_layout(x, layout)
+        source = x if x._layout is layout else copy_to_layout(x, layout)
         out = wrap(empty_for(layout), layout)
-        # Both are read in the order of their memory, in which they have no gaps. The kernel reads by strides from
-        # ``start`` on: a reversed dim is read from its end, by a negative stride.
-        order = sorted(range(layout.ndim), key=lambda d: -layout.strides[d])
-        strides = [-layout.strides[d] if d in dims else layout.strides[d] for d in order]
-        start = sum((layout.shape[d] - 1) * layout.strides[d] for d in dims)
-        sizes, (steps,) = collapse(tuple([layout.shape[d] for d in order]), [tuple(strides)])
-        arrays = [t._data.transpose(order).reshape(-1) for t in (source, out)]
-        launch(kernels.read_strided, *arrays, np.array(sizes, np.int64),
-               np.array(steps, np.int64), start)  # fmt: skip
+        arrays = [(t._data if layout.contiguous else t._data.transpose(order)).reshape(-1) for t in (source, out)]
+        launch(kernels.read_strided, *arrays, *steps)
         return out
 
     def grad_x(g, dims):

@@ -29,6 +29,8 @@ PROGRAMS = [
     "torch.complex(t.T, t.T)",
     "torch.complex(y, t.T)",
     "torch.polar(t.T, t.T)",
+    "torch.bernoulli(t.T)",
+    "t.T.bernoulli(0.5)",
     "torch.nn.functional.one_hot(t.T.long().abs())",
     "torch.nn.functional.logsigmoid(t.T)",
     "t.T.masked_fill(y > 0, 2.0)",

@@ -20,6 +20,7 @@ torch.randint(10, (5,)), torch.randint(-3, 3, (2, 3)), torch.randint(0, 5, (3,),
 torch.randint(high=4, size=(3,)), torch.randint_like(x, 5), torch.randint_like(i, 2, 5)
 torch.randperm(10), torch.randperm(5, dtype=torch.int32)
 torch.bernoulli(torch.full((9,), 0.3)), torch.empty(9).bernoulli_(torch.full((9,), 0.3, dtype=torch.float64))
+torch.full((4, 3), 0.5).t().bernoulli(0.5), torch.bernoulli(torch.full((4, 3), 0.5).t())
 torch.normal(1., 2., (5,)), torch.normal(torch.arange(5.), 1.), torch.normal(0., torch.ones(5))
 torch.normal(torch.arange(20.), torch.ones(20))
 torch.multinomial(torch.tensor([1., 2., 3.]), 7, replacement=True)
