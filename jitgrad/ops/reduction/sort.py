@@ -13,7 +13,7 @@ from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, as_int, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
-from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import numpy_names, public
@@ -31,9 +31,10 @@ __all__: list[str] = []
 
 
 def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, option: int) -> tuple[Tensor, Tensor]:
-    """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices), row-major, of size ``width`` there.
+    """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices) of size ``width`` there.
 
-    ``width`` None is n; ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
+    Row-major; ``width`` None is n, and then the dims are in the order in memory of those of ``x``, as PyTorch has it.
+    ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
     """
     d = normalize_dim(dim, x._layout.ndim)
     run = _PLANS.get((kernel, x._layout, d, width)) or _plan(kernel, x._layout, d, width)
@@ -51,7 +52,10 @@ def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable
     n = sizes[-1] if order else 1
     chosen = n if width is None else width
     shape, rows = ((*sizes[:-1], chosen) if order else ()), math.prod(sizes[:-1])
-    moved, straight = order != sorted(order), layout.contiguous and order == sorted(order)
+    in_order = order == sorted(order)
+    straight = layout.contiguous and in_order
+    moved = not in_order or (width is None and not preserved_layout(layout).contiguous)
+    strides = preserved_layout(layout).strides if width is None else None
     results = [intern(dtype, shape) for dtype in (layout.numpy_dtype, np.dtype(np.int64))]
 
     def run(x: Tensor, option: int) -> tuple[Tensor, Tensor]:
@@ -60,16 +64,16 @@ def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable
             source = x._data if straight else contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
             launch(kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
         values, index = map(wrap, found, results)
-        return (_moved(values, order), _moved(index, order)) if moved else (values, index)
+        return (_moved(values, order, strides), _moved(index, order, strides)) if moved else (values, index)
 
     _PLANS[kernel, layout, d, width] = run
     return run
 
 
-def _moved(x: Tensor, order: Sequence[int]) -> Tensor:
-    """``x`` with its dims in another order, in row-major memory."""
+def _moved(x: Tensor, order: Sequence[int], strides: tuple[int, ...] | None) -> Tensor:
+    """``x`` with its dims in another order, in memory of these strides; None: row-major."""
     shape = tuple([x._layout.shape[d] for d in order])
-    return copy_to_layout(Permute.forward(x, tuple(order)), intern(x._layout.numpy_dtype, shape))
+    return copy_to_layout(Permute.forward(x, tuple(order)), intern(x._layout.numpy_dtype, shape, strides))
 
 
 class Sort(ChosenAlongDim):
