@@ -49,8 +49,8 @@ PRELUDE = """\
 import math
 import numpy as np
 from numba import njit
-from jitgrad.kernels.words.scratch import scratch
 """
+SCRATCH = "from jitgrad.kernels.words.scratch import scratch\n"  # where it is called
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
@@ -351,7 +351,7 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = f"{PRELUDE}{text}"
+    text = f"{PRELUDE}{SCRATCH if 'scratch(' in text else ''}{text}"
     options = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     options += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))

@@ -23,7 +23,7 @@ from typing import Any
 from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
-    "Observer", "OpFunction", "add_observer", "is_own", "operation_behind", "register", "remove_observer",
+    "Observer", "OpFunction", "add_observer", "is_own", "observed", "operation_behind", "register", "remove_observer",
     "set_code",
 ]  # fmt: skip
 
@@ -108,6 +108,11 @@ def operation_behind(function: Any) -> Any:
         if note is not None and note[3]:
             return note[1]
     return None
+
+
+def observed() -> bool:
+    """Whether anybody sees calls of ops: then a function does not take several of them together."""
+    return bool(_observers)
 
 
 def add_observer(observer: Observer) -> None:

@@ -64,15 +64,16 @@ def seed(state, value):
 def uniform32(out, state, low, high):
     """float32 in [low, high): one word an element."""
     # Blocks of 512 numbers: what `uniforms32` makes is still in cache when it is scaled.
-    start = np.float32(low)
-    width = np.float32(high) - start
+    start, end = np.float32(low), np.float32(high)
+    width = end - start
     units = scratch(512, np.float32)
     n, step = np.uint64(out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
         count = min(step, n - first)
         state[624] = uniforms32(state, units, count)
         for i in range(count):
-            out[first + i] = units[i] * width + start
+            value = units[i] * width + start
+            out[first + i] = start if value == end else value  # rounded up to the end, which is excluded
 
 
 @loop
@@ -84,7 +85,8 @@ def uniform64(out, state, low, high):
         count = min(step, n - first)
         state[624] = uniforms64(state, units, count)
         for i in range(count):
-            out[first + i] = units[i] * (high - low) + low
+            value = units[i] * (high - low) + low
+            out[first + i] = low if value == high else value
 
 
 @loop

@@ -37,7 +37,7 @@ def sort(x, values, index, descending):
 
 
 def _sort_rows(x, values, index, descending, keys):
-    _pack.variant(x.dtype)(x, keys, descending)
+    _pack.call(x, keys, descending)
     keys.sort(axis=1)
     _place(x, values, index, descending, keys)
 
@@ -53,7 +53,7 @@ def _sort_long(x, values, index, descending, keys, count):
     """The same for few long rows, each of them cut into ``count`` pieces."""
     n = x.shape[1]
     edges = [n * k // count for k in range(count + 1)]
-    _pack.variant(x.dtype)(x, keys, descending)
+    _pack.call(x, keys, descending)
     for row in keys:
         pieces = [row[a:b] for a, b in zip(edges, edges[1:], strict=False)]
         threads.run_together([(piece.sort, ()) for piece in pieces])

@@ -11,6 +11,7 @@ from jitgrad.core.errors import type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, broadcast_shapes, cache
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.op_calls import observed
 from jitgrad.dispatch.registry import public
 from jitgrad.ops.linalg.matrix_products import Bmm
 from jitgrad.ops.reduction.sums import SumDim
@@ -125,8 +126,9 @@ class _Program:
 
     def run(self, operands: Sequence[Tensor]) -> Tensor:
         """The result of the last step."""
-        recorded = grad_state.levels or (grad_state.enabled and any(x._requires_grad for x in operands))
-        return _run(self.steps if recorded else self.merged or self.merge(operands), operands)[-1]
+        recorded = grad_state.enabled and any(x._requires_grad for x in operands)
+        apart = recorded or grad_state.levels or observed()
+        return _run(self.steps if apart else self.merged or self.merge(operands), operands)[-1]
 
     def merge(self, operands: Sequence[Tensor]) -> list[_Step]:
         """The steps for operands that nothing is recorded of, where several views, one of another, are one step."""

@@ -13,6 +13,7 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import CAPACITY, Layout, Size, as_int, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import rewritten
+from jitgrad.dispatch.op_calls import observed
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
 from jitgrad.dispatch.registry import fast_method, public
@@ -48,7 +49,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return Mv.apply(input, other)
     if a == 0 or b == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
-    if not (grad_state.levels or (grad_state.enabled and (input._requires_grad or other._requires_grad))):
+    recorded = grad_state.enabled and (input._requires_grad or other._requires_grad)
+    if not (recorded or grad_state.levels or observed()):
         found = stacked_product(input, other)
         if found is not None:
             return found

@@ -20,6 +20,7 @@ from jitgrad.kernels.loops import reduction as kernels
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.view import relaying
 
 __all__ = ["MeanDim", "SumDim", "accumulated", "invalid_dim", "mean_values", "sum_values", "sums"]
 
@@ -85,12 +86,12 @@ def plan_means(x: Layout, dim: Any, keepdim: bool = False, dtype: dtypes.dtype |
     return summed._replace(launches=[*summed.launches, (kernels.divide, Written(0, size), plan.n)])
 
 
-# Up to so many elements the gradient of a sum is written out: two views and their bookkeeping take longer.
+# Up to so many elements the gradient of a mean is one launch; a view and a division of it take longer.
 _SPREAD = 1 << 13
 
 
-def _spread(g: Layout, x_layout: Layout, dim: Any, keepdim: bool, mean: bool) -> Any:
-    """The plan of the gradient of a sum or mean; None where the rule does, with a view for a large one."""
+def _spread(g: Layout, x_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    """The plan of the gradient of a mean; None where the rule does."""
     both = g.dtype.is_floating_point and x_layout.dtype.is_floating_point
     if not both or not 0 < x_layout.numel <= _SPREAD or g.device != "cpu":
         return None
@@ -99,7 +100,15 @@ def _spread(g: Layout, x_layout: Layout, dim: Any, keepdim: bool, mean: bool) ->
     if not plan.natural:
         return None
     arrays = row_major("g", g, plan.blocks[::2]), Written(0, plan.blocks)
-    return Launches([(kernels.spread, *arrays, plan.n if mean else 1)], [out])
+    return Launches([(kernels.spread, *arrays, plan.n)], [out])
+
+
+def _expanding(g: Layout, x_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    """The plan of the gradient of a sum: the view that the rule makes in two steps, in one."""
+    if g.device != "cpu" or g.dtype is not x_layout.dtype or not g.contiguous:
+        return None
+    example = expand_reduced(wrap(np.empty(g.shape, g.numpy_dtype), g), x_layout, dim, keepdim)
+    return relaying(g, example._layout.shape, example._layout.strides)
 
 
 @method
@@ -138,7 +147,8 @@ class SumDim(Reduction):
 
     @planned("g")
     def kernel_x(g, x_layout, dim, keepdim):
-        return _spread(g, x_layout, dim, keepdim, False) or SumDim.grad_x
+        view = _expanding(g, x_layout, dim, keepdim)
+        return SumDim.grad_x if view is None else lambda g, *_: view(g)
 
 
 class Sum(ReductionOfAll, along=SumDim):
@@ -167,7 +177,7 @@ class MeanDim(Reduction):
 
     @planned("g")
     def kernel_x(g, x_layout, dim, keepdim):
-        return _spread(g, x_layout, dim, keepdim, True) or MeanDim.grad_x
+        return _spread(g, x_layout, dim, keepdim) or MeanDim.grad_x
 
 
 class Mean(ReductionOfAll, along=MeanDim):

@@ -144,3 +144,11 @@ def test_errors(call, error, words):
 def test_what_is_drawn_was_not_written_to():
     drawn = [torch.rand(2), torch.randn(2), torch.randint(3, (2,)), torch.randperm(3), torch.rand_like(torch.ones(2))]
     assert [x._version for x in drawn] == [0] * 5 and torch.rand(2).mul_(2)._version == 1
+
+
+def test_uniforms_end_before_the_upper_bound():
+    """A number that float32 rounds up to the bound becomes the lower one, as in PyTorch."""
+    jitgrad.manual_seed(193806074593)
+    jitgrad.nn.functional.alpha_dropout(jitgrad.ones(5, 5), 0.5)
+    x = jitgrad.empty(40, 17).uniform_(17, 18)
+    assert x.max() < 18 and x[26, 7] == 17
