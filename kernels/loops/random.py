@@ -17,8 +17,7 @@ import numpy as np
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.generator_state import STATE_WORDS, integer_range, pack_state, unpack_state
 from jitgrad.kernels.words.random import box_muller, draw, next_normals, uniforms32, uniforms64
-from jitgrad.kernels.words.scratch import scratch
-from jitgrad.kernels.words.vocabulary import T
+from jitgrad.kernels.words.vocabulary import T, scratch
 
 __all__ = [
     "STATE_WORDS",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.words.scratch import scratch
+from jitgrad.kernels.words.vocabulary import scratch
 
 __all__ = ["divide", "prod_columns", "prod_others", "prod_rows", "spread", "sum_columns", "sum_rows"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.words.scratch import scratch
-from jitgrad.kernels.words.vocabulary import word
+from jitgrad.kernels.words.vocabulary import scratch, word
 
 __all__ = ["box_muller", "draw", "next_normals", "uniforms32", "uniforms64"]
 
