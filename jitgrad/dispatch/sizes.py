@@ -13,7 +13,7 @@ from jitgrad.core.tensor import Tensor
 
 __all__ = [
     "as_flag", "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size",
-    "int_argument", "is_int", "is_real", "size_argument",
+    "int_argument", "ints_argument", "is_int", "is_real", "size_argument",
 ]  # fmt: skip
 
 
@@ -63,6 +63,13 @@ def as_ints(op: str, values: Sequence[Any], name: str = "size", position: int = 
                 f"element of type {type_name(value)} at pos 0"
             )  # fmt: skip
     return tuple([int(v) for v in values])
+
+
+def ints_argument(op: str, name: str, position: int, values: Any) -> tuple[int, ...]:
+    """An argument that is a tuple or list of ints; TypeError for anything else."""
+    if not isinstance(values, (tuple, list)):
+        raise must_be(op, name, position, "tuple of ints", values)
+    return as_ints(op, values, name, position)
 
 
 def int_argument(op: str, name: str, position: int, value: Any) -> int:

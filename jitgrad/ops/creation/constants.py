@@ -24,7 +24,7 @@ from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, ints_argument, size_argument
 from jitgrad.dispatch.strides import empty_with_strides
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
@@ -262,7 +262,12 @@ method(new_full)
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
                   requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """An uninitialised tensor of a size whose elements lie in memory by the given strides."""
-    size, stride = tuple(size), tuple(stride)
+    return _by_strides("empty_strided", size, stride, dtype, device, requires_grad)
+
+
+def _by_strides(op: str, size: Any, stride: Any, dtype: Any, device: Any, requires_grad: bool,
+                like: Tensor | None = None) -> Tensor:  # fmt: skip
+    size, stride = ints_argument(op, "size", 1, size), ints_argument(op, "stride", 2, stride)
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
@@ -270,9 +275,9 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
     check_dims(size)
     if any(s < 0 for s in stride):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
-    chosen = as_dtype("empty_strided", dtype) or dtypes.get_default_dtype()
+    chosen = as_dtype(op, dtype) or dtypes.get_default_dtype()
     made = intern(chosen.numpy, size, stride, resolve(device))
-    return finished("empty_strided", wrap(empty_with_strides(made), made), requires_grad)
+    return finished(op, wrap(empty_with_strides(made), made), requires_grad, like=like)
 
 
 public(empty_strided, method_too=False)
@@ -281,8 +286,8 @@ public(empty_strided, method_too=False)
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None,
                       device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """An uninitialised tensor as ``empty_strided`` makes; dtype and device are this tensor's."""
-    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self._layout.device)
-    return finished("new_empty_strided", made, requires_grad, like=self)
+    return _by_strides("new_empty_strided", size, stride, dtype or self.dtype, device or self._layout.device,
+                       requires_grad, self)  # fmt: skip
 
 
 method(new_empty_strided)

@@ -151,6 +151,13 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
         return places, Pattern(shape, range(dim, dim + mask._layout.ndim), places._layout.shape)
     named = _by_dim(x, indices)
     found = named[0][1]._layout.shape if len(named) == 1 else _common_shape([i for _, i in named])
+    key = (shape, tuple([d for d, _ in named]), found)
+    pattern = _PATTERNS.get(key)
+    if pattern is None:
+        pattern = _PATTERNS[key] = Pattern(*key)
+        pattern.plans = {}
+    if 0 in pattern.result and all(shape[d] for d in pattern.dims):  # PyTorch checks indices as it reads by them
+        return wrap(np.zeros(math.prod(found), np.int64), row_major(_INDEX, (math.prod(found),))), pattern
     places = empty_like_layout(_INDEX, (math.prod(found),))
     stride = 1
     for order in range(len(named) - 1, -1, -1):
@@ -159,11 +166,6 @@ def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Patter
             index = cast(index.detach(), int64).expand(found)
         _fold(places, index, shape[dim], stride, order, order == len(named) - 1)
         stride *= shape[dim]
-    key = (shape, tuple([d for d, _ in named]), found)
-    pattern = _PATTERNS.get(key)
-    if pattern is None:
-        pattern = _PATTERNS[key] = Pattern(*key)
-        pattern.plans = {}
     if len(named) == len(indices):
         _plan_fold(x._layout, named, pattern)
     return places, pattern

@@ -46,7 +46,7 @@ def _structures(item: Any) -> bool:
 def _index_tensor(item: Any) -> Tensor:
     """A list, range or array as an index: of bools a mask, of anything else int64."""
     if isinstance(item, np.ndarray):
-        return from_numpy(np.ascontiguousarray(item))
+        return from_numpy(np.asarray(item, order="C"))  # ascontiguousarray would give one without dims a dim
     array = array_of(item, None)
     if array.dtype not in (np.bool_, np.uint8, np.int64):
         array = array_of(item, by_name("int64"))

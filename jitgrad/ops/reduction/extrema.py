@@ -335,7 +335,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
-    return Place.apply(input, dim, keepdim, True)
+    return Place.apply(input, dim if dim is None or type(dim) is int else as_int(dim), keepdim, True)
 
 
 @public
@@ -347,4 +347,4 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     """
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
-    return Place.apply(input, dim, keepdim, False)
+    return Place.apply(input, dim if dim is None or type(dim) is int else as_int(dim), keepdim, False)

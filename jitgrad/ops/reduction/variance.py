@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import type_name
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
@@ -15,7 +16,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import as_flag, dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument, is_real
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.kernels.loops.reduction import divide, sum_columns, sum_rows
@@ -255,6 +256,10 @@ def _arguments(dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple
         dim = dims_argument(dim)
     if correction is None:
         correction = 1 if unbiased is None or as_flag(unbiased) else 0
+    elif type(correction) is not int and type(correction) is not float:
+        if not is_real(correction):  # 1 + 0j would find the plan of 1
+            raise TypeError(f"must be float, not {type_name(correction)}")
+        correction = float(correction)
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
     return dim, correction, keepdim

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.errors import must_be
 from jitgrad.core.layout import Layout, as_int, cache, collapse, intern, layout_of, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address, wrap
@@ -23,7 +22,7 @@ from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.sizes import as_ints
+from jitgrad.dispatch.sizes import ints_argument
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
@@ -342,10 +341,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
     RuntimeError for negative strides, and where the memory ends before the view does.
     """
-    for position, (name, given) in enumerate((("size", size), ("stride", stride)), 2):
-        if not isinstance(given, (tuple, list)):
-            raise must_be("as_strided", name, position, "tuple of ints", given)
-    size, stride = as_ints("as_strided", size, "size", 2), as_ints("as_strided", stride, "stride", 3)
+    size, stride = ints_argument("as_strided", "size", 2, size), ints_argument("as_strided", "stride", 3, stride)
     if any(s < 0 for s in stride):
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"

@@ -107,6 +107,12 @@ CASES = {
     "repeat(repeats=)": lambda t, x: x.repeat(repeats=(2, 2)),
     "tile(dims=)": lambda t, x: t.tile(x, dims=(2,)),
     "sum_to_size(size=)": lambda t, x: x.sum_to_size(size=(1,)),
+    "correction in a tensor": lambda t, x: (x.var(0, correction=t.tensor(0)), x.std(correction=t.tensor(0.5))),
+    "index in an array without dims": lambda t, x: (x.view(1, 3)[np.array(0)], x.view(1, 3)[:, np.array(2)]),
+    "written at an array without dims": set_item(lambda t, x: np.array(1), lambda t, x: 7),
+    "indices out of range that read nothing": lambda t, x: t.zeros(2, 0)[t.tensor([5, 0])],
+    "indices out of range that write nothing": lambda t, x: t.zeros(2, 0).index_put((t.tensor([5]),), t.zeros(0)),
+    "indices that read nothing of no elements": lambda t, x: t.zeros(0, 0)[t.tensor([0])],
     "resize_(size=)": lambda t, x: x.clone().resize_(size=(1, 3)),
 }
 
