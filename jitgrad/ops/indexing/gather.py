@@ -60,7 +60,7 @@ def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None
 
 def _fitting(x: Layout, d: int, index: Layout, source: Layout | None = None) -> bool:
     """Whether an index has the shape of ``x`` but along ``d``, and that of the source: no part has to be cut out."""
-    fits = index.ndim > 0 and index.numel > 0 and with_size(x, d, index.shape[d]).shape == index.shape
+    fits = x.ndim > 0 and index.ndim > 0 and index.numel > 0 and with_size(x, d, index.shape[d]).shape == index.shape
     return fits and x.device == "cpu" and (source is None or source.shape == index.shape)
 
 
@@ -77,7 +77,7 @@ def _check_sizes(x: Layout, dim: int, index: Layout, source: Layout | None) -> N
     if source.dtype is not x.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     shape = source.shape
-    if len(shape) != len(index.shape) and index.numel:
+    if max(len(shape), 1) != max(index.ndim, 1) and index.numel:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if outside or any(n > m for n, m in zip(index.shape, shape, strict=False)):
         raise RuntimeError(

@@ -55,7 +55,7 @@ def _plan_flip(x: Layout, dims: tuple[int, ...]) -> tuple[Any, ...]:
     order = sorted(range(layout.ndim), key=lambda d: -strides[d])
     signed = tuple([-strides[d] if d in dims else strides[d] for d in order])
     sizes, (steps,) = collapse(tuple([shape[d] for d in order]), [signed])
-    start = sum((shape[d] - 1) * strides[d] for d in dims)
+    start = sum((shape[d] - 1) * strides[d] for d in dims) if shape else 0  # a tensor without dims takes 0 and -1
     plan = _flips[x, dims] = layout, order, np.array(sizes, np.int64), np.array(steps, np.int64), start
     return plan
 

@@ -235,6 +235,8 @@ def slicing(layout: Layout, d: int, kind: str = "") -> Any:
 @fast_method
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements of dim ``dim`` from ``start`` on."""
+    if not input._layout.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = normalize_dim(dim, input._layout.ndim)
     n, start, length = input._layout.shape[d], as_int(start), as_int(length)
     if length < 0:

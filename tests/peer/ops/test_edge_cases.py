@@ -113,6 +113,13 @@ CASES = {
     "indices out of range that read nothing": lambda t, x: t.zeros(2, 0)[t.tensor([5, 0])],
     "indices out of range that write nothing": lambda t, x: t.zeros(2, 0).index_put((t.tensor([5]),), t.zeros(0)),
     "indices that read nothing of no elements": lambda t, x: t.zeros(0, 0)[t.tensor([0])],
+    "flip of a number": lambda t, x: (t.tensor(2.0).flip(0), t.tensor(2.0, requires_grad=True).flip(-1)),
+    "gather from a number": lambda t, x: (t.tensor(2.0).gather(0, t.tensor([0])), t.tensor(2).gather(-1, t.tensor(0))),
+    "scatter into a number": lambda t, x: t.tensor(2.0).scatter(0, t.tensor([0]), t.tensor([3.0])),
+    "scatter_add into a number": lambda t, x: t.tensor(2.0).scatter_add(0, t.tensor([0]), t.tensor([3.0])),
+    "scatter a number into a vector": lambda t, x: x.scatter(0, t.tensor([1]), t.tensor(3.0)),
+    "scatter a vector into a number": lambda t, x: t.tensor(2.0).scatter_add(0, t.tensor(0), t.tensor([3.0])),
+    "narrow of a number": lambda t, x: t.tensor(2.0).narrow(0, 0, 1),
     "resize_(size=)": lambda t, x: x.clone().resize_(size=(1, 3)),
 }
 
