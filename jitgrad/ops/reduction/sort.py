@@ -10,6 +10,7 @@ import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, as_int, cache, intern, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -246,12 +247,14 @@ class NanMedianDim(OneChosenAlongDim):
         return return_types.nanmedian(*_median(unrecorded(x), dim, keepdim, True))
 
 
-def _median_of_nothing(x: Tensor) -> Tensor:
+def _median_of_nothing(op: str, x: Tensor) -> Tensor:
     """NaN in the dtype of ``x``: as a bool True, as an integer of 32 or 64 bits the least one, as a smaller one 0.
 
     That is what x86 processors make of NaN; smaller integers are the last bits of the conversion to 32.
     """
     dtype = x._layout.dtype
+    if dtype.is_complex and x._requires_grad and grad_state.enabled:
+        raise RuntimeError(f"{op} does not support automatic differentiation for outputs with complex dtype.")
     value: float = float("nan")
     if dtype.category < 2:
         value = dtype.category == 0 or (int(np.iinfo(dtype.numpy).min) if dtype.itemsize >= 4 else 0)
@@ -265,7 +268,7 @@ class Median(ExtremumOfAll, along=MedianDim):
 
     def forward(x):
         if not x._layout.numel:
-            return _median_of_nothing(x)
+            return _median_of_nothing("median", x)
         _check_median("median_cpu", x._layout)
         flat, n = unrecorded(x).reshape(-1), x._layout.numel
         # One row needs no ranks of its own: picking two elements takes half as long as counting NaN does for rows.
@@ -283,7 +286,7 @@ class NanMedian(ExtremumOfAll, along=NanMedianDim):
 
     def forward(x):
         if not x._layout.numel:
-            return _median_of_nothing(x)
+            return _median_of_nothing("nanmedian", x)
         return _median(unrecorded(x).reshape(-1), 0, False, True)[0]
 
 

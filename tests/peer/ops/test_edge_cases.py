@@ -56,6 +56,12 @@ CASES = {
         for dtype in ("int64", "int32", "int8", "uint8", "bool", "float32")
         for name in ("median", "nanmedian")
     },
+    **{
+        f"{name} of no complex numbers, recorded": lambda t, x, name=name: getattr(
+            t.zeros(0, dtype=t.complex128, requires_grad=True), name
+        )()
+        for name in ("median", "nanmedian")
+    },
     "fill_ bools, complex": lambda t, x: t.zeros(2, dtype=t.bool).fill_(1j),
     "topk(0) of a number": lambda t, x: t.tensor(3.0).topk(0),
     "topk(0)": lambda t, x: x.topk(0),
