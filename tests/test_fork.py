@@ -127,6 +127,32 @@ def test_locks_are_open_in_a_forked_child():
     assert run(HOLDING) == ["0"]
 
 
+FREEING = """
+import faulthandler, os, threading
+import llvmlite.binding
+import jitgrad as torch
+
+def free():
+    while True:
+        llvmlite.binding.parse_assembly("")
+
+threading.Thread(target=free, daemon=True).start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(30, exit=True)
+        torch.ones(3) * 2
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+@needs_fork
+def test_fork_while_a_thread_calls_llvm():
+    """As Python's collector does in any thread, which frees what was compiled."""
+    assert run(FREEING) == ["0"] * 10
+
+
 LOADED = """
 import faulthandler, multiprocessing, sys, threading
 import jitgrad as torch

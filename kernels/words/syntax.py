@@ -11,10 +11,12 @@ import inspect
 import linecache
 import os
 import textwrap
+import threading
 import tokenize
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from llvmlite.binding.ffi import lib as llvm_library
 from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = [
@@ -31,15 +33,28 @@ __all__ = [
 # Some versions of Python count the depth of the tree that they build in one number for all threads, and fail with
 # "SystemError: AST constructor recursion depth mismatch" where two parse at once (CPython issue 106905). Numba parses,
 # too, while it compiles, so the lock is Numba's own. It is reentrant: the garbage collector may run a finalizer within
-# the call. A fork waits until it is free, for in a child of a process that was compiling neither the lock would ever
-# be released nor LLVM's state be whole.
+# the call.
+
+
+def _hold_compilers() -> None:
+    """Wait until no thread compiles: in a forked child its locks would never be released, nor LLVM's state be whole.
+
+    LLVM is called without Numba's lock too, where the garbage collector frees what was compiled.
+    """
+    global_compiler_lock.acquire()
+    _llvm_lock.__enter__()
+
+
+def _release_compilers() -> None:
+    _llvm_lock.__exit__(None, None, None)
+    global_compiler_lock.release()
+
+
+_llvm_lock = getattr(llvm_library, "_lock", threading.RLock())
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
-
+        before=_hold_compilers, after_in_parent=_release_compilers, after_in_child=_release_compilers
+    )  # fmt: skip
 
 Value = TypeVar("Value")
 
