@@ -13,7 +13,7 @@ from benchmarks.workloads import normal
 
 import jitgrad
 
-from .speed import for_engines
+from .speed import COUNTS, for_engines
 from .table import Figure
 
 __all__ = ["EAGER"]
@@ -33,10 +33,12 @@ def tiny() -> None:
 
 
 def _steps(title: str, chosen: dict[str, Callable[[Any], Any]]) -> None:
-    figure = Figure(title)
-    for name, make in chosen.items():
-        figure.add(name, take_turns(for_engines(make), 3.0))
-    figure.show()
+    for count in COUNTS:  # where another process wants a core, torch's threads wait for one another: up to 100 x
+        figure = Figure(f"{title}, {count} against {count} threads")
+        with threads(count):
+            for name, make in chosen.items():
+                figure.add(name, take_turns(for_engines(make), 2.0))
+        figure.show()
 
 
 def gradients() -> None:
