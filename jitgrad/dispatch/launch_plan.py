@@ -228,7 +228,7 @@ def plan_elementwise(
     wide = False
     if device != "cpu":
         form, tail, wide = _device_form(form, [*inputs, *outs], shape, outs[0])
-    row_steps = _row_steps(tail[1]) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
+    row_steps = _row_steps(tail[1], len(outs)) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
     kernel = elementwise_kernel(
         name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
         parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
@@ -253,10 +253,13 @@ ROWS_SIZE = 1 << 13
 INPLACE_SIZE = 1 << 10
 
 
-def _row_steps(strides: np.ndarray) -> tuple[int, ...]:
-    """The innermost strides of the arrays of a strided loop, inputs and then outputs; () unless all are 0 or 1."""
+def _row_steps(strides: np.ndarray, outputs: int) -> tuple[int, ...]:
+    """The innermost strides of the arrays of a strided loop, inputs and then outputs; () unless all are 0 or 1.
+
+    And () where an output's is 0, as that of an expanded tensor's copy: the loops step through what they write.
+    """
     steps = tuple(int(s) for s in strides[:, -1])
-    return steps if set(steps) <= {0, 1} else ()
+    return steps if set(steps) <= {0, 1} and all(steps[-outputs:]) else ()
 
 
 def _read_once(
