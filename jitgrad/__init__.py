@@ -7,9 +7,10 @@ import os as _os
 import typing as _typing
 from math import e, inf, nan, pi
 
-from jitgrad.core.collector import paused_collector as _paused_collector
+from jitgrad.kernels.collector import paused_collector as _paused_collector
 
-with _paused_collector():
+# Passes over an import's objects, and the hundred thousand that Numba keeps, would be a quarter of its time.
+with _paused_collector(lasting=True):
     from jitgrad import autograd, cpu, cuda, ops
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled

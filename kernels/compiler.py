@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import atexit
 import functools
-import gc
 import hashlib
 import linecache
 import os
@@ -40,6 +39,7 @@ from numba.core.runtime import rtsys
 
 from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
+from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.inlined_functions import share_inlined
 
 __all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "statistics"]
@@ -241,7 +241,8 @@ class _Timed:
     def __call__(self, signature: Any) -> Any:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
-            with _numba_setting("BOUNDSCHECK", None), _paused_collector():
+            # The collector would take a fifth of the time to find that nearly all of Numba's objects are in use.
+            with _numba_setting("BOUNDSCHECK", None), paused_collector():
                 try:
                     entry = self.compile(signature)
                 finally:
@@ -292,21 +293,6 @@ def _numba_setting(name: str, value: Any) -> Iterator[None]:
             yield
         finally:
             setattr(config, name, before)
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """A compilation without passes of the garbage collector, which would be a fifth of its time.
-
-    Hundreds of thousands of objects are made, and a pass finds that nearly all of them are in use.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _explained(what: str, error: Exception) -> KernelError:

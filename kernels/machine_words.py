@@ -33,7 +33,7 @@ __all__ = ["WORD", "compiled_words", "new_library"]
 
 WORD, INT, NOTHING = ir.IntType(64), ir.IntType(32), ir.VoidType()
 _ORDER = "seq_cst"
-# LLVM's function, and its arguments, that tells a core that it spins: its twin in the same core then gets more of it.
+# LLVM's function, and its arguments, that tells a core that it spins: its other hardware thread then runs faster.
 _X86: Any = ("llvm.x86.sse2.pause", [])
 _ARM: Any = ("llvm.aarch64.hint", [INT(1)])
 _SPIN_HINTS = {"x86_64": _X86, "AMD64": _X86, "arm64": _ARM, "aarch64": _ARM, "ARM64": _ARM}

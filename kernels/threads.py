@@ -172,7 +172,7 @@ class _Pool:
 
 
 def _rounds(spin: Callable[[int], int]) -> int:
-    """In how many rounds a thread without work has spun for long enough."""
+    """How many rounds of the loop in which a thread waits for work take ``_SPIN_SECONDS``."""
     count, seconds = 2000, []
     for _ in range(3):
         start = time.perf_counter()

@@ -65,10 +65,15 @@ def by_name(name: str) -> dtype:
 
 
 def from_numpy_dtype(numpy_dtype: Any) -> dtype:
-    """Return the dtype of a NumPy dtype; TypeError where PyTorch has none."""
+    """Return the dtype of a NumPy dtype; TypeError where PyTorch has none, ValueError for swapped bytes."""
     try:
         return _BY_NUMPY[np.dtype(numpy_dtype)]
     except KeyError:
+        if not np.dtype(numpy_dtype).isnative:
+            raise ValueError(
+                "given numpy array has byte order different from the native byte order. Conversion between byte orders "
+                "is currently not supported."
+            ) from None
         raise TypeError(  # float16 and unsigned types above 8 bits; the words are PyTorch's
             f"can't convert np.ndarray of type numpy.{np.dtype(numpy_dtype).type.__name__}. The only supported types "
             "are: float64, float32, complex64, complex128, int64, int32, int16, int8, uint8, and bool."

@@ -111,7 +111,7 @@ def operation_behind(function: Any) -> Any:
 
 
 def observed() -> bool:
-    """Whether anybody sees calls of ops: then a function does not take several of them together."""
+    """Whether there are observers: functions that would fuse several ops into one launch then call them one by one."""
     return bool(_observers)
 
 

@@ -63,7 +63,7 @@ def publish_later(module: str, names: str = "", *, functions: str = "", methods:
 
 
 def publish_rest() -> None:
-    """Import all that is published late: for what looks at every op."""
+    """Import all modules named to ``publish_later``, for code that lists every op: samples, stubs, tests."""
     for module in dict.fromkeys((*LATER.values(), *LATER_METHODS.values())):
         _import_late(module)
 

@@ -85,8 +85,8 @@ class Structured:
     # PyTorch's names of its items, as in ``_saved_NAME``; where a rule names one, the node saves no other.
     results: ClassVar[tuple[str, ...]] = ()
     forward: ClassVar[Callable[..., Any]]
-    plan: ClassVar[Any] = None  # in the place of forward
-    check: ClassVar[Any] = None  # called with all arguments before a plan is made; for what plans do not see
+    plan: ClassVar[Any] = None  # replaces forward; of layouts, returns Launches or a function of tensors (planned.py)
+    check: ClassVar[Any] = None  # called with all arguments before a plan is made: raises for what layouts do not show
     values: ClassVar[tuple[str, ...]] = ()  # arguments, after those of plan, that it does not know
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     is_view: ClassVar[bool] = False

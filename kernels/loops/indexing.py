@@ -7,9 +7,12 @@ dimension that is indexed, and an index for every element as (outer, m, inner).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from jitgrad.kernels.launch import loop
+from jitgrad.kernels.launch import Loop, loop
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
@@ -95,44 +98,45 @@ def take_rows(x, index, out, begin, end):
                     part[i] = row[i]
 
 
-@loop(pieces=write_pieces)
-def put_rows(x, index, out, begin, end):
-    """out[o, index[j]] = x[o, j], the last of several winning."""
-    n, inner, m = out.shape[1], out.shape[2], index.size
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
-    source, target = x.ravel(), out.ravel()
-    for o in range(first, last):
-        for j in range(m):
-            place = index[j]
-            if place < low or place >= high:
-                continue
-            at, to = (o * m + j) * inner, (o * n + place) * inner
-            if inner == 1:
-                target[np.uint64(to)] = source[np.uint64(at)]
-            else:
-                row, part = source[at + left : at + right], target[to + left : to + right]
-                for i in range(part.size):
-                    part[i] = row[i]
+def put(old, new):
+    return new
 
 
-@loop(pieces=write_pieces)
-def add_rows(x, index, out, begin, end):
-    """out[o, index[j]] += x[o, j], in the order of j."""
-    n, inner, m = out.shape[1], out.shape[2], index.size
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
-    source, target = x.ravel(), out.ravel()
-    for o in range(first, last):
-        for j in range(m):
-            place = index[j]
-            if place < low or place >= high:
-                continue
-            at, to = (o * m + j) * inner, (o * n + place) * inner
-            if inner == 1:
-                target[np.uint64(to)] += source[np.uint64(at)]
-            else:
-                row, part = source[at + left : at + right], target[to + left : to + right]
-                for i in range(part.size):
-                    part[i] += row[i]
+def add(old, new):
+    return old + new
+
+
+def multiply(old, new):
+    return old * new
+
+
+def write_rows(name: str, combine: Callable[..., Any]) -> Loop:
+    """Make the kernel of out[o, k] = combine(out[o, k], x[o, j]) where k = index[j], in the order of j."""
+
+    def rows(x, index, out, begin, end):
+        n, inner, m = out.shape[1], out.shape[2], index.size
+        first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+        source, target = x.ravel(), out.ravel()
+        for o in range(first, last):
+            for j in range(m):
+                place = index[j]
+                if place < low or place >= high:
+                    continue
+                at, to = (o * m + j) * inner, (o * n + place) * inner
+                if inner == 1:
+                    k = np.uint64(to)
+                    target[k] = combine(target[k], source[np.uint64(at)])
+                else:
+                    row, part = source[at + left : at + right], target[to + left : to + right]
+                    for i in range(part.size):
+                        part[i] = combine(part[i], row[i])
+
+    rows.__name__ = name  # a kernel is known, and cached, by its name and text
+    return loop(rows, pieces=write_pieces)
+
+
+put_rows = write_rows("put_rows", put)  # the last of several wins
+add_rows = write_rows("add_rows", add)
 
 
 @loop(split=("x", "out"))
@@ -180,55 +184,31 @@ def gather(x, index, out, begin, end):
                     part[i] = block[np.uint64(of_row[i]) * np.uint64(inner) + np.uint64(i)]
 
 
-@loop(pieces=write_pieces)
-def scatter(x, index, out, begin, end):
-    """out[o, index[o, j, i], i] = x[o, j, i], the last of several winning."""
-    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
-    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
-    source, target, places = x.ravel(), out.ravel(), index.ravel()
-    for o in range(first, last):
-        block = target[o * n * inner : (o + 1) * n * inner]
-        for j in range(lines):
-            at = o * m * inner + j * inner
-            for i in range(left, right):
-                place = places[np.uint64(at + i)]
-                if low <= place < high:
-                    block[np.uint64(place * inner + i * column)] = source[np.uint64(at + i)]
+def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
+    """Make the kernel of out[o, k, i] = combine(out[o, k, i], x[o, j, i]), k = index[o, j, i], in the order of j."""
+
+    def elements(x, index, out, begin, end):
+        n, inner, m = out.shape[1], out.shape[2], index.shape[1]
+        first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
+        lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
+        source, target, places = x.ravel(), out.ravel(), index.ravel()
+        for o in range(first, last):
+            block = target[o * n * inner : (o + 1) * n * inner]
+            for j in range(lines):
+                at = o * m * inner + j * inner
+                for i in range(left, right):
+                    place = places[np.uint64(at + i)]
+                    if low <= place < high:
+                        k = np.uint64(place * inner + i * column)
+                        block[k] = combine(block[k], source[np.uint64(at + i)])
+
+    elements.__name__ = name
+    return loop(elements, pieces=write_pieces)
 
 
-@loop(pieces=write_pieces)
-def scatter_add(x, index, out, begin, end):
-    """out[o, index[o, j, i], i] += x[o, j, i], in the order of j."""
-    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
-    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
-    source, target, places = x.ravel(), out.ravel(), index.ravel()
-    for o in range(first, last):
-        block = target[o * n * inner : (o + 1) * n * inner]
-        for j in range(lines):
-            at = o * m * inner + j * inner
-            for i in range(left, right):
-                place = places[np.uint64(at + i)]
-                if low <= place < high:
-                    block[np.uint64(place * inner + i * column)] += source[np.uint64(at + i)]
-
-
-@loop(pieces=write_pieces)
-def scatter_multiply(x, index, out, begin, end):
-    """out[o, index[o, j, i], i] *= x[o, j, i], in the order of j."""
-    n, inner, m = out.shape[1], out.shape[2], index.shape[1]
-    first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end)
-    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
-    source, target, places = x.ravel(), out.ravel(), index.ravel()
-    for o in range(first, last):
-        block = target[o * n * inner : (o + 1) * n * inner]
-        for j in range(lines):
-            at = o * m * inner + j * inner
-            for i in range(left, right):
-                place = places[np.uint64(at + i)]
-                if low <= place < high:
-                    block[np.uint64(place * inner + i * column)] *= source[np.uint64(at + i)]
+scatter = write_elements("scatter", put)
+scatter_add = write_elements("scatter_add", add)
+scatter_multiply = write_elements("scatter_multiply", multiply)
 
 
 @loop(pieces=fill_pieces, dtype_from="out")

@@ -140,7 +140,7 @@ class IndexPut(InplaceOp):
 
 
 def _plan_write(x: Layout, places: Layout, values: Layout, accumulate: bool, pattern: Pattern) -> Callable[..., None]:
-    """The function that writes tensors of these layouts as the pattern says, kept in it."""
+    """The function that writes tensors of these layouts as the pattern says; the pattern caches it."""
     kernel, blocks = kernels.add_rows if accumulate else kernels.put_rows, pattern.blocks
     rows, m = (blocks[0], places.numel, blocks[2]), places.numel
 
