@@ -86,7 +86,7 @@ def view_of(base: Tensor, data: Any, layout: Layout | None = None, kind: str = "
 
 
 def _set_kind(view: Tensor, x: Tensor, root: Tensor, kind: str) -> None:
-    """Note why writes to a view of ``x`` can't be recorded: its kind, or the mode (no_grad, inference) it was made in."""
+    """Note why writes to a view of ``x`` can't be recorded: its kind, or that no_grad or inference mode was on."""
     made = "inference" if grad_state.inference else kind if grad_state.enabled else "no_grad"
     view._view_kind = x._view_kind or made
     if root._requires_grad and made and made != "multi" and view._layout.dtype.category >= 2 and not is_inference(root):
