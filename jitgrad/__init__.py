@@ -54,6 +54,7 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
+    "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
 # Submodules become attributes of the package once something imports them. These are no names for users.

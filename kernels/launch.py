@@ -27,7 +27,7 @@ from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
-    "Kernel", "Loop", "launch", "library", "loop", "loop_head", "observers", "prepared", "register_resolvers",
+    "Kernel", "Loop", "check", "check_observers", "launch", "library", "loop", "loop_head", "observers", "prepared", "register_resolvers",
     "text_file",
 ]  # fmt: skip
 
@@ -78,6 +78,23 @@ def _launch_resolved(kernel: Kernel, args: tuple[Any, ...]) -> None:
     for k in kernel.writes:
         if id(args[k]) in lazy:
             store(resolved[id(args[k])], args[k])
+
+
+# Called with (found, fail) by `check`.
+check_observers: list[Callable[[Any, Callable[[Any], Any]], None]] = []
+
+
+def check(found: Any, fail: Callable[[Any], Any]) -> None:
+    """Call ``fail(found)``, which raises, unless the first element of ``found``, an int64 vector, is zero.
+
+    ``found`` was made of zeros for a kernel that has just looked for what it can't take. A recorded program clears it
+    before the kernel and repeats the check after it.
+    """
+    if check_observers:
+        for observer in tuple(check_observers):
+            observer(found, fail)
+    if found.item(0):
+        fail(found)
 
 
 class Kernel:
@@ -183,7 +200,7 @@ class Loop(Kernel):
         run = self.variant(dtype)
         return lambda *args: run(*args, 0, count)
 
-    def _in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
+    def in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""
         if dtype not in self.parts:
             cut = dict.fromkeys(self.split, CUT) if self.pieces is None else {-2: FIRST, -1: LAST}
@@ -200,7 +217,7 @@ class Loop(Kernel):
         except KeyError:
             run = self.variant(array.dtype)
         if self.split and array.size >= self.grain and threads.get_num_threads() > 1:
-            return self._in_parts(array.dtype)(*args)
+            return self.in_parts(array.dtype)(*args)
         try:
             return run(*args)
         # Numba takes no device array; the error should say so, and checking beforehand would cost every launch.
@@ -214,7 +231,7 @@ class Loop(Kernel):
             return run_on_device(self.name, args)
         count, elements = self.pieces(*args)  # type: ignore[misc]
         if count > 1 and elements >= self.grain and threads.get_num_threads() > 1:
-            return self._in_parts(array.dtype)(*args, 0, count)
+            return self.in_parts(array.dtype)(*args, 0, count)
         run = self.variants.get(array.dtype) or self.variant(array.dtype)
         return run(*args, 0, count)
 

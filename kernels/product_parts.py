@@ -18,12 +18,12 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.blas import address_of
 from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
 
-__all__ = ["multiply_in_parts"]
+__all__ = ["multiply_in_parts", "product_jobs"]
 
 _ROW_MAJOR, _AS_IT_IS, _TURNED = 101, 111, 112  # of the interface of C to BLAS
-# The words of a job: function, whether each side is turned, rows, columns, inner size, then of both sides and the
-# result address and distance of rows.
-_WORDS = 12
+# The words of a job: function, one that is unused (programs have that for an error there), whether each side is turned,
+# rows, columns, inner size, then of both sides and the result address and distance of rows.
+_WORDS = 13
 _kept: list[Any] = []  # machine code lives as long as its library
 
 
@@ -41,7 +41,7 @@ def _product(kind: str) -> tuple[int, int] | None:
         target = ir.Function(module, ir.FunctionType(NOTHING, [WORD]), f"{kind}gemm")
         builder = ir.IRBuilder(target.append_basic_block())
         words = builder.inttoptr(target.args[0], WORD.as_pointer())
-        address, x_turned, y_turned, *rest = [builder.load(builder.gep(words, [INT(k)])) for k in range(_WORDS)]
+        address, _, x_turned, y_turned, *rest = [builder.load(builder.gep(words, [INT(k)])) for k in range(_WORDS)]
         turned = [builder.trunc(w, INT) for w in (x_turned, y_turned)]
         given = [INT(_ROW_MAJOR), *turned, *rest[:3], number(1), *rest[3:7], number(0), *rest[7:]]
         builder.call(builder.inttoptr(address, gemm), given)
@@ -68,28 +68,41 @@ def multiply_in_parts(x: Any, y: Any, out: Any, parts: int) -> bool:
     out: contiguous, of shape (rows of x, columns of y). Each of the ``parts`` is some of its rows, or of its columns if
     there are more of them.
     """
+    if 1 in out.shape or (found := product_jobs(x, y, out, parts)) is None:
+        return False
+    words, bases = array("q"), [a.ctypes.data for a in (x, y, out)]
+    for _, head, places in found:
+        words.extend(head)
+        for base, (offset, distance) in zip(bases, places, strict=True):
+            words.extend((base + offset, distance))
+    base = words.buffer_info()[0]
+    jobs = [w for k, (entry, *_) in enumerate(found) for w in (entry, base + 8 * _WORDS * k)]
+    return threads.run_jobs(array("q", jobs))
+
+
+def product_jobs(x: Any, y: Any, out: Any, parts: int) -> list[tuple[int, list[int], list[tuple[int, int]]]] | None:
+    """The parts of a product: (entry, first words, of x, y and out the offset in bytes and the distance of rows).
+
+    None where BLAS has no such product or can't read an array.
+    """
     kind = {"f": "s", "d": "d"}.get(out.dtype.char)
-    if kind is None or not x.ndim == y.ndim == 2 or 1 in out.shape or (found := _product(kind)) is None:
-        return False
+    if kind is None or not x.ndim == y.ndim == 2 or (found := _product(kind)) is None:
+        return None
     left, right, size, (rows, columns) = _side(x), _side(y), out.itemsize, out.shape
-    places = [a.ctypes.data for a in (x, y, out)]
-    if left is None or right is None or not out.flags.c_contiguous or any(p % size for p in places):
-        return False
+    if left is None or right is None or not out.flags.c_contiguous or not all(a.flags.aligned for a in (x, y, out)):
+        return None
     function, entry = found
     inner, by_rows = x.shape[1], rows >= columns
     # By how many bytes the operand that is cut moves from one row, or column, to the next, and the result.
     step = x.strides[0] if by_rows else y.strides[1]
     result_step = out.strides[0] if by_rows else size
-    total = rows if by_rows else columns
-    words = array("q")
+    total, jobs = rows if by_rows else columns, []
     for part in range(parts):
         first, last = total * part // parts, total * (part + 1) // parts
         if last == first:
             continue
         shape = (last - first, columns) if by_rows else (rows, last - first)
-        x_at, y_at = (places[0] + first * step, places[1]) if by_rows else (places[0], places[1] + first * step)
-        sides = x_at, left[1], y_at, right[1], places[2] + first * result_step, columns
-        words.extend((function, left[0], right[0], *shape, inner, *sides))
-    base = words.buffer_info()[0]
-    jobs = [w for k in range(len(words) // _WORDS) for w in (entry, base + 8 * _WORDS * k)]
-    return threads.run_jobs(array("q", jobs))
+        x_at, y_at = (first * step, 0) if by_rows else (0, first * step)
+        places = [(x_at, left[1]), (y_at, right[1]), (first * result_step, columns)]
+        jobs.append((entry, [function, 0, left[0], right[0], *shape, inner], places))
+    return jobs

@@ -47,6 +47,11 @@ class _Plan:
         # An address, a whole number or a float, each of 64 bits.
         self.pack = struct.Struct("=6q" + "".join("d" if isinstance(t, types.Float) else "q" for t in signature)).pack
 
+    def packed(self, control: int, helpers: int, rows: int, parts: int, multiple: int, args: Sequence[Any]) -> bytes:
+        """The words of a call; the arrays must live as long as they are used."""
+        words = [id(a) if is_array else a for a, is_array in zip(args, self.arrays, strict=True)]
+        return self.pack(control, helpers, self.words, rows, parts, multiple, *words)
+
     def run(self, count: int, rows: int, parts: int, multiple: int, args: tuple[Any, ...]) -> bool:
         """Run the kernel in parts on up to ``count`` threads; False if the pool is busy."""
         words = [id(a) if array else a for a, array in zip(args, self.arrays)]  # takes 80 ns
@@ -87,13 +92,31 @@ class SplitCall:
         self.last = next((k for k, role in roles.items() if role in (LAST, PARTS)), -1)
         self.plans: dict[Any, _Plan | None] = {}
 
-    def __call__(self, *args: Any) -> None:
+    def shared(self, args: Sequence[Any]) -> tuple[Any, list[int]] | None:
+        """(what has to be kept, the words that `pool_code.split` takes); None where the kernel is to run serially.
+
+        Of an array the word is the address of Python's object, of a number its bits.
+        """
+        rows, count, parts = self._cuts(args)
+        if count < 2 or parts < 2 or (plan := self.plans.get(tuple(map(compute_fingerprint, args)), False)) is None:
+            return None
+        if (plan := plan or self._plan(tuple(args))) is None:
+            return None
+        helpers = threads.helpers_for(count)
+        packed = plan.packed(threads.control(helpers), helpers, rows, parts, self.multiple, args)
+        return plan, list(memoryview(packed).cast("q"))
+
+    def _cuts(self, args: Sequence[Any]) -> tuple[int, int, int]:
+        """(rows, threads, parts) of a call."""
         rows = args[self.last] if self.cut is None else args[self.cut].shape[0]
         count = threads.get_num_threads()
         if self.elements is not None:
             count = min(count, self.elements(args) // self.grain)
         # More parts than threads: one that comes late, or loses its core for a while, does fewer of them.
-        parts = min(rows // self.multiple, _PARTS_PER_THREAD * count, MOST_PARTS)
+        return rows, count, min(rows // self.multiple, _PARTS_PER_THREAD * count, MOST_PARTS)
+
+    def __call__(self, *args: Any) -> None:
+        rows, count, parts = self._cuts(args)
         if count < 2 or parts < 2:
             self.run(*args)
             return

@@ -31,7 +31,7 @@ import numpy as np
 from jitgrad.kernels import pool_code
 from jitgrad.kernels.native_entry import raise_error
 
-__all__ = ["fork_safe", "get_num_threads", "run_jobs", "run_split", "run_together", "set_num_threads"]
+__all__ = ["control", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split", "run_together", "set_num_threads"]
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 _Lock = TypeVar("_Lock")
@@ -253,6 +253,16 @@ def run_together(jobs: Sequence[Job]) -> None:
         return
     for function, args in jobs:
         function(*args)
+
+
+def helpers_for(count: int) -> int:
+    """How many workers take part in what is cut for ``count`` threads."""
+    return min(count - 1, _most_helpers())
+
+
+def control(helpers: int) -> int:
+    """The address of what the threads of the pool share, with as many workers: what compiled code hands work over by."""
+    return _pool_of(helpers).control
 
 
 def run_jobs(table: array[int]) -> bool:

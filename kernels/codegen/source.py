@@ -74,12 +74,20 @@ class LoopSource:
 
     @read_once
     def writes(self) -> tuple[int, ...]:
-        """Positions of the parameters that the loop stores into."""
-        # Only the loop's own stores count; what a helper stores into must be stored by the loop as well.
-        roots = _roots(self.tree, self.parameters)
-        stores = [n for n in ast.walk(self.tree) if isinstance(n, ast.Subscript) and _is_store(n)]
-        stored = {root for n in stores for root in roots.get(_base_name(n), ())}
-        return tuple(k for k, p in enumerate(self.parameters) if p in stored)
+        """Positions of the parameters that the loop or a helper that it calls stores into."""
+        return self._written(self.tree)
+
+    def _written(self, tree: ast.FunctionDef) -> tuple[int, ...]:
+        """Positions of a function's parameters that it stores into."""
+        names = [a.arg for a in tree.args.args]
+        roots = _roots(tree, names)
+        places: list[ast.expr] = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and _is_store(n)]
+        for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]:
+            helper = self.named.get(call.func.id)  # type: ignore[attr-defined]
+            if isinstance(helper, Definition) and helper.tree is not tree:
+                places += [call.args[k] for k in self._written(helper.tree) if k < len(call.args)]
+        stored = {root for place in places for root in roots.get(_base_name(place), ())}
+        return tuple(k for k, p in enumerate(names) if p in stored)
 
     def text(self) -> str:
         """Constants, helper functions and the loop; words are the emitter's to add."""

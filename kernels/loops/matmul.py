@@ -38,7 +38,7 @@ _quiet = _Quiet()
 _VECTOR_ON_ONE, _MATRIX_ON_ONE = 9216, 262_144
 # Multiplications from which two threads are clearly quicker, by a fifth: 45 us of float32 on one core, or 170 us where
 # parts are products by NumPy, as those of stacks, which take 35 us to hand over.
-_SPLIT, _SPLIT_BY_NUMPY = 1 << 21, 1 << 23
+SPLIT, _SPLIT_BY_NUMPY = 1 << 21, 1 << 23
 
 
 def _parts(x, y, out):
@@ -82,9 +82,9 @@ def _product(function, x, y, out):
     work = out.size * x.shape[-1]
     with one_thread:
         # BLAS that cannot be kept from its own threads gets the product whole.
-        if work < _SPLIT or threads.get_num_threads() == 1 or entries() is None:
+        if work < SPLIT or threads.get_num_threads() == 1 or entries() is None:
             return _quiet.run(function, x, y, out)
-        if multiply_in_parts(x, y, out, min(threads.get_num_threads(), 2 * work // _SPLIT)):
+        if multiply_in_parts(x, y, out, min(threads.get_num_threads(), 2 * work // SPLIT)):
             return None
         if work < _SPLIT_BY_NUMPY:
             return _quiet.run(function, x, y, out)

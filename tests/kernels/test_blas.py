@@ -78,7 +78,7 @@ SHAPES = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 def test_a_large_product_in_parts_is_the_product(two_threads, monkeypatch, x, y, dtype, compiled):
-    for name, value in {"_SPLIT": 1000, "_SPLIT_BY_NUMPY": 1000, "_VECTOR_ON_ONE": 0, "_MATRIX_ON_ONE": 0}.items():
+    for name, value in {"SPLIT": 1000, "_SPLIT_BY_NUMPY": 1000, "_VECTOR_ON_ONE": 0, "_MATRIX_ON_ONE": 0}.items():
         monkeypatch.setattr(products, name, value)
     counts, run_jobs, together = [], threads.run_jobs, threads.run_together
     monkeypatch.setattr(threads, "run_together", lambda jobs: (counts.append(len(jobs)), together(jobs)))
@@ -107,7 +107,7 @@ def test_one_thread_means_no_parts(monkeypatch):
 
 
 def test_infinities_travel_without_warning_on_every_thread(two_threads, monkeypatch):
-    monkeypatch.setattr(products, "_SPLIT", 1000)
+    monkeypatch.setattr(products, "SPLIT", 1000)
     monkeypatch.setattr(products, "_MATRIX_ON_ONE", 0)
     result = torch.full((200, 100), float("inf")) @ torch.zeros(100, 100)
     assert result.isnan().all()

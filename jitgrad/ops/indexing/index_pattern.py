@@ -16,7 +16,7 @@ import numpy as np
 from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import launch, prepared
+from jitgrad.kernels.launch import check, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.nonzero import indices_of, true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major
@@ -130,8 +130,7 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
         for order, n, stride in steps:
             index = indices[order]._data
             run(index if flat else index.reshape(m), places, bad, n, stride, first)
-            if bad.item(0):
-                _refuse(bad.item(1), order, n)
+            check(bad, lambda bad, order=order, n=n: _refuse(bad.item(1), order, n))
             first = False
         return wrap(places, layout), pattern
 
@@ -176,8 +175,7 @@ def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first:
     bad = np.zeros(2, np.int64)
     rows = index if index._layout.contiguous else contiguous(index.detach())
     launch(kernels.fold_index, rows._data.reshape(-1), places._data, bad, n, stride, first)
-    if bad[0]:
-        _refuse(bad.item(1), order, n)
+    check(bad, lambda bad: _refuse(bad.item(1), order, n))
 
 
 def _refuse(value: int, order: int, n: int) -> NoReturn:

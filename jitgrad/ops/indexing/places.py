@@ -14,7 +14,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.planned import Launches, Read, Written, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
-from jitgrad.kernels.launch import SPLIT_SIZE, launch, prepared
+from jitgrad.kernels.launch import SPLIT_SIZE, check, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -42,9 +42,8 @@ def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     rows = _ROWS if size >= SPLIT_SIZE and size % _ROWS == 0 else 1
     found = np.zeros((rows, 2), np.int64)
     launch(kernels.first_outside, places._data.reshape(rows, -1), found, 0, n)
-    for outside, value in found.tolist():
-        if outside:
-            raise_for(value)
+    for row in found:
+        check(row, lambda row: raise_for(row.item(1)))
     return places
 
 
@@ -55,14 +54,13 @@ def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor
         return lambda index: checked_index(index, n, raise_for)
     run = prepared(kernel, index.numpy_dtype, (1, m), (1, 2), None, None)
 
-    def check(index: Tensor) -> Tensor:
+    def checked(index: Tensor) -> Tensor:
         found = np.zeros((1, 2), np.int64)
         run(index._data.reshape(1, m), found, 0, n)
-        if found.item(0):
-            raise_for(found.item(1))
+        check(found[0], lambda row: raise_for(row.item(1)))
         return index
 
-    return check
+    return checked
 
 
 def in_blocks(x: Tensor, blocks: tuple[int, int, int]) -> Any:

@@ -19,7 +19,7 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, places_for_samples, row_major, written
@@ -65,9 +65,12 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     rows, found = contiguous(index.detach()), np.zeros(2, np.int64)
     out = empty_like_layout(rows._layout, (rows._layout.numel,))
     launch(kernels.fold_index, rows._data.reshape(-1), out._data, found, n, 1, True)
-    if found[0]:
-        raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
+    check(found, lambda found: _refuse(found.item(1), n))
     return out
+
+
+def _refuse(value: int, n: int) -> None:
+    raise IndexError(f"out of range: tried to access index {value} on a tensor of {n} elements.")
 
 
 def _take_batched(call: BatchedCall) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
@@ -12,7 +14,7 @@ from jitgrad.dispatch.batch_rules import over_losses
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.nn.loss import (
     flat_array,
@@ -30,10 +32,13 @@ __all__: list[str] = []
 
 
 def _check_probabilities(name: str, x: Tensor) -> None:
-    found = np.empty(1, np.bool_)
+    found = np.zeros(1, np.int64)
     launch(kernels.outside_unit, flat_array(x), found)
-    if found[0]:
-        raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    check(found, lambda _: _refuse(name))
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
 def _weighted_values(

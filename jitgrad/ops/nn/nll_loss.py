@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import fill
 from jitgrad.kernels.loops import loss as kernels
 from jitgrad.ops.creation.constants import filled_like, new
@@ -46,10 +46,12 @@ def _blocks(layout: Layout) -> tuple[int, int, int]:
 
 def _in_range(losses: Tensor, wrong: Tensor) -> Tensor:
     """``losses``; IndexError for a target that is no class, which kernels, as they can't raise, note as (1, target)."""
-    found = wrong._data
-    if found[0]:
-        raise IndexError(f"Target {found[1]} is out of bounds.")
+    check(wrong._data, _refuse)
     return losses
+
+
+def _refuse(wrong: np.ndarray) -> NoReturn:
+    raise IndexError(f"Target {wrong[1]} is out of bounds.")
 
 
 def _nll_batched(call: BatchedCall) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops.zero_check import any_zero
 from jitgrad.ops.shape.copy import contiguous
 
@@ -144,16 +144,19 @@ def _refuse_zero(input: Any, other: Any) -> None:
     """Integer division by zero is an error, as on PyTorch's CPU, if there is an element to divide."""
     if isinstance(input, Tensor) and not input._layout.numel:
         return
-    if _category((input, other)) == 1 and _holds_zero(other):
-        raise RuntimeError("ZeroDivisionError")
+    if _category((input, other)) != 1:
+        return
+    if not isinstance(other, Tensor):
+        if isinstance(other, NUMBERS) and other == 0:
+            _fail_at_zero()
+        return
+    found = np.zeros(1, np.int64)
+    launch(any_zero, contiguous(other.detach())._data.reshape(-1), found)
+    check(found, _fail_at_zero)
 
 
-def _holds_zero(divisor: Any) -> bool:
-    if not isinstance(divisor, Tensor):
-        return isinstance(divisor, NUMBERS) and divisor == 0
-    found = np.zeros(1, np.bool_)
-    launch(any_zero, contiguous(divisor.detach())._data.reshape(-1), found)
-    return bool(found[0])
+def _fail_at_zero(*_: Any) -> NoReturn:
+    raise RuntimeError("ZeroDivisionError")
 
 
 remainder = by_operands("remainder", table.remainder, table.remainder_number, check=_refuse_zero)

@@ -1,0 +1,109 @@
+"""``compile`` and what it returns: a callable that records a function and replays it where a recording holds."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.compiler.recording import record
+from jitgrad.compiler.replay import MISS, NotReplayable, replay_of
+from jitgrad.core.errors import type_name
+from jitgrad.core.user_frame import user_level
+from jitgrad.kernels.launch import observers
+
+__all__ = ["CompileWarning", "Compiled", "compile"]
+
+_MOST_VARIANTS = 8
+# The first calls often prepare what later ones only use, such as the state of an optimiser.
+_ATTEMPTS = 3
+
+
+class CompileWarning(UserWarning):
+    """A function runs without being compiled."""
+
+
+class _State(threading.local):
+    recording = False
+
+
+_state = _State()
+
+
+class Compiled:
+    """A function that is recorded when it is called and replayed by later calls."""
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool):
+        functools.update_wrapper(self, function, updated=())
+        self._compiled_function, self._fullgraph = function, fullgraph
+        self._variants: list[Callable[..., Any]] = []
+        self._failures: list[tuple[str, str]] = []
+        self._disabled = False
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for replay in self._variants:
+            result = replay(args, kwargs)
+            if result is not MISS:
+                return result
+        if self._disabled or _state.recording or observers:
+            return self._compiled_function(*args, **kwargs)
+        return self._record(args, kwargs)
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _state.recording = True
+        try:
+            made = record(self._compiled_function, args, kwargs)
+        finally:
+            _state.recording = False
+        reason, place = made.notes.reason, made.notes.place
+        if reason is None:
+            try:
+                replay = replay_of(made)
+            except NotReplayable as error:
+                reason, place = str(error), ""
+            else:
+                self._variants.insert(0, replay)
+                self._failures.clear()
+                if len(self._variants) > _MOST_VARIANTS:
+                    self._variants.pop()
+                    self._give_up(f"it has been recorded for {_MOST_VARIANTS} different situations", "")
+        if reason is not None:
+            self._failures.append((reason, place))
+            if len(self._failures) >= _ATTEMPTS:
+                self._give_up(reason, place)
+        return made.result
+
+    def _give_up(self, reason: str, place: str) -> None:
+        """Run the function as it is from now on, where no recording holds."""
+        self._disabled = True
+        name = getattr(self._compiled_function, "__qualname__", type(self._compiled_function).__name__)
+        message = f"torch.compile: {name} runs uncompiled, since {reason}" + (f" ({place})" if place else "")
+        if self._fullgraph:
+            raise RuntimeError(message)
+        warnings.warn(message, CompileWarning, stacklevel=user_level())
+
+
+def compile(
+    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = "inductor", mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
+) -> Any:  # fmt: skip
+    """Return a function that does what ``model`` does, from recorded programs instead of Python.
+
+    The first calls run ``model`` and record every kernel that it launches: forward, backward, accumulation, an
+    optimiser's step. Later calls run the recorded kernels, if all that the function depends on is as it was.
+    ``fullgraph``: a function that can't be compiled is a RuntimeError; else it runs as it is, with one warning.
+    ``dynamic``, ``backend``, ``mode`` and ``options`` are taken for PyTorch's sake. Without ``model`` a decorator.
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise RuntimeError(f"torch.compile expects a callable, but got {type_name(model)}")
+    return model if disable else Compiled(model, fullgraph)

@@ -1,0 +1,369 @@
+"""Python functions, rewritten so that a Watch sees what they read, write and call.
+
+The rewritten function does what the original does, on the same globals and closure. Wherever it would load an
+attribute or an item, call, iterate, compute or test something it asks the Watch, which does it and takes notes:
+
+    self.scale * x[0]        W.binary("mul", W.attr(self, "scale"), W.item(x, 0))
+    group["lr"] = lr         W.at(group)["lr"] = lr
+
+Names need no rewriting: which globals and variables of enclosing functions a function reads is in its code.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import linecache
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from jitgrad.kernels.words.syntax import parse
+
+__all__ = ["NotRewritable", "outer_names", "rewritten"]
+
+WATCH = "jitgrad_watch"
+
+
+class NotRewritable(Exception):
+    """A function that can't be rewritten; the message says why."""
+
+
+def rewritten(function: FunctionType, watch: Any) -> Callable[..., Any]:
+    """The function with ``watch`` in it. NotRewritable where its text isn't there or has what is not supported."""
+    code = _rewritten_code(function.__code__, function.__qualname__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[WATCH] = CellType(watch)
+    closure = tuple([cells[name] for name in code.co_freevars])
+    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+@functools.lru_cache(maxsize=4096)
+def _rewritten_code(code: CodeType, qualname: str) -> CodeType:
+    node = _definition(code)
+    parts = qualname.split(".")
+    owner = parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else ""
+    new: Any = _Rewriter(owner).rewrite(node)
+    if isinstance(new, ast.Lambda):
+        returned: Any = new
+        body = [ast.Return(new)]
+    else:
+        new.decorator_list = []
+        returned = ast.Name(new.name, ast.Load())
+        body = [new, ast.Return(returned)]
+    names = [*(n for n in code.co_freevars), WATCH]
+    arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
+    factory = ast.FunctionDef("factory", arguments, body, [], None, None)
+    if "type_params" in ast.FunctionDef._fields:
+        factory.type_params = []  # type: ignore[attr-defined]
+    module = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, node)], []))
+    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=_future(code))
+    made = _inner(_inner(compiled, "factory"), code.co_name)
+    return made
+
+
+def _future(code: CodeType) -> int:
+    return code.co_flags & 0x1000000  # from __future__ import annotations: they are not evaluated
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    found = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name]
+    return found[0]
+
+
+# -- the text ---------------------------------------------------------------------------------------------
+
+
+def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
+    """The syntax tree of the function whose code this is, with its file's line numbers."""
+    lines = linecache.getlines(code.co_filename)
+    if not lines:
+        raise NotRewritable("its source text is not available")
+    found = _functions(code.co_filename, hash("".join(lines)), "".join(lines)).get((code.co_firstlineno, code.co_name))
+    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    found = [n for n in found or () if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == taken]
+    if not found:
+        raise NotRewritable("its file has changed since it was imported")
+    if len(found) > 1:
+        raise NotRewritable("several lambdas with these parameters stand on its line")
+    return found[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _functions(file: str, version: int, text: str) -> dict[tuple[int, str], list[Any]]:
+    """The functions of a file by first line and name."""
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        raise NotRewritable("its file can't be parsed") from None
+    found: dict[tuple[int, str], list[Any]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda):
+            found.setdefault((node.lineno, "<lambda>"), []).append(node)
+        elif isinstance(node, ast.FunctionDef):
+            first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+            found.setdefault((first, node.name), []).append(node)
+    return found
+
+
+# -- what its names refer to ------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def outer_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(globals that the function and those inside it read, names outside of it that they write)."""
+    reads: dict[str, None] = {}
+    writes: dict[str, None] = {}
+    free = set(code.co_freevars)
+    for part in _all_codes(code):
+        for instruction in dis.get_instructions(part):
+            name = instruction.argval
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                reads[name] = None
+            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                writes[name] = None
+            elif instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in free and name in part.co_freevars:
+                writes[name] = None
+    return tuple(reads), tuple(writes)
+
+
+def _all_codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_codes(constant)
+
+
+# -- the rewriting ----------------------------------------------------------------------------------------
+
+_OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "and_",
+    ast.BitOr: "or_", ast.BitXor: "xor", ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert",
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+}  # fmt: skip
+_REFUSED = {
+    ast.AsyncFunctionDef: "an async function", ast.Await: "await", ast.ClassDef: "a class", ast.Match: "match",
+    ast.AsyncFor: "async for", ast.AsyncWith: "async with",
+}  # fmt: skip
+
+
+class _Rewriter(ast.NodeTransformer):
+    """owner: the class around the function, by whose name Python changes private names."""
+
+    def __init__(self, owner: str):
+        self.owner = owner.lstrip("_")
+
+    def rewrite(self, node: Any) -> Any:
+        """A rewritten copy of a function's definition."""
+        import copy
+
+        node = copy.deepcopy(node)
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            node.body = [self.visit(s) for s in node.body]
+            node.returns = None
+        self._bare(node.args)
+        return node
+
+    def _bare(self, arguments: ast.arguments) -> None:
+        """Without annotations; defaults, which the function that is made gets from the original, as constants."""
+        for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+            if a is not None:
+                a.annotation = None
+        arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+        arguments.kw_defaults = [None if d is None else ast.Constant(None) for d in arguments.kw_defaults]
+
+    def _ask(self, place: ast.AST, what: str, *args: Any, keywords: Any = ()) -> Any:
+        function = ast.Attribute(ast.Name(WATCH, ast.Load()), what, ast.Load())
+        given = [ast.Constant(a) if isinstance(a, str) else a for a in args]
+        return ast.fix_missing_locations(ast.copy_location(ast.Call(function, given, list(keywords)), place))
+
+    def visit(self, node: Any) -> Any:
+        if type(node) in _REFUSED:
+            raise NotRewritable(f"it has {_REFUSED[type(node)]} on line {node.lineno}")
+        return super().visit(node)
+
+    def _private(self, name: str) -> str:
+        private = name.startswith("__") and not name.endswith("__") and self.owner
+        return f"_{self.owner}{name}" if private else name
+
+    # -- loads and stores
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        name, value = self._private(node.attr), self.visit(node.value)
+        if isinstance(node.ctx, ast.Load):
+            return self._ask(node, "attr", value, name)
+        return ast.copy_location(ast.Attribute(self._ask(node, "at", value), name, node.ctx), node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        value, key = self.visit(node.value), self._key(node.slice)
+        if isinstance(node.ctx, ast.Load):
+            return self._ask(node, "item", value, key)
+        return ast.copy_location(ast.Subscript(self._ask(node, "at", value), key, node.ctx), node)
+
+    def _key(self, node: Any) -> Any:
+        if isinstance(node, ast.Slice):
+            parts = [ast.Constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
+            return self._ask(node, "slice", *parts)
+        if isinstance(node, ast.Tuple):
+            return ast.copy_location(ast.Tuple([self._key(e) for e in node.elts], ast.Load()), node)
+        return self.visit(node)
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        node.value = self.visit(node.value)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._ask(node, "iter", node.value)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        node.value = self.visit(node.value)
+        if any(isinstance(t, (ast.Tuple, ast.List)) for t in node.targets):
+            node.value = self._ask(node, "unpacked", node.value)
+        node.targets = [self.visit(t) for t in node.targets]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([self.visit(node.target)], self.visit(node.value)), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        what, value = _OPERATORS[type(node.op)], self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            new = self._ask(node, "inplace", what, old, value)
+            return ast.copy_location(ast.Assign([node.target], new), node)
+        if isinstance(node.target, ast.Attribute):
+            owner, name = self.visit(node.target.value), ast.Constant(self._private(node.target.attr))
+            call = self._ask(node, "augment_attr", what, owner, name, value)
+        else:
+            call = self._ask(node, "augment_item", what, self.visit(node.target.value), self._key(node.target.slice), value)
+        return ast.copy_location(ast.Expr(call), node)
+
+    # -- calls and operators
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return node  # which Python gives the class and the first parameter of the function around it
+        if isinstance(node.func, ast.Name) and node.func.id in ("locals", "vars", "eval", "exec", "globals", "dir"):
+            raise NotRewritable(f"it calls {node.func.id} on line {node.lineno}")
+        args = [self.visit(a) for a in node.args]
+        keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._ask(k.value, "mapping", self.visit(k.value)))
+                    for k in node.keywords]  # fmt: skip
+        return self._ask(node, "call", self.visit(node.func), *args, keywords=keywords)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return self._ask(node, "binary", _OPERATORS[type(node.op)], self.visit(node.left), self.visit(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            node.operand = self._tested(node.operand)
+            return node
+        if isinstance(node.operand, ast.Constant):
+            return node
+        return self._ask(node, "unary", _OPERATORS[type(node.op)], self.visit(node.operand))
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        left, right = self.visit(node.left), [self.visit(c) for c in node.comparators]
+        if len(right) == 1 and type(node.ops[0]) in _OPERATORS:
+            return self._ask(node, "binary", _OPERATORS[type(node.ops[0])], left, right[0])
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            right = [self._ask(node, "searched", r) for r in right]
+        elif not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            left, right = self._ask(node, "plain", left), [self._ask(node, "plain", r) for r in right]
+        return ast.copy_location(ast.Compare(left, node.ops, right), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        node.values = [self._tested(v) for v in node.values[:-1]] + [self.visit(node.values[-1])]
+        return node
+
+    def _tested(self, node: Any) -> Any:
+        """An expression that is tested: the Watch notes what its truth depends on."""
+        new = self.visit(node)
+        if isinstance(node, (ast.Compare, ast.Constant)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            return new
+        return self._ask(node, "tested", new)
+
+    def visit_If(self, node: Any) -> Any:
+        node.test = self._tested(node.test)
+        self._bodies(node)
+        return node
+
+    visit_While = visit_If
+
+    def _bodies(self, node: Any) -> None:
+        for name in ("body", "orelse", "finalbody"):
+            if hasattr(node, name):
+                setattr(node, name, [self.visit(s) for s in getattr(node, name)])
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        node.test, node.body, node.orelse = self._tested(node.test), self.visit(node.body), self.visit(node.orelse)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        node.test = self._tested(node.test)
+        node.msg = self.visit(node.msg) if node.msg is not None else None
+        return node
+
+    # -- loops, with, functions
+
+    def visit_For(self, node: ast.For) -> Any:
+        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.target = self.visit(node.target)
+        self._bodies(node)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        if node.is_async:
+            raise NotRewritable("it has an async comprehension")
+        node.iter = self._ask(node.iter, "iter", self.visit(node.iter))
+        node.target = self.visit(node.target)
+        node.ifs = [self._tested(i) for i in node.ifs]
+        return node
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        node.value = self._ask(node, "iter", self.visit(node.value))
+        return node
+
+    def visit_withitem(self, node: ast.withitem) -> Any:
+        node.context_expr = self._ask(node.context_expr, "context", self.visit(node.context_expr))
+        node.optional_vars = self.visit(node.optional_vars) if node.optional_vars is not None else None
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        values = zip(node.keys, map(self.visit, node.values), strict=True)
+        node.values = [self._ask(v, "mapping", v) if k is None else v for k, v in values]
+        node.keys = [None if k is None else self.visit(k) for k in node.keys]
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        node.value = self._ask(node.value, "shown", self.visit(node.value))
+        node.format_spec = self.visit(node.format_spec) if node.format_spec is not None else None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        if node.decorator_list:
+            raise NotRewritable(f"it has a function with decorators on line {node.lineno}")
+        node.body = [self.visit(s) for s in node.body]
+        self._nested(node)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        node.body = self.visit(node.body)
+        self._nested(node)
+        return node
+
+    def _nested(self, node: Any) -> None:
+        arguments = node.args
+        for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+            if a is not None:
+                a.annotation = None
+        arguments.defaults = [self.visit(d) for d in arguments.defaults]
+        arguments.kw_defaults = [None if d is None else self.visit(d) for d in arguments.kw_defaults]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None

@@ -1,0 +1,301 @@
+"""What a Watch notes: the guards of a recording, the tensors that were there before, and what Python did besides."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jitgrad
+from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.program import LiveNumber
+
+__all__ = ["Action", "Guard", "Notes", "TensorNote", "is_scalar", "same"]
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_FOLDER = os.path.dirname(os.path.abspath(jitgrad.__file__))
+_MOST_ITEMS = 2000  # a recording that depends on more items of one list than these is not made
+# Attributes of a tensor that follow from what is guarded for every tensor, or that are ops.
+_UNSTEADY = ("_version", "data_ptr", "storage", "untyped_storage", "_cdata")
+
+
+class Guard(NamedTuple):
+    """A condition under which a recording holds: ``kind`` says what of ``obj`` has to be ``value``."""
+
+    kind: str
+    obj: Any
+    key: Any
+    value: Any
+
+
+class Action(NamedTuple):
+    """Something that Python does between launches: ``call(*args, **kwargs)`` after ``launch`` of them."""
+
+    launch: int
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class TensorNote:
+    """A tensor that was there before the recording, as it was then."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor, self.data, self.layout = tensor, tensor._data, tensor._layout
+        self.grad, self.requires_grad, self.edge = tensor._grad, tensor._requires_grad, tensor._edge
+        self.counter, self.version = tensor._counter, tensor._counter[0]
+        self.grad_read = self.grad_written = False
+        self.owner: Tensor | None = None  # of which this is ``.grad``
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether two values that are equal can stand for each other."""
+    return isinstance(value, _SCALARS) and type(value) in _SCALARS
+
+
+def same(value: Any, expected: Any) -> bool:
+    """Whether a value is the expected one: the object itself, or an equal number or text of the same type."""
+    if value is expected:
+        return True
+    if type(value) is not type(expected):
+        return False
+    if type(value) is float:
+        return value.hex() == expected.hex()  # tells 0.0 from -0.0, and not nan from nan
+    return type(value) in _SCALARS and value == expected
+
+
+class Notes:
+    """The notes of one recording."""
+
+    def __init__(self, length: Callable[[], int]):
+        self.length = length  # how many launches there were so far
+        self.reason: str | None = None
+        self.place = ""
+        self.guards: dict[Any, Guard] = {}
+        self.known: dict[int, Any] = {}
+        self.tensors: dict[int, TensorNote] = {}
+        self.created: dict[int, Tensor] = {}
+        self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
+        self.actions: list[Action] = []
+        self.counted: set[tuple[int, str]] = set()
+        self.arguments: set[int] = set()  # tensors and containers that the call was given
+
+    def fail(self, reason: str) -> None:
+        """Note that the function can't be compiled, unless a reason is there already."""
+        if self.reason is None:
+            self.reason, self.place = reason, _user_place()
+
+    # -- objects --------------------------------------------------------------------------------------
+
+    def is_known(self, obj: Any) -> bool:
+        """Whether the object was there before."""
+        return id(obj) in self.known or id(obj) in self.tensors
+
+    def know(self, value: Any) -> None:
+        """Note an object that was there before, in which reads are guarded and changes noticed."""
+        if isinstance(value, Tensor):
+            self.tensor(value)
+        elif not isinstance(value, (*_SCALARS, type, types.FunctionType, types.BuiltinFunctionType, LiveNumber)):
+            self.known[id(value)] = value
+            if isinstance(value, tuple):
+                for item in value:
+                    self.know(item)
+            elif isinstance(value, types.MethodType):
+                self.know(value.__self__)
+
+    def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
+        self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
+
+    def attribute(self, obj: Any, name: str, value: Any) -> None:
+        """``obj.name`` was read."""
+        if (id(obj), name) in self.counted:
+            self.fail(f"it reads {name} of a {type(obj).__name__} after it has changed it")
+        if type(value) is LiveNumber:
+            value = float(value)
+        self._guard("attr", obj, name, value)
+        self.know(value)
+
+    def item(self, obj: Any, key: Any, value: Any) -> None:
+        """``obj[key]`` was read."""
+        self._guard("item", obj, key, value)
+        self.know(value)
+
+    def cell(self, cell: Any, value: Any) -> None:
+        """A variable of an enclosing function was read."""
+        self._guard("cell", cell, None, value)
+        self.know(value)
+
+    def lacks(self, obj: Any, name: str) -> None:
+        """An attribute was not found in the object itself."""
+        if isinstance(getattr(obj, "__dict__", None), dict):
+            self._guard("lacks", obj, name, None)
+
+    def contents(self, obj: Any) -> None:
+        """All of a container was read."""
+        if len(obj) > _MOST_ITEMS:
+            self.fail(f"it goes through a {type(obj).__name__} of {len(obj)} items from outside")
+            return
+        if isinstance(obj, dict):
+            values, found = list(obj.values()), tuple(obj.items())
+        else:
+            values = list(obj)
+            found = tuple(values)
+        if id(obj) not in self.arguments and not isinstance(obj, (tuple, frozenset)):
+            self._guard("contents", obj, None, found)
+        for value in values:
+            self.know(value)
+
+    def emptiness(self, obj: Any) -> None:
+        """It was tested whether a container is empty."""
+        self._guard("empty", obj, None, not obj)
+
+    def same_attribute(self, obj: Any, name: str, value: Any) -> bool:
+        """Whether ``obj.name`` has this value already; then that is guarded, and assigning it changes nothing."""
+        own = getattr(obj, "__dict__", {})
+        if name not in own or not same(own[name], value):
+            return False
+        self.attribute(obj, name, value)
+        return True
+
+    def same_item(self, obj: Any, key: Any, value: Any) -> bool:
+        """``same_attribute`` for an item."""
+        try:
+            old = obj[key]
+        except (KeyError, IndexError, TypeError):
+            return False
+        if isinstance(key, slice) or not same(old, value):
+            return False
+        self.item(obj, key, value)
+        return True
+
+    # -- what Python does besides -----------------------------------------------------------------------
+
+    def all_constant(self, args: Any, kwargs: Any) -> bool:
+        """Whether arguments are the same in every run."""
+        return all(is_scalar(a) for a in (*args, *kwargs.values()))
+
+    def repeatable(self, owner: Any, name: str, args: Any, kwargs: Any) -> bool:
+        """Whether a method that changes a container can be called anew in every run."""
+        return name in ("append", "add", "discard") and self.all_constant(args, kwargs)
+
+    def host_call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function now and in every run; it must not launch anything."""
+        before = self.length()
+        result = function(*args, **kwargs)
+        if self.length() != before:
+            self.fail(f"{getattr(function, '__qualname__', function)} computes with tensors")
+        self.actions.append(Action(before, function, args, kwargs))
+        return result
+
+    def count(self, obj: Any, name: str, what: str, value: Any) -> None:
+        """``obj.name += value`` now and in every run."""
+        if ("attr", id(obj), name) in self.guards:
+            self.fail(f"it changes {name} of a {type(obj).__name__}, which it also reads")
+        self.counted.add((id(obj), name))
+        self.host_call(_count, (obj, name, what, value), {})
+
+    # -- numbers ----------------------------------------------------------------------------------------
+
+    def live_number(self, obj: Any, key: Any, value: float) -> LiveNumber:
+        """An item that may have another value in the next run."""
+        number = LiveNumber(value)
+        number.key = (id(obj), key)
+        self.live[number.key] = (obj, key)
+        self._guard("float", obj, key, None)
+        return number
+
+    def settled(self, number: LiveNumber) -> float:
+        """The value of a live number on which the recording depends."""
+        obj, key = self.live[number.key]
+        self._guard("item", obj, key, float(number))
+        return float(number)
+
+    # -- tensors ----------------------------------------------------------------------------------------
+
+    def tensor(self, tensor: Tensor) -> None:
+        """Note a tensor that was there before."""
+        if id(tensor) in self.created or id(tensor) in self.tensors:
+            return
+        self.tensors[id(tensor)] = TensorNote(tensor)
+        if tensor._edge is not None:
+            self.fail("it uses a tensor that another computation has made and that requires grad")
+        if tensor._level is not None:
+            self.fail("it uses a tensor of a transform that is open outside of it")
+        if tensor._leaf_hooks is not None:
+            self.fail("it uses a tensor with hooks")
+
+    def tensor_argument(self, tensor: Tensor) -> None:
+        """A tensor is about to be used."""
+        if id(tensor) in self.created or id(tensor) in self.tensors:
+            return
+        base = tensor._base
+        if base is not None and (id(base) in self.created or id(base) in self.tensors):
+            self.created[id(tensor)] = tensor  # views are not announced
+        else:
+            self.fail("it uses a tensor of which it is not known where it comes from")
+
+    def tensor_attribute(self, tensor: Tensor, name: str) -> Any:
+        """``tensor.name``."""
+        note = self.tensors.get(id(tensor))
+        if note is not None:
+            if name in ("grad", "_grad"):
+                self.grad_of(note)
+            elif name in _UNSTEADY:
+                self.fail(f"it reads {name} of a tensor")
+            elif name in tensor.__dict__ and not name.startswith("_"):
+                self.attribute(tensor, name, tensor.__dict__[name])
+        elif name == "data_ptr":
+            self.fail("it reads the address of a tensor")
+        return getattr(tensor, name)
+
+    def grad_of(self, note: TensorNote) -> None:
+        """``.grad`` is read: if nothing has assigned it so far, what it was before counts."""
+        if note.grad_written or note.grad_read:
+            return
+        note.grad_read = True
+        if note.grad is not None:
+            self.tensor(note.grad)
+            self.tensors[id(note.grad)].owner = note.tensor
+
+    def store_tensor_attribute(self, tensor: Tensor, name: str, value: Any) -> None:
+        """``tensor.name = value`` is about to happen."""
+        note = self.tensors.get(id(tensor))
+        if note is None:
+            if name not in ("grad", "_grad", "requires_grad"):
+                self.fail(f"it assigns {name} of a tensor")
+        elif name in ("grad", "_grad"):
+            note.grad_written = True
+            if isinstance(value, Tensor) and id(value) in self.tensors:
+                self.fail("it makes a tensor from outside the gradient of another one")
+        elif not (name == "requires_grad" and value is tensor._requires_grad):
+            self.fail(f"it assigns {name} of a tensor from outside")
+
+    def before_primitive(self, function: Any) -> None:
+        """One of jitgrad's own functions is about to be called."""
+        if "backward" in getattr(function, "__name__", ""):
+            for note in list(self.tensors.values()):
+                if note.requires_grad:
+                    self.grad_of(note)
+
+    def is_public(self, function: Any) -> bool:
+        """Whether a function of jitgrad is an op, whose closure holds nothing of a user's."""
+        module = function.__globals__.get("__name__") or ""
+        return module.startswith(("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine"))
+
+
+def _count(obj: Any, name: str, what: str, value: Any) -> None:
+    setattr(obj, name, getattr(operator, what)(getattr(obj, name), value))
+
+
+def _user_place() -> str:
+    """File and line of the innermost frame that is not jitgrad's."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not os.path.abspath(file).startswith(_FOLDER) and not file.startswith(("<frozen", "<jitgrad")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,178 @@
+"""One run of a function, recorded: its launches, what it depended on, and what it left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitgrad.compiler.notes import Notes, TensorNote
+from jitgrad.compiler.watch import Watch
+from jitgrad.core.host_reads import read_observers
+from jitgrad.core.node import node_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor_observers import tensor_observers
+from jitgrad.func.tree import Structure, flatten
+from jitgrad.kernels.launch import Kernel, check_observers, observers
+
+__all__ = ["Change", "Launch", "Recording", "record", "root_of"]
+
+
+class Launch(NamedTuple):
+    """A launch, and the checks that follow it: (array, what raises unless its first element is zero)."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    checks: list[tuple[Any, Callable[[Any], Any]]]
+
+
+class Change(NamedTuple):
+    """What a run leaves in a tensor that was there before: so many more writes, and another ``.grad`` or none."""
+
+    tensor: Tensor
+    writes: int
+    new_grad: bool
+    grad: Tensor | None
+
+
+class Recording:
+    """What `record` returns: ``result`` of the function, and what it takes to do the same again."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.launches: list[Launch] = []
+        self.notes = Notes(lambda: len(self.launches))
+        self.made: list[tuple[int, Any, Any]] = []  # (launch, array, its numbers) of tensors that Python data was put in
+        self.leaves, self.structure = flatten((args, kwargs))
+        self.result: Any = None
+        self.changes: list[Change] = []
+        self.results: list[Any] = []
+        self.result_structure: Structure | None = None
+        self._thread = threading.get_ident()
+
+    # -- observers --------------------------------------------------------------------------------------
+
+    def _on_launch(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
+        if threading.get_ident() == self._thread:
+            self.launches.append(Launch(kernel, args, []))
+
+    def _on_check(self, found: Any, fail: Callable[[Any], Any]) -> None:
+        if threading.get_ident() == self._thread:
+            self.launches[-1].checks.append((found, fail))
+
+    def _on_tensor(self, tensor: Tensor) -> None:
+        if threading.get_ident() == self._thread:
+            self.notes.created[id(tensor)] = tensor
+
+    def _on_read(self, what: str) -> None:
+        if threading.get_ident() == self._thread:
+            self.notes.fail(f"{what} reads numbers of a tensor")
+
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        """Listen to launches, checks, new tensors and reads of numbers."""
+        pairs = (
+            (observers, self._on_launch), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
+            (read_observers, self._on_read),
+        )  # fmt: skip
+        for those, observer in pairs:
+            those.append(observer)  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            for those, observer in pairs:
+                those.remove(observer)  # type: ignore[attr-defined]
+
+    # -- afterwards -------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Find out what the run has left behind; a reason is noted if a program can't leave the same."""
+        notes = self.notes
+        if notes.reason is not None:
+            return
+        self.results, self.result_structure = flatten(self.result)
+        for leaf in self.results:
+            self._check_result(leaf)
+        counters: dict[int, int] = {}
+        for note in list(notes.tensors.values()):
+            self._compare(note, counters)
+        for kernel, args, _ in self.launches:
+            if not all(isinstance(a, (np.ndarray, np.generic, int, float, complex)) for a in args):
+                notes.fail(f"the kernel {kernel.name} takes what only Python can hand over")
+
+    def _check_result(self, leaf: Any) -> None:
+        notes = self.notes
+        if not isinstance(leaf, Tensor):
+            if not isinstance(leaf, (bool, int, float, complex, str, type(None))):
+                notes.fail(f"it returns a {type(leaf).__name__}")
+        elif id(leaf) not in notes.tensors:
+            if type(leaf._data) is not np.ndarray:
+                notes.fail("it returns a lazy tensor or one of another device")
+            elif leaf._edge is not None and not _is_freed(leaf):
+                notes.fail("it returns a tensor whose gradient can still be asked for")
+
+    def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
+        notes, tensor = self.notes, note.tensor
+        if type(tensor._data) is not np.ndarray:
+            notes.fail("it uses a tensor of another device, or a lazy one")
+        elif tensor._data is not note.data or tensor._layout is not note.layout:
+            notes.fail("it replaces the memory of a tensor from outside")
+        elif tensor._edge is not note.edge or tensor._requires_grad is not note.requires_grad:
+            notes.fail("it makes a tensor from outside part of a graph")
+        writes = 0
+        if id(tensor._counter) not in counters:
+            writes = counters[id(tensor._counter)] = tensor._counter[0] - note.version
+        grad, new = tensor._grad, tensor._grad is not note.grad
+        if new and grad is not None:
+            if id(grad) not in notes.created or grad._edge is not None or type(grad._data) is not np.ndarray:
+                notes.fail("it leaves a gradient that is part of a graph, or not its own")
+        if writes or new:
+            self.changes.append(Change(tensor, writes, new, grad))
+
+
+def _is_freed(tensor: Tensor) -> bool:
+    """Whether something behind a tensor has been freed, so that backward can't run through it any more."""
+    seen, stack = set(), [node_of(tensor._edge)]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.saved is None:
+            return True
+        stack += [node_of(e) for e in node.edges if e is not None]
+    return False
+
+
+def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording:
+    """Run ``function`` on these arguments and record it. What it raises is raised."""
+    made = Recording(args, kwargs)
+    notes = made.notes
+    for leaf in made.leaves:
+        notes.know(leaf)
+        if isinstance(leaf, np.ndarray):
+            notes.fail("it is given a NumPy array")
+    _know_containers((args, kwargs), notes)
+    notes.know(function)
+    with made.observing():
+        made.result = Watch(notes).call(function, *args, **kwargs)
+    made.finish()
+    return made
+
+
+def _know_containers(tree: Any, notes: Notes) -> None:
+    """Containers among the arguments: their structure is compared for every call."""
+    for item in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(item, (list, tuple, dict)):
+            notes.known[id(item)] = item
+            notes.arguments.add(id(item))
+            _know_containers(item, notes)

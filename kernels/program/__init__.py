@@ -1,0 +1,13 @@
+"""Programs: launches that were recorded once, run again and again by compiled code, without Python.
+
+A program is a table of rows, pairs of words: the address of an entry ``void(intptr_t words)`` and that of its words,
+which are the kernel's address, a word for its error, and its arguments (see native_entry.py). Entries know the machine
+types of the arguments alone, so another program compiles nothing that a kernel or an earlier program has compiled.
+
+Read `builder` first: it turns launches into rows; `products` does so for matrix products. `executor` runs the rows;
+what no row can be made of, such as a sort by NumPy, it calls between them.
+"""
+
+from jitgrad.kernels.program.builder import Builder, LiveNumber, Place, Program
+
+__all__ = ["Builder", "LiveNumber", "Place", "Program"]

@@ -1,0 +1,343 @@
+"""Launches as rows of a program.
+
+Where an array lies when the program runs is asked of ``locate``: at an address that stays, or so many bytes behind the
+first element of an array that is bound anew for every run. Numbers may change from run to run as well: a `LiveNumber`
+among the arguments says under which key it is set.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.core import types
+
+from jitgrad.kernels import pool_code, threads
+from jitgrad.kernels.launch import Kernel, Loop
+from jitgrad.kernels.loops.optimizer import Foreach
+from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
+from jitgrad.kernels.program import products
+from jitgrad.kernels.program.executor import code, functions
+from jitgrad.kernels.split_call import SplitCall
+
+__all__ = ["Builder", "LiveNumber", "Place", "Program"]
+
+
+class Place(NamedTuple):
+    """Where an array's first element is: at ``offset`` bytes behind what is bound to ``slot``; None: at an address."""
+
+    slot: int | None
+    offset: int
+
+
+class LiveNumber(float):
+    """A number that may differ in the next run; ``key`` says which it is."""
+
+    key: Any = None
+
+
+class _Row(NamedTuple):
+    entry: int
+    words: int  # the number of its first word
+
+
+class _Call(NamedTuple):
+    """A kernel that Python calls, between the rows before it and those after it."""
+
+    row: int
+    call: Callable[..., Any]
+    args: list[Any]
+    live: list[tuple[int, Any]]  # positions of arguments that are live numbers, their keys
+
+
+class Builder:
+    """Collects rows; ``finish`` makes a Program of them."""
+
+    def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place]):
+        self.locate = locate
+        self.words: list[int] = []
+        self.rows: list[_Row] = []
+        self.calls: list[_Call] = []
+        self.checks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # by row: the array that is tested, who raises
+        self.cells: dict[int, list[tuple[bool, int, int]]] = {}  # by slot: (absolute, address or word, offset)
+        self.pointers: list[tuple[int, int]] = []  # (word, the word whose address it holds)
+        self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
+        self.keep: list[Any] = []
+        self.uses_blas = False
+
+    # -- launches -----------------------------------------------------------------------------------
+
+    def launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
+        """Add what a launch of ``kernel`` on ``args`` does."""
+        if isinstance(kernel, Foreach):
+            count, many = kernel.count, len(kernel.arrays) * kernel.count
+            for k in range(count):
+                arrays = [self._flat(a) for a in args[k:many:count]]
+                self._compiled(kernel.loop.variant(arrays[0].dtype), [*arrays, *args[many:]])
+        elif kernel.name in products.KINDS and self._product(args):
+            pass
+        elif isinstance(kernel, Loop):
+            self._loop(kernel, args)
+        elif isinstance(kernel.call, SplitCall) or hasattr(kernel.call, "overloads"):
+            self._compiled(kernel.call, args)
+        elif kernel.call.__name__ != "_nothing":  # of empty tensors
+            self._python(kernel.call, args)
+
+    def _loop(self, loop: Loop, args: Sequence[Any]) -> None:
+        dtype = args[loop.dtype_from].dtype
+        if loop.pieces is not None:
+            count, _ = loop.pieces(*args)
+            args = [*args, 0, count]
+        many = loop.split or loop.pieces is not None
+        self._compiled(loop.in_parts(dtype) if many else loop.variant(dtype), args)
+
+    def _compiled(self, run: Any, args: Sequence[Any]) -> None:
+        """Add a compiled kernel, in parts if it is a SplitCall and the arguments are large enough."""
+        split = None
+        if isinstance(run, SplitCall):
+            split, run = run, run.run
+        try:
+            row = self._serial(run, args)
+        except NotImplementedError:
+            self._python(split or run, args)
+            return
+        shared = split.shared(args) if split is not None and threads.get_num_threads() > 1 else None
+        self.rows.append(row if shared is None else self._in_parts(row, shared, args))
+
+    def _serial(self, run: Any, args: Sequence[Any]) -> _Row:
+        given = [float(a) if isinstance(a, LiveNumber) else a for a in args]
+        signature = tuple([run.typeof_pyval(a) for a in given])
+        if not all(isinstance(t, (types.Array, types.Integer, types.Boolean, types.Float, types.Complex))
+                   for t in signature):  # fmt: skip
+            raise NotImplementedError
+        run.compile(signature)
+        address, count = entry(signature)
+        start = len(self.words)
+        self.words += [kernel_address(run.overloads[signature]), 0]
+        for a, value, kind in zip(args, given, signature, strict=True):
+            if isinstance(kind, types.Array):
+                self._array(value)
+            elif isinstance(a, LiveNumber):
+                self.live.append((a.key, len(self.words)))
+                self.words.append(_bits("d", value))
+            else:
+                self.words += _scalar(value, kind)
+        assert len(self.words) == start + count, run
+        self.keep.append(run)
+        return _Row(address, start)
+
+    def _array(self, a: np.ndarray[Any, Any]) -> None:
+        """Numba's struct of an array: two owners, of which a loop needs none; size, itemsize, address, shape, strides."""
+        self.words += [0, 0, a.size, a.itemsize]
+        self.pointer_to(a)
+        self.words += [*a.shape, *a.strides]
+
+    def pointer_to(self, a: np.ndarray[Any, Any], further: int = 0) -> None:
+        """Add a word that holds the address of an array's first element, or of what is ``further`` bytes behind it."""
+        place = self.locate(a)
+        if place.slot is None:
+            self.words.append(place.offset + further)
+        else:
+            self.cells.setdefault(place.slot, []).append((False, len(self.words), place.offset + further))
+            self.words.append(0)
+
+    def _flat(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """A contiguous array as a vector, in whatever order its memory lies."""
+        return np.lib.stride_tricks.as_strided(a, (a.size,), (a.itemsize,))
+
+    def _in_parts(self, serial: _Row, shared: tuple[Any, Sequence[int]], args: Sequence[Any]) -> _Row:
+        """A row that shares a kernel among threads. shared: what `SplitCall.shared` returns."""
+        plan, words = shared
+        self.keep.append(plan)
+        start = len(self.words)
+        self.words += [serial.entry, 0]
+        self._address(serial.words)
+        self.words.append(0)
+        self.words += words[:6]
+        for a, word in zip(args, words[6:], strict=True):
+            if isinstance(a, LiveNumber):
+                self.live.append((a.key, len(self.words)))
+            self.words.append(id(self.stand_in(a)) if isinstance(a, np.ndarray) else word)
+        return _Row(code()["in_parts"], start)
+
+    def _address(self, target: int) -> None:
+        """Add a word that holds the address of word number ``target``."""
+        self.pointers.append((len(self.words), target))
+        self.words.append(0)
+
+    def stand_in(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """An array object that lies where ``a`` will when the program runs: its address is set as those in words are."""
+        place = self.locate(a)
+        if place.slot is None and place.offset == _address_of(a):
+            self.keep.append(a)
+            return a
+        own = np.ndarray((), a.dtype, buffer=bytearray(a.itemsize))
+        made = np.lib.stride_tricks.as_strided(own, a.shape, a.strides)
+        self.keep.append(made)
+        if place.slot is None:
+            ctypes.c_ssize_t.from_address(id(made) + pool_code.DATA).value = place.offset
+        else:
+            self.cells.setdefault(place.slot, []).append((True, id(made) + pool_code.DATA, place.offset))
+        return made
+
+    def _python(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
+        live = [(k, a.key) for k, a in enumerate(args) if isinstance(a, LiveNumber)]
+        given = [self.stand_in(a) if isinstance(a, np.ndarray) else a for a in args]
+        self.calls.append(_Call(len(self.rows), call, given, live))
+
+    def host(self, call: Callable[..., Any], *args: Any) -> None:
+        """Let Python call a function with these arguments between the rows so far and further ones."""
+        self.calls.append(_Call(len(self.rows), call, list(args), []))
+
+    # -- matrix products, flags, copies ---------------------------------------------------------------
+
+    def _product(self, args: Sequence[Any]) -> bool:
+        found = products.jobs(*args)
+        self.uses_blas = True
+        if found is None:
+            return False
+        rows = []
+        for address, head, places in found:
+            rows.append(_Row(address, len(self.words)))
+            self.words += head
+            for matrix, (offset, distance) in zip(args, places, strict=True):
+                self.pointer_to(matrix, offset)
+                self.words.append(distance)
+        if len(rows) == 1:
+            self.rows.append(rows[0])
+            return True
+        table = len(self.words)
+        for row in rows:
+            self.words.append(row.entry)
+            self._address(row.words)
+        start = len(self.words)
+        self.words += [0, 0, threads.control(len(rows) - 1)]
+        self._address(table)
+        self.words += [len(rows), len(rows) - 1]
+        self.rows.append(_Row(code()["together"], start))
+        return True
+
+    def clear(self, a: np.ndarray[Any, Any]) -> None:
+        """Add a row that fills an array, of a multiple of 8 bytes, with zeros."""
+        start = len(self.words)
+        self.words += [0, 0]
+        self.pointer_to(a)
+        self.words.append(a.nbytes // 8)
+        self.rows.append(_Row(code()["clear"], start))
+
+    def check(self, found: np.ndarray[Any, Any], fail: Callable[[Any], Any]) -> None:
+        """Add a row that stops the program where the first element of ``found`` is not zero; ``fail(found)`` raises."""
+        start = len(self.words)
+        self.words += [0, 0]
+        self.pointer_to(found)
+        self.words.append(found.itemsize)
+        self.checks[len(self.rows)] = found, fail
+        self.rows.append(_Row(code()["check"], start))
+
+    def finish(self) -> Program:
+        """The program of all rows so far."""
+        return Program(self)
+
+
+def _bits(form: str, value: Any) -> int:
+    return int.from_bytes(struct.pack("=" + form, value).ljust(8, b"\0"), "little", signed=True)
+
+
+def _scalar(value: Any, kind: Any) -> list[int]:
+    """The words of a number."""
+    if isinstance(kind, types.Complex):
+        form = "d" if kind.bitwidth == 128 else "f"
+        return [_bits(form, value.real), _bits(form, value.imag)]
+    if isinstance(kind, types.Float):
+        if kind.bitwidth < 32:
+            raise NotImplementedError
+        return [_bits("d" if kind.bitwidth == 64 else "f", value)]
+    number = int(value)
+    return [number - (1 << 64) if number >= 1 << 63 else number]
+
+
+def _address_of(a: np.ndarray[Any, Any]) -> int:
+    return int(a.__array_interface__["data"][0])
+
+
+class Program:
+    """Rows that are ready to run.
+
+    ``slots`` of a run are bound by ``bind(arrays)``, numbers set by ``set_number``; ``run`` does the launches. A
+    program has one set of words: two runs at once are the caller's to prevent.
+    """
+
+    def __init__(self, made: Builder):
+        self.words = np.array(made.words, np.int64)
+        base = _address_of(self.words)
+        for at, target in made.pointers:
+            self.words[at] = base + 8 * target
+        self.table = np.array([w for r in made.rows for w in (r.entry, base + 8 * r.words)], np.int64)
+        self.starts = [r.words for r in made.rows]
+        self.calls, self.checks, self.keep = made.calls, made.checks, made.keep
+        self.uses_blas = made.uses_blas
+        self._floats = self.words.view(np.float64)
+        self.live: dict[Any, list[int]] = {}
+        for key, at in made.live:
+            self.live.setdefault(key, []).append(at)
+        self._bindings(made, base)
+        self._bind, self._run_rows = functions()
+        self._where, self._count = _address_of(self.table), len(made.rows)
+
+    def _bindings(self, made: Builder, base: int) -> None:
+        cells: list[int] = []
+        ends = []
+        self.slots = sorted(made.cells)
+        for slot in self.slots:
+            first = len(cells)
+            for absolute, place, offset in made.cells[slot]:
+                cells += [place if absolute else base + 8 * place, offset]
+            ends.append((first, len(cells)))
+        self._cells = np.array(cells, np.int64)
+        at = _address_of(self._cells)
+        self.bindings = array("q", [w for a, b in ends for w in (0, at + 8 * a, at + 8 * b)])
+        self._bindings_at = self.bindings.buffer_info()[0]
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Let slots, in the order of ``slots``, be these arrays, which are contiguous from their first element on."""
+        bindings = self.bindings
+        k = 0
+        for a in arrays:
+            bindings[k] = id(a)
+            k += 3
+        self._bind(self._bindings_at, len(arrays))
+
+    def set_number(self, key: Any, value: float) -> None:
+        """Give a live number its value for the next run."""
+        for at in self.live.get(key, ()):
+            self._floats[at] = value
+        for call in self.calls:
+            for position, of in call.live:
+                if of == key:
+                    call.args[position] = value
+
+    def run(self) -> None:
+        """Do all launches; raises what a kernel or a check raises, with everything before it done."""
+        first = 0
+        for row, call, args, _ in self.calls:
+            self._rows(first, row)
+            call(*args)
+            first = row
+        self._rows(first, self._count)
+
+    def _rows(self, first: int, last: int) -> None:
+        failed = self._run_rows(self._where, first, last)
+        if failed >= 0:
+            self._raise(failed)
+
+    def _raise(self, row: int) -> None:
+        error = int(self.words[self.starts[row] + HEAD - 1])
+        self.words[self.starts[row] + HEAD - 1] = 0
+        if row in self.checks:
+            found, fail = self.checks[row]
+            fail(found)
+        raise_error(error)

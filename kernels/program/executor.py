@@ -1,0 +1,114 @@
+"""The compiled half of a program: sets the addresses that change from run to run, and calls one entry after another.
+
+The functions below are compiled by `machine_words`: all values are words of 64 bits.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+from jitgrad.kernels import pool_code
+from jitgrad.kernels.machine_words import compiled_words
+
+__all__ = ["ERROR", "code", "functions"]
+
+ERROR = 8  # where a row's words have that for its error, in bytes
+DATA = pool_code.DATA
+
+
+def bind(bindings, count):
+    """Write addresses into the cells that hold them.
+
+    A binding: the address of an array object of Python's, then where its cells begin and end. A cell: the address of
+    a word, and by how many bytes what it is to hold lies behind the array's first element.
+    """
+    for k in range(count):
+        place = bindings + 24 * k
+        data = read(read(place) + DATA)
+        cell, end = read(place + 8), read(place + 16)
+        while cell < end:
+            write(read(cell), data + read(cell + 8))
+            cell += 16
+
+
+def run_rows(table, first, last):
+    """Call the entries of rows ``first`` to ``last``; the number of the row that failed, -1 if none did."""
+    row = first
+    while row < last:
+        words = read(table + 16 * row + 8)
+        call(read(table + 16 * row), words)
+        if read(words + ERROR):
+            return row
+        row += 1
+    return -1
+
+
+def clear(words):
+    """An entry: zeros, in so many words of 64 bits. Its words: unused, error, address, count."""
+    at = read(words + 16)
+    for k in range(read(words + 24)):
+        write(at + 8 * k, 0)
+
+
+def check(words):
+    """An entry: fails if there is anything but zeros. Its words: unused, error, address, bytes (one, or many words)."""
+    at, size = read(words + 16), read(words + 24)
+    found = 0
+    if size < 8:
+        found = read(at) & ((1 << (8 * size)) - 1)
+    else:
+        found = read(at)
+    write(words + ERROR, found != 0)
+
+
+def copy(words):
+    """An entry: copies words of 64 bits. Its words: unused, error, source, target, count."""
+    source, target = read(words + 16), read(words + 24)
+    for k in range(read(words + 32)):
+        write(target + 8 * k, read(source + 8 * k))
+
+
+def in_parts(words):
+    """An entry: a kernel on several threads. Its words: a serial row's entry, error, that row's words, then what
+    `pool_code.split` takes, the address of which is the first of them."""
+    error = split(words + 32)
+    if error == -1:
+        serial = read(words + 16)
+        call(read(words), serial)
+        error = read(serial + ERROR)
+    write(words + ERROR, error)
+
+
+def together(words):
+    """An entry: rows that may run at once. Its words: unused, error, control of the pool, table, count, helpers."""
+    table, count = read(words + 24), read(words + 32)
+    if run(read(words + 16), table, count, read(words + 40)) == 0:
+        run_rows(table, 0, count)
+    error = 0
+    for k in range(count):
+        if error == 0:
+            error = read(read(table + 16 * k + 8) + ERROR)
+    write(words + ERROR, error)
+
+
+_HELPERS = (
+    pool_code.run_job, pool_code.take_first, pool_code.has_jobs, pool_code.sleep, pool_code.wake, pool_code.publish,
+    pool_code.wait_for_workers, pool_code.run_table, pool_code.write_array, pool_code.write_arguments,
+    pool_code.split, pool_code.run,
+)  # fmt: skip
+
+
+@functools.cache
+def code() -> dict[str, int]:
+    """The addresses of the functions above, by name."""
+    return compiled_words("program", [bind, run_rows, clear, check, copy, in_parts, together], _HELPERS)
+
+
+@functools.cache
+def functions() -> tuple[Callable[[int, int], int], Callable[[int, int, int], int]]:
+    """``bind`` and ``run_rows`` for Python; the second lets go of the GIL."""
+    word, found = ctypes.c_ssize_t, code()
+    return ctypes.PYFUNCTYPE(word, word, word)(found["bind"]), ctypes.CFUNCTYPE(word, word, word, word)(found["run_rows"])
