@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.compiler.guards import NotReplayable
 from jitgrad.compiler.recording import record
-from jitgrad.compiler.replay import MISS, NotReplayable, replay_of
+from jitgrad.compiler.replay import MISS, replay_of
 from jitgrad.core.errors import type_name
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.launch import observers

@@ -123,9 +123,7 @@ def outer_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
             name = instruction.argval
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 reads[name] = None
-            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                writes[name] = None
-            elif instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in free and name in part.co_freevars:
+            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in free and name in part.co_freevars):
                 writes[name] = None
     return tuple(reads), tuple(writes)
 
@@ -272,9 +270,10 @@ class _Rewriter(ast.NodeTransformer):
         left, right = self.visit(node.left), [self.visit(c) for c in node.comparators]
         if len(right) == 1 and type(node.ops[0]) in _OPERATORS:
             return self._ask(node, "binary", _OPERATORS[type(node.ops[0])], left, right[0])
-        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            right = [self._ask(node, "searched", r) for r in right]
-        elif not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        if len(right) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            found = self._ask(node, "contains", right[0], left)
+            return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        if not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             left, right = self._ask(node, "plain", left), [self._ask(node, "plain", r) for r in right]
         return ast.copy_location(ast.Compare(left, node.ops, right), node)
 

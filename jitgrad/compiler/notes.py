@@ -123,6 +123,11 @@ class Notes:
         self._guard("item", obj, key, value)
         self.know(value)
 
+    def has(self, obj: dict[Any, Any], key: Any) -> bool:
+        """It was looked up whether a dictionary has a key."""
+        self._guard("has", obj, key, key in obj)
+        return key in obj
+
     def cell(self, cell: Any, value: Any) -> None:
         """A variable of an enclosing function was read."""
         self._guard("cell", cell, None, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ class Launch(NamedTuple):
     checks: list[tuple[Any, Callable[[Any], Any]]]
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Change:
     """What a run leaves in a tensor that was there before: so many more writes, and another ``.grad`` or none."""
 
     tensor: Tensor

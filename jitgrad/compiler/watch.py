@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
-import math
 import operator
 import sys
 import types
@@ -40,11 +39,7 @@ _PLAIN = (
 _CONTAINERS = (list, tuple, dict, set, frozenset, OrderedDict, defaultdict, deque)
 _PURE = {
     getattr(builtins, name)
-    for name in (
-        "abs all any ascii bin bool bytes callable chr complex dict divmod enumerate filter float format frozenset "
-        "hash hex int isinstance issubclass iter len list map max min next object oct ord pow range repr reversed "
-        "round set slice sorted str sum tuple type zip"
-    ).split()
+    for name in ["abs", "all", "any", "ascii", "bin", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "hash", "hex", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "type", "zip"]
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 _PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
 _READ_ONLY = {
@@ -208,6 +203,9 @@ class Watch:
                         if notes.repeatable(owner, name, args, kwargs):
                             return notes.host_call(function, args, kwargs)
                         notes.fail(f"it changes a {type(owner).__name__} from outside by {name}()")
+                    elif name in ("get", "__getitem__", "__contains__") and isinstance(owner, dict):
+                        if notes.has(owner, args[0]) and name != "__contains__":
+                            return self.item(owner, args[0])
                     else:
                         notes.contents(owner)
                 return function(*args, **kwargs)
@@ -348,10 +346,10 @@ class Watch:
             else:
                 notes.item(obj, key, value)
             return value
-        if isinstance(obj, (str, bytes, range, np.generic)) or (isinstance(obj, type) or _is_ours(type(obj))) and not (
+        if isinstance(obj, (str, bytes, range, np.generic)) or ((isinstance(obj, type) or _is_ours(type(obj))) and not (
             isinstance(_static(type(obj), "__getitem__"), types.FunctionType)
             and self._is_watched(_static(type(obj), "__getitem__"))
-        ):
+        )):
             return obj[key]
         if isinstance(special := _static(type(obj), "__getitem__"), types.FunctionType):
             return self.call(special, obj, key)
@@ -397,14 +395,19 @@ class Watch:
         """What ``**`` unpacks."""
         return self.iter(obj)
 
-    def searched(self, obj: Any) -> Any:
-        """The right side of ``in``."""
-        if self.notes.reason is None and not isinstance(obj, (*_PLAIN, Tensor)):
-            if isinstance(special := _static(type(obj), "__contains__"), types.FunctionType):
-                self.notes.fail(f"it searches a {type(obj).__name__}") if not _is_ours(type(obj)) else None
-            elif isinstance(obj, _CONTAINERS) and self.notes.is_known(obj):
-                self.notes.contents(obj)
-        return obj
+    def contains(self, obj: Any, item: Any) -> Any:
+        """``item in obj``."""
+        notes = self.notes
+        if notes.reason is None and not isinstance(obj, (*_PLAIN, *_ITERATORS)):
+            if isinstance(obj, dict) and notes.is_known(obj):
+                notes.has(obj, item)
+            elif isinstance(obj, _CONTAINERS):
+                self._given(obj)
+            elif isinstance(special := _static(type(obj), "__contains__"), types.FunctionType):
+                return self.call(special, obj, item)
+            elif not isinstance(obj, Tensor):
+                notes.fail(f"it searches a {type(obj).__name__}")
+        return self.plain(item) in obj
 
     def context(self, manager: Any) -> Any:
         """What ``with`` enters."""

@@ -267,7 +267,7 @@ def _address_of(a: np.ndarray[Any, Any]) -> int:
 class Program:
     """Rows that are ready to run.
 
-    ``slots`` of a run are bound by ``bind(arrays)``, numbers set by ``set_number``; ``run`` does the launches. A
+    ``slots`` of a run are bound by ``bind_some`` and ``relocate``, numbers set by ``set_number``; ``run`` does the launches. A
     program has one set of words: two runs at once are the caller's to prevent.
     """
 
@@ -285,7 +285,7 @@ class Program:
         for key, at in made.live:
             self.live.setdefault(key, []).append(at)
         self._bindings(made, base)
-        self._bind, self._run_rows = functions()
+        self._bind, _, self._run_rows = functions()
         self._where, self._count = _address_of(self.table), len(made.rows)
 
     def _bindings(self, made: Builder, base: int) -> None:
@@ -300,16 +300,20 @@ class Program:
         self._cells = np.array(cells, np.int64)
         at = _address_of(self._cells)
         self.bindings = array("q", [w for a, b in ends for w in (0, at + 8 * a, at + 8 * b)])
-        self._bindings_at = self.bindings.buffer_info()[0]
+        self._bindings_at, self._slots = self.bindings.buffer_info()[0], len(self.slots)
 
-    def bind(self, arrays: Sequence[Any]) -> None:
-        """Let slots, in the order of ``slots``, be these arrays, which are contiguous from their first element on."""
+    def bind_some(self, which: Sequence[int], arrays: Sequence[Any]) -> None:
+        """Let some slots, by their places in ``slots``, be these arrays for the runs after the next ``relocate``.
+
+        An array has to live until another one takes its place, or until no run is to come.
+        """
         bindings = self.bindings
-        k = 0
-        for a in arrays:
-            bindings[k] = id(a)
-            k += 3
-        self._bind(self._bindings_at, len(arrays))
+        for k, a in zip(which, arrays):
+            bindings[3 * k] = id(a)
+
+    def relocate(self) -> None:
+        """Write the addresses of the bound arrays to where the kernels find them."""
+        self._bind(self._bindings_at, self._slots)
 
     def set_number(self, key: Any, value: float) -> None:
         """Give a live number its value for the next run."""

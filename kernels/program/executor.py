@@ -34,6 +34,24 @@ def bind(bindings, count):
             cell += 16
 
 
+def first_changed(rows, first, last):
+    """The number of the first row, of those from ``first`` to ``last``, that does not hold; -1 if all do.
+
+    A row: an address, an offset, a word. The word is to be at the address, or, where the offset is not negative, that
+    far behind where the address that stands there leads.
+    """
+    k = first
+    while k < last:
+        row = rows + 24 * k
+        found, offset = read(read(row)), read(row + 8)
+        if offset >= 0:
+            found = read(found + offset)
+        if found != read(row + 16):
+            return k
+        k += 1
+    return -1
+
+
 def run_rows(table, first, last):
     """Call the entries of rows ``first`` to ``last``; the number of the row that failed, -1 if none did."""
     row = first
@@ -104,11 +122,15 @@ _HELPERS = (
 @functools.cache
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
-    return compiled_words("program", [bind, run_rows, clear, check, copy, in_parts, together], _HELPERS)
+    return compiled_words("program", [bind, first_changed, run_rows, clear, check, copy, in_parts, together], _HELPERS)
 
 
 @functools.cache
-def functions() -> tuple[Callable[[int, int], int], Callable[[int, int, int], int]]:
-    """``bind`` and ``run_rows`` for Python; the second lets go of the GIL."""
+def functions() -> tuple[Callable[[int, int], int], Callable[[int, int, int], int], Callable[[int, int, int], int]]:
+    """``bind``, ``first_changed`` and ``run_rows`` for Python; the last lets go of the GIL."""
     word, found = ctypes.c_ssize_t, code()
-    return ctypes.PYFUNCTYPE(word, word, word)(found["bind"]), ctypes.CFUNCTYPE(word, word, word, word)(found["run_rows"])
+    return (
+        ctypes.PYFUNCTYPE(word, word, word)(found["bind"]),
+        ctypes.PYFUNCTYPE(word, word, word, word)(found["first_changed"]),
+        ctypes.CFUNCTYPE(word, word, word, word)(found["run_rows"]),
+    )

@@ -1,0 +1,154 @@
+"""Guards as code: conditions under which a recording holds, compared by words of memory where that is possible.
+
+Most of what a function reads stands in dictionaries, lists and variables of enclosing functions. Those are compared
+as a whole, by compiled code (kernels/program/object_words.py). Only where one of them has changed are the conditions
+looked at that depend on it; if they hold all the same, the words of the changed object are what is expected next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.compiler.notes import Guard, Notes, is_scalar, same
+from jitgrad.kernels.program import Rows, words_of_cell, words_of_dict, words_of_list
+
+__all__ = ["Guards", "Names", "NotReplayable"]
+
+
+class NotReplayable(Exception):
+    """A recording that no program can be made of; the message says why."""
+
+
+class Names:
+    """Constants of a text, by the names that they have there; ``scope`` is where the text is run."""
+
+    def __init__(self, scope: dict[str, Any]):
+        self.scope = scope
+        self._names: dict[int, str] = {}
+
+    def __call__(self, value: Any) -> str:
+        """The name of a constant."""
+        if value is None or value is True or value is False:
+            return repr(value)
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"k{len(self._names)}"
+            self.scope[name] = value
+        return name
+
+    def equals(self, expression: str, value: Any) -> str:
+        """The condition that an expression has a constant's value."""
+        if is_scalar(value) and value is not None and not isinstance(value, bool):
+            return f"({expression} is {self(value)} or same({expression}, {self(value)}))"
+        return f"{expression} is {self(value)}"
+
+
+class _Group:
+    """The conditions that depend on one dictionary, list or cell."""
+
+    def __init__(self, obj: Any):
+        self.obj, self.conditions = obj, dict[str, None]()
+        self.live: list[tuple[Any, Any]] = []  # (key of a live number, key in the dictionary)
+
+    def words(self) -> Any:
+        """What stays as it is while the object does; None where that can't be told."""
+        if isinstance(self.obj, dict):
+            return words_of_dict(self.obj)
+        return words_of_list(self.obj) if isinstance(self.obj, list) else words_of_cell(self.obj)
+
+
+class Guards:
+    """The guards of a recording; ``hold()`` is whether they do, ``unchanged()`` -1 if nothing has changed at all."""
+
+    def __init__(self, notes: Notes, name: Names, set_number: Callable[[Any, float], None]):
+        self.name, self.set_number = name, set_number
+        self.always: list[str] = []  # conditions that are looked at in each call
+        self._groups: dict[int, _Group] = {}
+        for guard in notes.guards.values():
+            self._add(guard)
+        for key, (obj, item) in notes.live.items():
+            self._group(obj).live.append((key, item))
+
+    def _group(self, obj: Any) -> _Group:
+        return self._groups.setdefault(id(obj), _Group(obj))
+
+    def depends(self, obj: Any, condition: str) -> None:
+        """Add a condition that can only change when ``obj`` does."""
+        self._group(obj).conditions[condition] = None
+
+    def _add(self, guard: Guard) -> None:
+        kind, obj, key, value = guard
+        here = self.name(obj)
+        if kind == "attr":
+            self._add_attribute(obj, key, value)
+        elif kind == "item":
+            self.depends(obj, self.name.equals(f"{here}[{self.name(key)}]", value))
+        elif kind == "has":
+            self.depends(obj, f"{self.name(key)} {'in' if value else 'not in'} {here}")
+        elif kind == "cell":
+            self.depends(obj, self.name.equals(f"{here}.cell_contents", value))
+        elif kind == "lacks":
+            own = vars(obj)
+            self.depends(own, f"{key!r} not in {self.name(own)}")
+        elif kind == "empty":
+            self.depends(obj, f"not {here}" if value else here)
+        elif kind == "float":
+            self.depends(obj, f"type({here}[{self.name(key)}]) is float")
+        elif isinstance(obj, dict):
+            self.depends(obj, f"len({here}) == {len(value)}")
+            for k, v in value:
+                self.depends(obj, self.name.equals(f"{here}[{self.name(k)}]", v))
+        elif isinstance(obj, list):
+            self.depends(obj, f"len({here}) == {len(value)}")
+            for k, v in enumerate(value):
+                self.depends(obj, self.name.equals(f"{here}[{k}]", v))
+        else:
+            self.always.append(f"tuple({here}) == {self.name(value)}")
+
+    def _add_attribute(self, obj: Any, key: str, value: Any) -> None:
+        if not is_scalar(value) and getattr(obj, key) is not value:
+            raise NotReplayable(f"{key} of a {type(obj).__name__} is another object each time that it is read")
+        own = getattr(obj, "__dict__", None)
+        if isinstance(own, dict) and key in own:
+            self.depends(own, self.name.equals(f"{self.name(own)}[{key!r}]", value))
+        else:
+            self.always.append(self.name.equals(f"{self.name(obj)}.{key}", value))
+
+    def finish(self) -> None:
+        """Make the functions, after the last condition was added."""
+        names, lines = self.name, []
+        groups = []
+        for group in self._groups.values():
+            if group.words() is None:
+                self.always += group.conditions
+                self.always += [f"set_number({names(k)}, {names(group.obj)}[{names(i)}]) is None" for k, i in group.live]
+            else:
+                lines.append(f"def group{len(groups)}(): return {' and '.join(group.conditions) or 'True'}")
+                groups.append(group)
+        names.scope |= {"same": same, "set_number": self.set_number}
+        exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
+        self._checks = [names.scope[f"group{k}"] for k in range(len(groups))]
+        self._watched = groups
+        self._rows = Rows([g.words() for g in groups])
+        self.unchanged = self._rows.comparison()
+
+    def hold(self) -> bool:
+        """Whether the conditions hold that depend on what has changed; live numbers among that are set anew."""
+        changed = self._rows.unlike()
+        try:
+            while changed >= 0:
+                group = self._watched[changed]
+                words = group.words()  # before the conditions: a change by another thread meanwhile is seen next time
+                if not self._checks[changed]():
+                    return False
+                for key, item in group.live:
+                    self.set_number(key, group.obj[item])
+                if len(words) != self._rows.length(changed):
+                    return False
+                self._rows.expect(changed, words)
+                changed = self._rows.unlike(changed + 1)
+        except (AttributeError, KeyError, IndexError, ValueError, TypeError):
+            return False
+        return True
+
