@@ -6,6 +6,6 @@ function and listens to its launches; `replay` makes a function of that: guards,
 what Python has to see afterwards.
 """
 
-from jitgrad.compiler.compiled import Compiled, compile
+from jitgrad.compiler.compiled import CompileWarning, Compiled, compile
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["CompileWarning", "Compiled", "compile"]

@@ -23,7 +23,7 @@ from jitgrad.kernels.words.syntax import parse
 
 __all__ = ["NotRewritable", "outer_names", "rewritten"]
 
-WATCH = "jitgrad_watch"
+WATCH, _MADE = "jitgrad_watch", "jitgrad_rewritten"
 
 
 class NotRewritable(Exception):
@@ -52,7 +52,9 @@ def _rewritten_code(code: CodeType, qualname: str) -> CodeType:
         body = [ast.Return(new)]
     else:
         new.decorator_list = []
-        returned = ast.Name(new.name, ast.Load())
+        # By another name, for its own may be a global that it reads, as that of a recursive function.
+        new.name = _MADE
+        returned = ast.Name(_MADE, ast.Load())
         body = [new, ast.Return(returned)]
     names = [*(n for n in code.co_freevars), WATCH]
     arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
@@ -61,8 +63,8 @@ def _rewritten_code(code: CodeType, qualname: str) -> CodeType:
         factory.type_params = []  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, node)], []))
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=_future(code))
-    made = _inner(_inner(compiled, "factory"), code.co_name)
-    return made
+    made = _inner(_inner(compiled, "factory"), code.co_name if isinstance(new, ast.Lambda) else _MADE)
+    return made.replace(co_name=code.co_name)
 
 
 def _future(code: CodeType) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.recording import Recording, root_of
+from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import Place
 
@@ -37,7 +38,13 @@ class Fresh:
 
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
-        return f"{self.name} = empty({name(self.root.shape)}, {name(self.root.dtype)})"
+        root = self.root
+        if root.flags.c_contiguous and root.nbytes < MIN_BYTES:
+            return f"{self.name} = empty({name(root.shape)}, {name(root.dtype)})"
+        strides = "None" if root.flags.c_contiguous else name(root.strides)
+        if root.nbytes < MIN_BYTES:
+            return f"{self.name} = ndarray({name(root.shape)}, {name(root.dtype)}, None, 0, {strides})"
+        return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {root.nbytes}, {strides})"
 
 
 class Memory:

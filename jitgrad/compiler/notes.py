@@ -237,7 +237,9 @@ class Notes:
         if id(tensor) in self.created or id(tensor) in self.tensors:
             return
         base = tensor._base
-        if base is not None and (id(base) in self.created or id(base) in self.tensors):
+        if tensor._level is not None:  # made by a transform that is open inside of the function
+            self.created[id(tensor)] = tensor
+        elif base is not None and (id(base) in self.created or id(base) in self.tensors):
             self.created[id(tensor)] = tensor  # views are not announced
         else:
             self.fail("it uses a tensor of which it is not known where it comes from")

@@ -101,7 +101,7 @@ class Recording:
         for note in list(notes.tensors.values()):
             self._compare(note, counters)
         for kernel, args, _ in self.launches:
-            if not all(isinstance(a, (np.ndarray, np.generic, int, float, complex)) for a in args):
+            if not all(isinstance(a, (np.ndarray, np.generic, int, float, complex, tuple)) for a in args):
                 notes.fail(f"the kernel {kernel.name} takes what only Python can hand over")
 
     def _check_result(self, leaf: Any) -> None:

@@ -17,6 +17,7 @@ from jitgrad.compiler.memory import Memory, address_of
 from jitgrad.compiler.notes import Action, TensorNote
 from jitgrad.compiler.recording import Change, Recording, root_of
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
+from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import node_observers
 from jitgrad.core.storage import UNWRITTEN
@@ -96,7 +97,7 @@ class _Text:
         self.scope: dict[str, Any] = {
             "MISS": MISS, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
-            "saving": saved_tensors.thread, "one_thread": one_thread, "__name__": __name__,
+            "saving": saved_tensors.thread, "large": pool.array, "one_thread": one_thread, "__name__": __name__,
         }  # fmt: skip
         self.name = Names(self.scope)
         self.memory = Memory(recording, self.name)

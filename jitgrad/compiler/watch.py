@@ -39,7 +39,7 @@ _PLAIN = (
 _CONTAINERS = (list, tuple, dict, set, frozenset, OrderedDict, defaultdict, deque)
 _PURE = {
     getattr(builtins, name)
-    for name in ["abs", "all", "any", "ascii", "bin", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "hash", "hex", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "type", "zip"]
+    for name in ["abs", "all", "any", "ascii", "bin", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "enumerate", "filter", "float", "format", "frozenset", "hash", "hex", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "type", "zip"]
 } | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
 _PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
 _READ_ONLY = {
@@ -313,7 +313,7 @@ class Watch:
         if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and self._is_watched(static.fget):
             return self.call(static.fget, obj)
         own = getattr(obj, "__dict__", {})
-        if static is None and name not in own and not isinstance(obj, type):
+        if static is _ABSENT and name not in own and not isinstance(obj, type):
             if isinstance(fallback := _static(kind, "__getattr__"), types.FunctionType):
                 notes.lacks(obj, name)
                 return self.call(fallback, obj, name)
@@ -584,6 +584,9 @@ _ITERATORS = (
 _SPECIAL = {"bool": "__bool__", "len": "__len__", "iter": "__iter__", "next": "__next__", "repr": "__repr__"}
 
 
+_ABSENT = object()
+
+
 def _special_method(value: Any, name: str) -> Any:
     found = _static(type(value), name)
     return found if isinstance(found, types.FunctionType) else None
@@ -594,7 +597,7 @@ def _static(kind: type, name: str) -> Any:
     for cls in kind.__mro__:
         if name in cls.__dict__:
             return cls.__dict__[name]
-    return None
+    return _ABSENT
 
 
 def _module_of(function: Any) -> str:

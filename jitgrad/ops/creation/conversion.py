@@ -16,6 +16,7 @@ from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
 from jitgrad.core.errors import overflow, scalar_type, type_title
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor, address
 from jitgrad.core.user_frame import user_level
@@ -35,6 +36,8 @@ __all__ = ["host_array", "on_host", "to"]
 
 def host_array(x: Tensor) -> np.ndarray:
     """The array of a tensor on the CPU, through which values reach NumPy and Python; TypeError for other devices."""
+    if read_observers:
+        announce_read("item(), numpy() or a conversion to Python")
     if x._layout.device != "cpu":
         raise TypeError(
             f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -231,6 +234,8 @@ def element_size(self: Tensor) -> int:
 @method
 def data_ptr(self: Tensor) -> int:
     """The address of the first element."""
+    if read_observers:
+        announce_read("data_ptr()")
     return address(self) if self._layout.numel else 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.registry import method, public
@@ -49,6 +50,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
+    if read_observers:
+        announce_read("deepcopy()")
     result = _on_copied_memory(self, memo)
     if self._level is None:  # the class of a wrapped tensor belongs to its transform, whose clone has set it
         result.__class__ = self.__class__

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int64
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import Layout, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
@@ -231,6 +232,8 @@ class IndexFillTensor(IndexFill):
 
 def _distinct(index: Tensor) -> Tensor:
     """An index without repetitions."""
+    if read_observers:
+        announce_read("the gradient of index_fill")
     return tensor(np.unique(index._data), dtype=int64, device=index.device)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -27,6 +28,8 @@ def _empty_int64(*shape: int) -> Tensor:
 
 def true_places(x: Tensor) -> Tensor:
     """The places, counted row by row, of the elements that are not zero: int64, without history."""
+    if read_observers:  # how many there are decides the shape of the result
+        announce_read("nonzero(), or a mask as an index,")
     x = x.detach()
     check_one_shape("nonzero", x)
     flat = contiguous(x)._data.reshape(-1)
