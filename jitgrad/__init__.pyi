@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from jitgrad import autograd as autograd
+from jitgrad import compiler as compiler
 from jitgrad import cpu as cpu
 from jitgrad import cuda as cuda
 from jitgrad import datasets as datasets
@@ -23,6 +24,7 @@ from jitgrad import testing as testing
 from jitgrad import utils as utils
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from jitgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from jitgrad.compiler.compiled import compile as compile
 from jitgrad.core import dtypes as dtypes
 from jitgrad.core import return_types as return_types
 from jitgrad.core.device import device as _device

@@ -27,8 +27,8 @@ from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
-    "Kernel", "Loop", "check", "check_observers", "launch", "library", "loop", "loop_head", "observers", "prepared", "register_resolvers",
-    "text_file",
+    "Kernel", "Loop", "check", "check_observers", "launch", "library", "loop", "loop_head", "observers", "prepared",
+    "register_resolvers", "text_file",
 ]  # fmt: skip
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
@@ -80,21 +80,21 @@ def _launch_resolved(kernel: Kernel, args: tuple[Any, ...]) -> None:
             store(resolved[id(args[k])], args[k])
 
 
-# Called with (found, fail) by `check`.
-check_observers: list[Callable[[Any, Callable[[Any], Any]], None]] = []
+# Called with (found, fail, args) by `check`.
+check_observers: list[Callable[[Any, Callable[..., Any], tuple[Any, ...]], None]] = []
 
 
-def check(found: Any, fail: Callable[[Any], Any]) -> None:
-    """Call ``fail(found)``, which raises, unless the first element of ``found``, an int64 vector, is zero.
+def check(found: Any, fail: Callable[..., Any], *args: Any) -> None:
+    """Call ``fail(found, *args)``, which raises, unless the first element of ``found``, an int64 vector, is zero.
 
     ``found`` was made of zeros for a kernel that has just looked for what it can't take. A recorded program clears it
     before the kernel and repeats the check after it.
     """
     if check_observers:
         for observer in tuple(check_observers):
-            observer(found, fail)
+            observer(found, fail, args)
     if found.item(0):
-        fail(found)
+        fail(found, *args)
 
 
 class Kernel:

@@ -10,7 +10,7 @@ compiled code cannot read: an array in column-major order that is to be cut, com
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,21 +92,23 @@ class SplitCall:
         self.last = next((k for k, role in roles.items() if role in (LAST, PARTS)), -1)
         self.plans: dict[Any, _Plan | None] = {}
 
-    def shared(self, args: Sequence[Any]) -> tuple[Any, list[int]] | None:
+    def shared(self, args: tuple[Any, ...]) -> tuple[Any, list[int]] | None:
         """(what has to be kept, the words that `pool_code.split` takes); None where the kernel is to run serially.
 
         Of an array the word is the address of Python's object, of a number its bits.
         """
         rows, count, parts = self._cuts(args)
-        if count < 2 or parts < 2 or (plan := self.plans.get(tuple(map(compute_fingerprint, args)), False)) is None:
+        kinds = tuple(map(compute_fingerprint, args))
+        if count < 2 or parts < 2:
             return None
-        if (plan := plan or self._plan(tuple(args))) is None:
+        plan = self.plans[kinds] if kinds in self.plans else self._plan(args)
+        if plan is None:
             return None
         helpers = threads.helpers_for(count)
         packed = plan.packed(threads.control(helpers), helpers, rows, parts, self.multiple, args)
         return plan, list(memoryview(packed).cast("q"))
 
-    def _cuts(self, args: Sequence[Any]) -> tuple[int, int, int]:
+    def _cuts(self, args: tuple[Any, ...]) -> tuple[int, int, int]:
         """(rows, threads, parts) of a call."""
         rows = args[self.last] if self.cut is None else args[self.cut].shape[0]
         count = threads.get_num_threads()

@@ -31,7 +31,10 @@ import numpy as np
 from jitgrad.kernels import pool_code
 from jitgrad.kernels.native_entry import raise_error
 
-__all__ = ["control", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split", "run_together", "set_num_threads"]
+__all__ = [
+    "control", "fork_safe", "get_num_threads", "helpers_for", "run_jobs", "run_split", "run_together",
+    "set_num_threads",
+]  # fmt: skip
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 _Lock = TypeVar("_Lock")
@@ -261,7 +264,7 @@ def helpers_for(count: int) -> int:
 
 
 def control(helpers: int) -> int:
-    """The address of what the threads of the pool share, with as many workers: what compiled code hands work over by."""
+    """The address of what the pool's threads share, by which compiled code hands work to as many workers."""
     return _pool_of(helpers).control
 
 

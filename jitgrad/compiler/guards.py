@@ -117,12 +117,13 @@ class Guards:
 
     def finish(self) -> None:
         """Make the functions, after the last condition was added."""
-        names, lines = self.name, []
-        groups = []
+        names, lines = self.name, list[str]()
+        groups: list[_Group] = []
         for group in self._groups.values():
             if group.words() is None:
                 self.always += group.conditions
-                self.always += [f"set_number({names(k)}, {names(group.obj)}[{names(i)}]) is None" for k, i in group.live]
+                here = names(group.obj)
+                self.always += [f"set_number({names(k)}, {here}[{names(i)}]) is None" for k, i in group.live]
             else:
                 lines.append(f"def group{len(groups)}(): return {' and '.join(group.conditions) or 'True'}")
                 groups.append(group)
@@ -130,7 +131,8 @@ class Guards:
         exec(compile("\n".join(lines), "<jitgrad guards>", "exec"), names.scope)
         self._checks = [names.scope[f"group{k}"] for k in range(len(groups))]
         self._watched = groups
-        self._rows = Rows([g.words() for g in groups])
+        # Other words than there are: the run has changed things since they were read, so the first call looks at all.
+        self._rows = Rows([[(at, offset, ~word) for at, offset, word in g.words()] for g in groups])
         self.unchanged = self._rows.comparison()
 
     def hold(self) -> bool:

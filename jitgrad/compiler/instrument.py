@@ -48,14 +48,12 @@ def _rewritten_code(code: CodeType, qualname: str) -> CodeType:
     owner = parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else ""
     new: Any = _Rewriter(owner).rewrite(node)
     if isinstance(new, ast.Lambda):
-        returned: Any = new
-        body = [ast.Return(new)]
+        body: list[ast.stmt] = [ast.Return(new)]
     else:
         new.decorator_list = []
         # By another name, for its own may be a global that it reads, as that of a recursive function.
         new.name = _MADE
-        returned = ast.Name(_MADE, ast.Load())
-        body = [new, ast.Return(returned)]
+        body = [new, ast.Return(ast.Name(_MADE, ast.Load()))]
     names = [*(n for n in code.co_freevars), WATCH]
     arguments = ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, [])
     factory = ast.FunctionDef("factory", arguments, body, [], None, None)
@@ -84,9 +82,9 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     lines = linecache.getlines(code.co_filename)
     if not lines:
         raise NotRewritable("its source text is not available")
-    found = _functions(code.co_filename, hash("".join(lines)), "".join(lines)).get((code.co_firstlineno, code.co_name))
+    every = _functions(code.co_filename, "".join(lines)).get((code.co_firstlineno, code.co_name), [])
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    found = [n for n in found or () if tuple(a.arg for a in (*n.args.posonlyargs, *n.args.args, *n.args.kwonlyargs)) == taken]
+    found = [n for n in every if tuple([a.arg for a in _named(n.args)]) == taken]
     if not found:
         raise NotRewritable("its file has changed since it was imported")
     if len(found) > 1:
@@ -95,8 +93,8 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.Lambda:
 
 
 @functools.lru_cache(maxsize=256)
-def _functions(file: str, version: int, text: str) -> dict[tuple[int, str], list[Any]]:
-    """The functions of a file by first line and name."""
+def _functions(file: str, text: str) -> dict[tuple[int, str], list[Any]]:
+    """The functions of a file, as its text is now, by first line and name."""
     try:
         tree = parse(text)
     except SyntaxError:
@@ -111,6 +109,11 @@ def _functions(file: str, version: int, text: str) -> dict[tuple[int, str], list
     return found
 
 
+def _named(arguments: ast.arguments) -> list[ast.arg]:
+    """The parameters that have names of their own, in the order in which code has them."""
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
 # -- what its names refer to ------------------------------------------------------------------------------
 
 
@@ -122,10 +125,11 @@ def outer_names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     free = set(code.co_freevars)
     for part in _all_codes(code):
         for instruction in dis.get_instructions(part):
-            name = instruction.argval
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            what, name = instruction.opname, instruction.argval
+            outer = what in ("STORE_DEREF", "DELETE_DEREF") and name in free and name in part.co_freevars
+            if what in ("LOAD_GLOBAL", "LOAD_NAME"):
                 reads[name] = None
-            elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in free and name in part.co_freevars):
+            elif outer or what in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 writes[name] = None
     return tuple(reads), tuple(writes)
 
@@ -242,7 +246,8 @@ class _Rewriter(ast.NodeTransformer):
             owner, name = self.visit(node.target.value), ast.Constant(self._private(node.target.attr))
             call = self._ask(node, "augment_attr", what, owner, name, value)
         else:
-            call = self._ask(node, "augment_item", what, self.visit(node.target.value), self._key(node.target.slice), value)
+            owner, key = self.visit(node.target.value), self._key(node.target.slice)
+            call = self._ask(node, "augment_item", what, owner, key, value)
         return ast.copy_location(ast.Expr(call), node)
 
     # -- calls and operators
@@ -253,8 +258,10 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("locals", "vars", "eval", "exec", "globals", "dir"):
             raise NotRewritable(f"it calls {node.func.id} on line {node.lineno}")
         args = [self.visit(a) for a in node.args]
-        keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._ask(k.value, "mapping", self.visit(k.value)))
-                    for k in node.keywords]  # fmt: skip
+        keywords = []
+        for k in node.keywords:
+            value = self.visit(k.value)
+            keywords.append(ast.keyword(k.arg, value if k.arg else self._ask(k.value, "mapping", value)))
         return self._ask(node, "call", self.visit(node.func), *args, keywords=keywords)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
@@ -285,10 +292,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def _tested(self, node: Any) -> Any:
         """An expression that is tested: the Watch notes what its truth depends on."""
+        negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         new = self.visit(node)
-        if isinstance(node, (ast.Compare, ast.Constant)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
-            return new
-        return self._ask(node, "tested", new)
+        return new if negation or isinstance(node, ast.Constant) else self._ask(node, "tested", new)
 
     def visit_If(self, node: Any) -> Any:
         node.test = self._tested(node.test)

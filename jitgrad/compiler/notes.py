@@ -153,6 +153,11 @@ class Notes:
         for value in values:
             self.know(value)
 
+    def advance(self, iterator: Any) -> None:
+        """An iterator may be advanced."""
+        if self.is_known(iterator):
+            self.fail(f"it advances a {type(iterator).__name__} from outside")
+
     def emptiness(self, obj: Any) -> None:
         """It was tested whether a container is empty."""
         self._guard("empty", obj, None, not obj)
@@ -286,11 +291,6 @@ class Notes:
             for note in list(self.tensors.values()):
                 if note.requires_grad:
                     self.grad_of(note)
-
-    def is_public(self, function: Any) -> bool:
-        """Whether a function of jitgrad is an op, whose closure holds nothing of a user's."""
-        module = function.__globals__.get("__name__") or ""
-        return module.startswith(("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine"))
 
 
 def _count(obj: Any, name: str, what: str, value: Any) -> None:

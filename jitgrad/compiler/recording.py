@@ -23,11 +23,11 @@ __all__ = ["Change", "Launch", "Recording", "record", "root_of"]
 
 
 class Launch(NamedTuple):
-    """A launch, and the checks that follow it: (array, what raises unless its first element is zero)."""
+    """A launch, and the checks that follow it: (array, what raises, arguments), see `check`."""
 
     kernel: Kernel
     args: tuple[Any, ...]
-    checks: list[tuple[Any, Callable[[Any], Any]]]
+    checks: list[tuple[Any, Callable[..., Any], tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,6 @@ class Recording:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.launches: list[Launch] = []
         self.notes = Notes(lambda: len(self.launches))
-        self.made: list[tuple[int, Any, Any]] = []  # (launch, array, its numbers) of tensors that Python data was put in
         self.leaves, self.structure = flatten((args, kwargs))
         self.result: Any = None
         self.changes: list[Change] = []
@@ -60,9 +59,9 @@ class Recording:
         if threading.get_ident() == self._thread:
             self.launches.append(Launch(kernel, args, []))
 
-    def _on_check(self, found: Any, fail: Callable[[Any], Any]) -> None:
+    def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if threading.get_ident() == self._thread:
-            self.launches[-1].checks.append((found, fail))
+            self.launches[-1].checks.append((found, fail, args))
 
     def _on_tensor(self, tensor: Tensor) -> None:
         if threading.get_ident() == self._thread:
@@ -75,17 +74,17 @@ class Recording:
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
         """Listen to launches, checks, new tensors and reads of numbers."""
-        pairs = (
+        pairs: list[tuple[list[Any], Any]] = [
             (observers, self._on_launch), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
             (read_observers, self._on_read),
-        )  # fmt: skip
+        ]  # fmt: skip
         for those, observer in pairs:
-            those.append(observer)  # type: ignore[attr-defined]
+            those.append(observer)
         try:
             yield
         finally:
             for those, observer in pairs:
-                those.remove(observer)  # type: ignore[attr-defined]
+                those.remove(observer)
 
     # -- afterwards -------------------------------------------------------------------------------------
 

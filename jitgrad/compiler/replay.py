@@ -41,7 +41,7 @@ def replay_of(recording: Recording) -> Replay:
 
 def _program(recording: Recording, memory: Memory) -> Program:
     builder, actions = Builder(memory.locate), list(recording.notes.actions)
-    flags = {id(root_of(found)): root_of(found) for made in recording.launches for found, _ in made.checks}
+    flags = {id(root_of(found)): root_of(found) for made in recording.launches for found, *_ in made.checks}
     for number, made in enumerate(recording.launches):
         while actions and actions[0].launch <= number:
             _act(builder, actions.pop(0))
@@ -49,8 +49,8 @@ def _program(recording: Recording, memory: Memory) -> Program:
             if isinstance(a, np.ndarray) and (root := flags.get(id(root_of(a)))) is not None:
                 builder.clear(root)
         builder.launch(made.kernel, made.args)
-        for found, fail in made.checks:
-            builder.check(found, fail)
+        for check in made.checks:
+            builder.check(*check)
     for action in actions:
         _act(builder, action)
     return builder.finish()
@@ -59,6 +59,12 @@ def _program(recording: Recording, memory: Memory) -> Program:
 def _act(builder: Builder, action: Action) -> None:
     call, kwargs = action.call, action.kwargs
     builder.host((lambda *args: call(*args, **kwargs)) if kwargs else call, *action.args)
+
+
+def _binding(slots: list[str], chosen: Callable[[str], bool]) -> list[str]:
+    """The line that binds some of the slots, which are expressions, if there are any."""
+    numbers = [k for k, slot in enumerate(slots) if chosen(slot)]
+    return [f"bind_some({numbers}, ({', '.join(slots[k] for k in numbers)},))"] if numbers else []
 
 
 class _Kept:
@@ -124,10 +130,8 @@ class _Text:
         if still:
             lines += ["    again = same_grads() == -1", "    if not again:"]
             lines += [f"        {f.allocation(self.name)}" for f in still]
-            lines += [f"        bind_some({[k for k, b in enumerate(bound) if b in kept]}, ({', '.join(b for b in bound if b in kept)},))"]
-        rest = [k for k, b in enumerate(bound) if b not in kept]
-        if rest:
-            lines.append(f"    bind_some({rest}, ({', '.join(bound[k] for k in rest)},))")
+            lines += [f"        {line}" for line in _binding(bound, lambda b: b in kept)]
+        lines += [f"    {line}" for line in _binding(bound, lambda b: b not in kept)]
         lines += ["    relocate()", f"    {run}", "finally: release()", *effects]
         text = "def replay(args, kwargs):\n" + "".join(f"    {line}\n" for line in lines)
         lock = threading.Lock()
@@ -178,7 +182,8 @@ class _Text:
         start = f"type({here}) is {name(type(note.tensor))}"
         if note.owner is not None:
             start = f"type({here} := {name(note.owner)}._grad) is {name(type(note.tensor))}"
-        self.guards.always.append(" and ".join([start, *conditions, f"{here}._level is None", f"type({here}._data) is ndarray"]))
+        conditions += [f"{here}._level is None", f"type({here}._data) is ndarray"]
+        self.guards.always.append(" and ".join([start, *conditions]))
 
     # -- arguments ------------------------------------------------------------------------------------------
 
@@ -191,7 +196,8 @@ class _Text:
             lines = [f"if len(args) != {len(leaves)} or kwargs: return MISS"]
             lines += [f"{', '.join(names)}, = args"] if names else []
         else:
-            lines = ["leaves, structure = flatten((args, kwargs))", f"if structure != {self.name(structure)}: return MISS"]
+            lines = ["leaves, structure = flatten((args, kwargs))"]
+            lines.append(f"if structure != {self.name(structure)}: return MISS")
             lines += [f"{', '.join(names)}, = leaves"] if names else []
         plain = [(n, leaf) for n, leaf in zip(names, leaves, strict=True) if not isinstance(leaf, Tensor)]
         return lines + [f"if not ({self.name.equals(n, leaf)}): return MISS" for n, leaf in plain]
@@ -269,7 +275,8 @@ class _Text:
         if data is not fresh.root:
             offset = address_of(data) - fresh.address
             array = f"ndarray({of(data.shape)}, {of(data.dtype)}, {fresh.name}, {offset}, {of(data.strides)})"
-        lines += [f"{name} = new({of(type(tensor))})", f"{name}._data = {array}", f"{name}._layout = {of(tensor._layout)}"]
+        lines += [f"{name} = new({of(type(tensor))})", f"{name}._data = {array}"]
+        lines.append(f"{name}._layout = {of(tensor._layout)}")
         if tensor._requires_grad:
             lines.append(f"{name}._requires_grad = True")
         if tensor._edge is not None:

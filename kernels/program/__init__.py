@@ -9,7 +9,14 @@ what no row can be made of, such as a sort by NumPy, it calls between them.
 """
 
 from jitgrad.kernels.program.builder import Builder, LiveNumber, Place, Program
-from jitgrad.kernels.program.object_words import Row, Rows, words_of_cell, words_of_dict, words_of_list, words_of_references
+from jitgrad.kernels.program.object_words import (
+    Row,
+    Rows,
+    words_of_cell,
+    words_of_dict,
+    words_of_list,
+    words_of_references,
+)
 
 __all__ = [
     "Builder", "LiveNumber", "Place", "Program", "Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list",

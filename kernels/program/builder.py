@@ -62,7 +62,8 @@ class Builder:
         self.words: list[int] = []
         self.rows: list[_Row] = []
         self.calls: list[_Call] = []
-        self.checks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # by row: the array that is tested, who raises
+        # By row: the array that is tested, what raises, its further arguments.
+        self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
         self.cells: dict[int, list[tuple[bool, int, int]]] = {}  # by slot: (absolute, address or word, offset)
         self.pointers: list[tuple[int, int]] = []  # (word, the word whose address it holds)
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
@@ -105,7 +106,7 @@ class Builder:
         except NotImplementedError:
             self._python(split or run, args)
             return
-        shared = split.shared(args) if split is not None and threads.get_num_threads() > 1 else None
+        shared = split.shared(tuple(args)) if split is not None and threads.get_num_threads() > 1 else None
         self.rows.append(row if shared is None else self._in_parts(row, shared, args))
 
     def _serial(self, run: Any, args: Sequence[Any]) -> _Row:
@@ -120,7 +121,7 @@ class Builder:
         self.words += [kernel_address(run.overloads[signature]), 0]
         for a, value, kind in zip(args, given, signature, strict=True):
             if isinstance(kind, types.Array):
-                self._array(value)
+                self._array(a)
             elif isinstance(a, LiveNumber):
                 self.live.append((a.key, len(self.words)))
                 self.words.append(_bits("d", value))
@@ -131,7 +132,7 @@ class Builder:
         return _Row(address, start)
 
     def _array(self, a: np.ndarray[Any, Any]) -> None:
-        """Numba's struct of an array: two owners, of which a loop needs none; size, itemsize, address, shape, strides."""
+        """Add Numba's struct of an array: two owners, not needed here, size, itemsize, address, shape, strides."""
         self.words += [0, 0, a.size, a.itemsize]
         self.pointer_to(a)
         self.words += [*a.shape, *a.strides]
@@ -171,7 +172,7 @@ class Builder:
         self.words.append(0)
 
     def stand_in(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """An array object that lies where ``a`` will when the program runs: its address is set as those in words are."""
+        """An array object that lies where ``a`` will when the program runs: its address is set as a word's is."""
         place = self.locate(a)
         if place.slot is None and place.offset == _address_of(a):
             self.keep.append(a)
@@ -230,13 +231,13 @@ class Builder:
         self.words.append(a.nbytes // 8)
         self.rows.append(_Row(code()["clear"], start))
 
-    def check(self, found: np.ndarray[Any, Any], fail: Callable[[Any], Any]) -> None:
-        """Add a row that stops the program where the first element of ``found`` is not zero; ``fail(found)`` raises."""
+    def check(self, found: np.ndarray[Any, Any], fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """Add a row that stops the program unless the first element of ``found`` is zero: ``fail(found, *args)``."""
         start = len(self.words)
         self.words += [0, 0]
         self.pointer_to(found)
         self.words.append(found.itemsize)
-        self.checks[len(self.rows)] = found, fail
+        self.checks[len(self.rows)] = found, fail, args
         self.rows.append(_Row(code()["check"], start))
 
     def finish(self) -> Program:
@@ -268,8 +269,8 @@ def _address_of(a: np.ndarray[Any, Any]) -> int:
 class Program:
     """Rows that are ready to run.
 
-    ``slots`` of a run are bound by ``bind_some`` and ``relocate``, numbers set by ``set_number``; ``run`` does the launches. A
-    program has one set of words: two runs at once are the caller's to prevent.
+    ``slots`` of a run are bound by ``bind_some`` and ``relocate``, numbers set by ``set_number``; ``run`` does the
+    launches. A program has one set of words: two runs at once are the caller's to prevent.
     """
 
     def __init__(self, made: Builder):
@@ -343,6 +344,6 @@ class Program:
         error = int(self.words[self.starts[row] + HEAD - 1])
         self.words[self.starts[row] + HEAD - 1] = 0
         if row in self.checks:
-            found, fail = self.checks[row]
-            fail(found)
+            found, fail, args = self.checks[row]
+            fail(found, *args)
         raise_error(error)

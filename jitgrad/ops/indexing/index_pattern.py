@@ -130,7 +130,7 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
         for order, n, stride in steps:
             index = indices[order]._data
             run(index if flat else index.reshape(m), places, bad, n, stride, first)
-            check(bad, lambda bad, order=order, n=n: _refuse(bad.item(1), order, n))
+            check(bad, _refuse, order, n)
             first = False
         return wrap(places, layout), pattern
 
@@ -175,11 +175,11 @@ def _fold(places: Tensor, index: Tensor, n: int, stride: int, order: int, first:
     bad = np.zeros(2, np.int64)
     rows = index if index._layout.contiguous else contiguous(index.detach())
     launch(kernels.fold_index, rows._data.reshape(-1), places._data, bad, n, stride, first)
-    check(bad, lambda bad: _refuse(bad.item(1), order, n))
+    check(bad, _refuse, order, n)
 
 
-def _refuse(value: int, order: int, n: int) -> NoReturn:
+def _refuse(bad: np.ndarray, order: int, n: int) -> NoReturn:
     """IndexError for an index outside of a dim of size ``n``, the ``order``-th of those that are indexed."""
     if n == 0:
         raise IndexError("index is out of bounds for dimension with size 0")
-    raise IndexError(f"index {value} is out of bounds for dimension {order} with size {n}")
+    raise IndexError(f"index {bad[1]} is out of bounds for dimension {order} with size {n}")

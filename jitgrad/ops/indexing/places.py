@@ -43,8 +43,12 @@ def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     found = np.zeros((rows, 2), np.int64)
     launch(kernels.first_outside, places._data.reshape(rows, -1), found, 0, n)
     for row in found:
-        check(row, lambda row: raise_for(row.item(1)))
+        check(row, _refuse, raise_for)
     return places
+
+
+def _refuse(found: np.ndarray, raise_for: Any) -> None:
+    raise_for(found.item(1))
 
 
 def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor]:
@@ -57,7 +61,7 @@ def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor
     def checked(index: Tensor) -> Tensor:
         found = np.zeros((1, 2), np.int64)
         run(index._data.reshape(1, m), found, 0, n)
-        check(found[0], lambda row: raise_for(row.item(1)))
+        check(found[0], _refuse, raise_for)
         return index
 
     return checked

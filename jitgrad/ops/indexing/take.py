@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -65,12 +65,12 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     rows, found = contiguous(index.detach()), np.zeros(2, np.int64)
     out = empty_like_layout(rows._layout, (rows._layout.numel,))
     launch(kernels.fold_index, rows._data.reshape(-1), out._data, found, n, 1, True)
-    check(found, lambda found: _refuse(found.item(1), n))
+    check(found, _refuse, n)
     return out
 
 
-def _refuse(value: int, n: int) -> None:
-    raise IndexError(f"out of range: tried to access index {value} on a tensor of {n} elements.")
+def _refuse(found: np.ndarray, n: int) -> NoReturn:
+    raise IndexError(f"out of range: tried to access index {found[1]} on a tensor of {n} elements.")
 
 
 def _take_batched(call: BatchedCall) -> Any:

@@ -34,10 +34,10 @@ __all__: list[str] = []
 def _check_probabilities(name: str, x: Tensor) -> None:
     found = np.zeros(1, np.int64)
     launch(kernels.outside_unit, flat_array(x), found)
-    check(found, lambda _: _refuse(name))
+    check(found, _refuse, name)
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse(_: np.ndarray, name: str) -> NoReturn:
     raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 

@@ -1,0 +1,321 @@
+"""What rewritten functions ask for but calls: loads, tests, operators and stores."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import types
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.trust import (
+    ABSENT,
+    CONTAINERS,
+    ITERATORS,
+    PLAIN,
+    is_ours,
+    is_watched,
+    special_method,
+    static_attribute,
+)
+from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.program import LiveNumber
+
+__all__ = ["Accesses"]
+
+_INPLACE = {
+    "add": operator.iadd, "sub": operator.isub, "mul": operator.imul, "truediv": operator.itruediv,
+    "floordiv": operator.ifloordiv, "mod": operator.imod, "pow": operator.ipow, "matmul": operator.imatmul,
+    "lshift": operator.ilshift, "rshift": operator.irshift, "and_": operator.iand, "or_": operator.ior,
+    "xor": operator.ixor,
+}  # fmt: skip
+
+
+class Accesses:
+    """The part of a Watch that reads and writes objects; ``call`` and ``given`` are the other's."""
+
+    notes: Notes
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """``function(*args, **kwargs)``."""
+        raise NotImplementedError
+
+    def given(self, value: Any) -> Any:
+        """An argument of a function that isn't watched."""
+        raise NotImplementedError
+
+    # -- loads ----------------------------------------------------------------------------------------
+
+    def attr(self, obj: Any, name: str) -> Any:
+        """``obj.name``."""
+        notes = self.notes
+        if notes.reason is not None or type(obj) is LiveNumber:
+            return getattr(obj, name)
+        if isinstance(obj, Tensor):
+            return notes.tensor_attribute(obj, name)
+        if isinstance(obj, types.ModuleType):
+            value = getattr(obj, name)
+            if not obj.__name__.startswith("jitgrad"):
+                notes.attribute(obj, name, value)
+            else:
+                notes.know(value)
+            return value
+        kind = type(obj)
+        if isinstance(obj, (*PLAIN, *CONTAINERS, super)) and not isinstance(obj, type):
+            return getattr(obj, name)
+        static = static_attribute(kind, name)
+        if isinstance(static, property) and isinstance(static.fget, types.FunctionType) and is_watched(static.fget):
+            return self.call(static.fget, obj)
+        own = getattr(obj, "__dict__", {})
+        if static is ABSENT and name not in own and not isinstance(obj, type):
+            if isinstance(fallback := static_attribute(kind, "__getattr__"), types.FunctionType):
+                notes.lacks(obj, name)
+                return self.call(fallback, obj, name)
+        value = getattr(obj, name)
+        if notes.is_known(obj):
+            if isinstance(value, types.MethodType) and name not in own:
+                notes.lacks(obj, name)
+                notes.know(value.__self__)
+            else:
+                notes.attribute(obj, name, value)
+        return value
+
+    def item(self, obj: Any, key: Any) -> Any:
+        """``obj[key]``."""
+        notes = self.notes
+        if notes.reason is not None:
+            return obj[key]
+        if isinstance(obj, Tensor):
+            notes.tensor_argument(obj)
+            return obj[self._settled_key(key)]
+        if isinstance(obj, CONTAINERS):
+            return self._item_of_container(obj, key)
+        special = static_attribute(type(obj), "__getitem__")
+        if isinstance(special, types.FunctionType) and is_watched(special):
+            return self.call(special, obj, key)
+        if not (isinstance(obj, (str, bytes, range, np.generic, type)) or is_ours(type(obj))):
+            notes.fail(f"it reads an item of a {type(obj).__name__}")
+        return obj[key]
+
+    def _item_of_container(self, obj: Any, key: Any) -> Any:
+        notes = self.notes
+        if not notes.is_known(obj):
+            return obj[key]
+        if isinstance(obj, defaultdict) and key not in obj:
+            notes.fail("it adds an entry to a defaultdict from outside")
+            return obj[key]
+        value = obj[key]
+        if isinstance(key, slice):
+            notes.contents(obj)
+        else:
+            notes.item(obj, key, value)
+        return value
+
+    def _settled_key(self, key: Any) -> Any:
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, Tensor):
+                self.notes.tensor_argument(part)
+            elif isinstance(part, np.ndarray):
+                self.notes.fail("it indexes by a NumPy array")
+            elif isinstance(part, list):
+                self.given(part)
+        return key
+
+    def slice(self, start: Any, stop: Any, step: Any) -> Any:
+        """``start:stop:step`` between brackets."""
+        return slice(start, stop, step)
+
+    def iter(self, obj: Any) -> Any:
+        """What ``for`` goes through."""
+        notes = self.notes
+        if notes.reason is not None:
+            return obj
+        if isinstance(obj, CONTAINERS):
+            if notes.is_known(obj):
+                notes.contents(obj)
+            return obj
+        if isinstance(obj, (Tensor, str, bytes, range, *ITERATORS)):
+            return self.given(obj)
+        if isinstance(special := static_attribute(type(obj), "__iter__"), types.FunctionType):
+            return self.call(special, obj)
+        if not is_ours(type(obj)):
+            notes.fail(f"it goes through a {type(obj).__name__}")
+        return obj
+
+    unpacked = iter
+
+    def mapping(self, obj: Any) -> Any:
+        """What ``**`` unpacks."""
+        return self.iter(obj)
+
+    def contains(self, obj: Any, item: Any) -> Any:
+        """``item in obj``."""
+        notes = self.notes
+        if notes.reason is None and not isinstance(obj, (*PLAIN, *ITERATORS)):
+            if isinstance(obj, dict) and notes.is_known(obj):
+                notes.has(obj, item)
+            elif isinstance(obj, CONTAINERS):
+                self.given(obj)
+            elif isinstance(special := static_attribute(type(obj), "__contains__"), types.FunctionType):
+                return self.call(special, obj, item)
+            elif not isinstance(obj, Tensor):
+                notes.fail(f"it searches a {type(obj).__name__}")
+        return self.plain(item) in obj
+
+    def context(self, manager: Any) -> Any:
+        """What ``with`` enters."""
+        if self.notes.reason is None and not (is_ours(type(manager)) or isinstance(manager, contextlib.nullcontext)):
+            self.notes.fail(f"it enters a {type(manager).__name__} by with")
+        return manager
+
+    def shown(self, value: Any) -> Any:
+        """What an f-string shows."""
+        if self.notes.reason is None and not isinstance(value, (*PLAIN, Tensor)):
+            self.notes.fail(f"it formats a {type(value).__name__}")
+        return self.plain(value)
+
+    def plain(self, value: Any) -> Any:
+        """An operand of a comparison of three or more."""
+        if type(value) is LiveNumber:
+            return self.notes.settled(value)
+        return self.given(value) if self.notes.reason is None else value
+
+    def tested(self, value: Any) -> Any:
+        """What ``if``, ``while``, ``and``, ``or`` and ``not`` test."""
+        notes = self.notes
+        if type(value) is LiveNumber:
+            return notes.settled(value)
+        if notes.reason is None:
+            if isinstance(value, CONTAINERS):
+                if notes.is_known(value):
+                    notes.emptiness(value)
+            elif not isinstance(value, (*PLAIN, Tensor)):
+                if special := special_method(value, "__bool__") or special_method(value, "__len__"):
+                    self.call(special, value)
+        return value
+
+    # -- operators --------------------------------------------------------------------------------------
+
+    def binary(self, what: str, left: Any, right: Any) -> Any:
+        """``left + right`` and other operators."""
+        left, right = self._operand(left), self._operand(right)
+        return getattr(operator, what)(left, right)
+
+    def unary(self, what: str, value: Any) -> Any:
+        """``-value`` and others."""
+        return getattr(operator, what)(self._operand(value))
+
+    def inplace(self, what: str, left: Any, right: Any) -> Any:
+        """``left += right`` for a variable."""
+        if isinstance(left, CONTAINERS) and self.notes.is_known(left):
+            self.notes.fail(f"it changes a {type(left).__name__} from outside in place")
+        return _INPLACE[what](self._operand(left), self._operand(right))
+
+    def augment_attr(self, what: str, obj: Any, name: str, value: Any) -> None:
+        """``obj.name += value``."""
+        notes = self.notes
+        if notes.reason is None and notes.is_known(obj) and not isinstance(obj, Tensor):
+            old = getattr(obj, name)
+            if isinstance(old, (int, float)) and type(value) in (int, float):
+                notes.count(obj, name, what, value)
+                return
+        place = self.at(obj)
+        setattr(place, name, _INPLACE[what](self._operand(self.attr(obj, name)), self._operand(value)))
+
+    def augment_item(self, what: str, obj: Any, key: Any, value: Any) -> None:
+        """``obj[key] += value``."""
+        self.at(obj)[key] = _INPLACE[what](self._operand(self.item(obj, key)), self._operand(value))
+
+    def _operand(self, value: Any) -> Any:
+        notes = self.notes
+        if notes.reason is not None:
+            return value
+        if isinstance(value, Tensor):
+            notes.tensor_argument(value)
+        elif type(value) is LiveNumber:
+            return notes.settled(value)
+        elif isinstance(value, CONTAINERS):
+            return self.given(value)
+        elif isinstance(value, np.ndarray):
+            notes.fail("it computes with a NumPy array")
+        elif not isinstance(value, PLAIN) and not is_ours(type(value)):
+            notes.fail(f"it computes with a {type(value).__name__}")
+        return value
+
+    # -- stores -----------------------------------------------------------------------------------------
+
+    def at(self, obj: Any) -> Any:
+        """``obj`` where an attribute or item of it is assigned or deleted."""
+        if self.notes.reason is not None or not (self.notes.is_known(obj) or isinstance(obj, Tensor)):
+            return obj
+        return _Target(self, obj)
+
+    def store_attr(self, obj: Any, name: str, value: Any) -> None:
+        """``obj.name = value`` for a known object or a tensor."""
+        notes = self.notes
+        if isinstance(obj, Tensor):
+            notes.store_tensor_attribute(obj, name, value)
+        elif not notes.same_attribute(obj, name, value):
+            notes.fail(f"it assigns {name} of a {type(obj).__name__} from outside")
+        setattr(obj, name, value)
+
+    def store_item(self, obj: Any, key: Any, value: Any) -> None:
+        """``obj[key] = value`` for a known object or a tensor."""
+        notes = self.notes
+        if isinstance(obj, Tensor):
+            notes.tensor_argument(obj)
+            self._settled_key(key)
+            if isinstance(value, np.ndarray):
+                notes.fail("it writes a NumPy array into a tensor")
+            value = self._operand(value)
+        elif isinstance(obj, (list, dict)):
+            if not notes.same_item(obj, key, value):
+                notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
+        elif isinstance(special := static_attribute(type(obj), "__setitem__"), types.FunctionType):
+            self.call(special, obj, key, value)
+            return
+        else:
+            notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
+        obj[key] = value
+
+    def delete(self, obj: Any, what: str) -> None:
+        """Something of a known object is about to be deleted."""
+        self.notes.fail(f"it deletes {what} of a {type(obj).__name__} from outside")
+
+
+
+class _Target:
+    """Stands for a known object where it is assigned to."""
+
+    __slots__ = ("_target",)
+
+    _target: tuple[Accesses, Any]
+
+    def __init__(self, watch: Accesses, obj: Any):
+        object.__setattr__(self, "_target", (watch, obj))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        watch, obj = self._target
+        watch.store_attr(obj, name, value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        watch, obj = self._target
+        watch.store_item(obj, key, value)
+
+    def __delattr__(self, name: str) -> None:
+        watch, obj = self._target
+        if isinstance(obj, Tensor) and name == "grad":
+            watch.store_attr(obj, name, None)
+            return
+        watch.delete(obj, name)
+        delattr(obj, name)
+
+    def __delitem__(self, key: Any) -> None:
+        watch, obj = self._target
+        watch.delete(obj, "an item")
+        del obj[key]
+
+

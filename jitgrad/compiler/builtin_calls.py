@@ -1,0 +1,115 @@
+"""Calls of what is written in C: functions that are known to change nothing, and methods of containers."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from jitgrad.compiler.accesses import Accesses
+from jitgrad.compiler.trust import CONTAINERS, ITERATORS, PURE, PURE_MODULES, READ_ONLY, is_watched, special_method
+from jitgrad.compiler.trust import title as name_of
+from jitgrad.core.tensor import Tensor
+from jitgrad.kernels.program import LiveNumber
+
+__all__ = ["BuiltinCalls"]
+
+# Functions that call a special method of their first argument.
+_SPECIAL = (len, bool, iter, next, str, repr, format, hash, abs, round, reversed)
+_WITHOUT_STATE = (str, bytes, int, float, complex, range, *ITERATORS)
+
+
+class BuiltinCalls(Accesses):
+    """The part of a Watch that calls functions of C, and looks at what functions that aren't watched are given."""
+
+    def prepared(self, function: types.FunctionType) -> Any:
+        """A Python function, watched."""
+        raise NotImplementedError
+
+    def builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function of C."""
+        if function in (getattr, hasattr, setattr):
+            return self._by_name(function, *args)
+        if function is float and args and type(args[0]) is LiveNumber:
+            return args[0]
+        args = tuple([self.given(a) for a in args])
+        kwargs = {k: self.given(v) for k, v in kwargs.items()}
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
+            return self._method_of_known(owner, function, args, kwargs)
+        if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
+            if special := special_method(args[0], f"__{function.__name__}__"):
+                return self.call(special, *args, **kwargs)
+        if self._is_pure(function, owner, args):
+            return function(*args, **kwargs)
+        if function is print and self.notes.all_constant(args, kwargs):
+            return self.notes.host_call(function, args, kwargs)
+        self.notes.fail(f"it calls {name_of(function)}, which may have effects outside of jitgrad")
+        return function(*args, **kwargs)
+
+    def _is_pure(self, function: Any, owner: Any, args: Any) -> bool:
+        """Whether a function reads and changes nothing but new objects."""
+        if type(function).__hash__ is not None and function in PURE:
+            return True
+        if isinstance(owner, types.ModuleType) or owner is None:
+            module = owner.__name__ if owner is not None else getattr(function, "__module__", None)
+            of_new = function.__name__ in ("__init__", "__setattr__", "__getattribute__") and bool(args)
+            return module in PURE_MODULES or (of_new and not self.notes.is_known(args[0]))
+        if isinstance(owner, type):  # dict.fromkeys
+            return owner in PURE
+        if isinstance(owner, (CONTAINERS, _WITHOUT_STATE)):
+            return True
+        return function.__name__ in ("__init__", "__setattr__") and not self.notes.is_known(owner)
+
+    def _by_name(self, function: Any, obj: Any, name: str, *rest: Any) -> Any:
+        """getattr, hasattr, setattr."""
+        if function is setattr:
+            setattr(self.at(obj), name, *rest)
+            return None
+        try:
+            value = self.attr(obj, name)
+        except AttributeError:
+            self.notes.lacks(obj, name)
+            if function is hasattr:
+                return False
+            if rest:
+                return rest[0]
+            raise
+        return True if function is hasattr else value
+
+    def _method_of_known(self, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """A method of a container that was there before."""
+        notes, name = self.notes, function.__name__
+        if name not in READ_ONLY:
+            if notes.repeatable(owner, name, args, kwargs):
+                return notes.host_call(function, args, kwargs)
+            notes.fail(f"it changes a {type(owner).__name__} from outside by {name}()")
+        elif isinstance(owner, dict) and name in ("get", "__getitem__", "__contains__"):
+            if notes.has(owner, args[0]) and name != "__contains__":
+                return self.item(owner, args[0])
+        else:
+            notes.contents(owner)
+        return function(*args, **kwargs)
+
+    def given(self, value: Any) -> Any:
+        """An argument of a function that isn't watched: what it may read of it is guarded, functions are watched."""
+        notes = self.notes
+        if type(value) is LiveNumber:
+            return notes.settled(value)
+        if isinstance(value, CONTAINERS):
+            if notes.is_known(value):
+                notes.contents(value)
+            items: Iterable[Any] = value.values() if isinstance(value, dict) else value
+            for item in items:
+                if isinstance(item, CONTAINERS) or type(item) is LiveNumber:
+                    self.given(item)
+        elif isinstance(value, Tensor):
+            notes.tensor_argument(value)
+        elif hasattr(type(value), "__next__"):
+            notes.advance(value)
+        elif isinstance(value, types.FunctionType):
+            return self.prepared(value) if is_watched(value) else value
+        elif isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
+            if is_watched(value.__func__):
+                return types.MethodType(self.prepared(value.__func__), value.__self__)
+        return value

@@ -1,0 +1,86 @@
+"""What a Watch takes on trust: jitgrad's own functions, and what of Python changes nothing and remembers nothing."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "ABSENT", "CONTAINERS", "ITERATORS", "PLAIN", "PURE", "PURE_MODULES", "READ_ONLY", "is_ours", "is_watched",
+    "module_of", "special_method", "static_attribute", "title",
+]  # fmt: skip
+
+# Python code of jitgrad that is watched like a user's, since it reads what programs may change between two calls.
+_WATCHED = ("jitgrad.nn.modules.", "jitgrad.nn.utils", "jitgrad.optim.", "jitgrad.func.modules")
+_TRUSTED = ("jitgrad.optim.fused_step",)
+# What has no state of its own, so that operators on it read nothing else and change nothing.
+PLAIN = (
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type, types.FunctionType,
+    types.BuiltinFunctionType, types.ModuleType, np.generic, np.dtype,
+)  # fmt: skip
+CONTAINERS = (list, tuple, dict, set, frozenset, OrderedDict, defaultdict, deque)
+PURE = {
+    getattr(builtins, name)
+    for name in (
+        "abs", "all", "any", "ascii", "bin", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod",
+        "enumerate", "filter", "float", "format", "frozenset", "hash", "hex", "id", "int", "isinstance", "issubclass",
+        "iter", "len", "list", "map", "max", "min", "next", "object", "oct", "ord", "pow", "range", "repr", "reversed",
+        "round", "set", "slice", "sorted", "str", "sum", "tuple", "type", "zip",
+    )
+} | {OrderedDict, defaultdict, deque, functools.partial, contextlib.nullcontext}  # fmt: skip
+PURE_MODULES = ("math", "_operator", "operator", "itertools", "_functools", "cmath")
+READ_ONLY = {  # methods of containers
+    "get", "items", "keys", "values", "index", "count", "copy", "__contains__", "__getitem__", "__len__", "__iter__",
+    "union", "intersection", "difference", "issubset", "issuperset", "isdisjoint", "symmetric_difference",
+}  # fmt: skip
+ITERATORS: tuple[type, ...] = (
+    types.GeneratorType, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())), type(iter({})),
+    type(iter({}.values())), type(iter({}.items())), type({}.keys()), type({}.values()), type({}.items()),
+    type(iter(range(0))), type(OrderedDict().values()), type(OrderedDict().items()), type(OrderedDict().keys()),
+    type(iter(OrderedDict())), type(iter("")), type(iter(set())),
+)  # fmt: skip
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
+
+
+def module_of(function: Any) -> str:
+    """The name of the module that a Python function was defined in."""
+    return function.__globals__.get("__name__") or ""
+
+
+def is_watched(function: types.FunctionType) -> bool:
+    """Whether a Python function is followed, rather than taken as one that only reads its arguments."""
+    module = module_of(function)
+    if module == "jitgrad" or module.startswith("jitgrad."):
+        return module.startswith(_WATCHED) and not module.startswith(_TRUSTED)
+    return not module.startswith(("numpy", "numba", "contextlib"))
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class is one of jitgrad's, other than those whose methods are watched."""
+    module = getattr(kind, "__module__", "") or ""
+    return module == "jitgrad" or (module.startswith("jitgrad.") and not module.startswith(_WATCHED))
+
+
+def static_attribute(kind: type, name: str) -> Any:
+    """What a class or a base of it has under a name, as it stands there: properties and functions themselves."""
+    for cls in kind.__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    return ABSENT
+
+
+def special_method(value: Any, name: str) -> Any:
+    """A special method of a value's class that is written in Python; None for others."""
+    found = static_attribute(type(value), name)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def title(function: Any) -> str:
+    """What messages call a function."""
+    return getattr(function, "__qualname__", None) or f"a {type(function).__name__}"

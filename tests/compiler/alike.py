@@ -1,0 +1,49 @@
+"""Compares a function with what compile makes of it, call by call: results, state, versions, random numbers."""
+
+import warnings
+
+import numpy as np
+
+import jitgrad as torch
+from jitgrad.utils._pytree import tree_leaves
+
+
+def normal(*shape, seed=0, dtype="float32"):
+    return torch.tensor(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+
+
+def check(make, calls=6, recordings=1):
+    """``make()`` returns (function, arguments(k), state()), alike each time; returns the compiled function.
+
+    recordings: how many of the function are made, 0 if it isn't compiled; None: any number.
+    """
+    torch.manual_seed(0)
+    function, arguments, state = make()
+    torch.manual_seed(0)
+    other, other_arguments, other_state = make()
+    compiled = torch.compile(other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.compiler.CompileWarning)
+        for k in range(calls):
+            torch.manual_seed(k)
+            expected, drawn = function(*arguments(k)), torch.get_rng_state()
+            torch.manual_seed(k)
+            found, drawn_compiled = compiled(*other_arguments(k)), torch.get_rng_state()
+            same(found, expected, k)
+            same(other_state(), state(), k)
+            assert (drawn == drawn_compiled).all()
+    if recordings is not None:
+        assert len(compiled._variants) == recordings, compiled._failures
+    return compiled
+
+
+def same(found, expected, k):
+    found, expected = tree_leaves(found), tree_leaves(expected)
+    assert len(found) == len(expected)
+    for f, e in zip(found, expected, strict=True):
+        if not isinstance(e, torch.Tensor):
+            assert f == e, k
+            continue
+        assert (f.shape, f.dtype, f.requires_grad, f._version) == (e.shape, e.dtype, e.requires_grad, e._version), k
+        assert (f.grad_fn is None) == (e.grad_fn is None) and f.stride() == e.stride(), k
+        np.testing.assert_allclose(f.numpy(force=True), e.numpy(force=True), rtol=1e-5, atol=1e-6, err_msg=f"call {k}")

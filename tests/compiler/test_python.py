@@ -1,0 +1,194 @@
+"""What Python does beside the tensors: it happens in every call, or the function runs uncompiled and says so."""
+
+import warnings
+
+import pytest
+
+import jitgrad as torch
+from jitgrad import nn
+from tests.compiler.alike import check, normal
+
+
+def matrix(k):
+    return normal(4, 8, seed=k)
+
+
+def test_counters_and_lists():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.seen = 0, []
+
+        def forward(self, x):
+            self.calls += 1
+            self.seen.append(1.5)
+            return x * 2
+
+    def make():
+        net = Net()
+        return net, lambda k: (matrix(k),), lambda: [net.calls, len(net.seen)]
+
+    check(make)
+
+
+def test_prints(capsys):
+    step = torch.compile(lambda x: (print("step"), x * 2)[1])
+    for k in range(5):
+        step(matrix(k))
+    assert capsys.readouterr().out == "step\n" * 5
+    assert step._variants
+
+
+def reads(x):
+    return x * x.sum().item()
+
+
+def branches(x):
+    return x * 2 if x.sum() > 0 else x - 1
+
+
+def masks(x):
+    return x[x > 0]
+
+
+def numpy(x):
+    return torch.tensor(x.numpy() * 2)
+
+
+def shows(x):
+    return len(f"{x}"), x
+
+
+@pytest.mark.parametrize("function", [reads, branches, masks, numpy, shows])
+def test_numbers_that_reach_python(function):
+    check(lambda: (function, lambda k: (matrix(k) * (-1) ** k,), list), recordings=0)
+    with pytest.warns(torch.compiler.CompileWarning, match=rf"{function.__name__} runs uncompiled.*test_python.py:\d+"):
+        step = torch.compile(function)
+        for k in range(4):
+            step(matrix(k))
+
+
+def test_fullgraph_raises():
+    step = torch.compile(reads, fullgraph=True)
+    with pytest.raises(RuntimeError, match="item"):
+        for k in range(4):
+            step(matrix(k))
+
+
+def test_globals_that_are_assigned():
+    def make():
+        total = 0
+
+        def step(x):
+            nonlocal total
+            total = total + 1
+            return x * 2
+
+        return step, lambda k: (matrix(k),), lambda: [total]
+
+    check(make, recordings=0)
+
+
+def test_attributes_that_are_assigned():
+    class Net(nn.Module):
+        last = None
+
+        def forward(self, x):
+            self.last = x * 2
+            return x + 1
+
+    def make():
+        net = Net()
+        return net, lambda k: (matrix(k),), lambda: [net.last]
+
+    check(make, recordings=0)
+
+
+def test_iterators_from_outside():
+    def make():
+        numbers = iter(range(100))
+        return lambda x: x * next(numbers), lambda k: (matrix(k),), list
+
+    check(make, recordings=0)
+
+
+def test_pythons_random_numbers():
+    import random
+
+    def make():
+        random.seed(0)
+        own = random.Random(0)
+        return lambda x: x * own.random(), lambda k: (matrix(k),), list
+
+    check(make, recordings=0)
+
+
+def test_errors_of_checks_come_where_eager_has_them():
+    table = normal(5, 3)
+    total = torch.zeros(3)
+
+    @torch.compile
+    def step(i):
+        total.add_(1)
+        return table[i].sum(0) + total
+
+    for _ in range(3):
+        step(torch.tensor([0, 4]))
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 5"):
+        step(torch.tensor([0, 7]))
+    assert (total == 4).all()
+    step(torch.tensor([1, 2]))
+    assert (total == 5).all() and len(step._variants) == 1
+
+
+def test_errors_while_recording_leave_nothing_behind():
+    def step(x):
+        y = x * 2
+        raise ValueError("stop")
+
+    compiled = torch.compile(step)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="stop"):
+            compiled(matrix(0))
+    from jitgrad.kernels.launch import observers
+
+    assert not observers
+
+
+def test_modes_and_threads_are_guarded():
+    weight = normal(8, 8).requires_grad_()
+    step = torch.compile(lambda x: (x @ weight).detach() * torch.is_grad_enabled())
+    for _ in range(3):
+        assert (step(matrix(0)) == matrix(0) @ weight).all()
+        with torch.no_grad():
+            assert (step(matrix(0)) == 0).all()
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert (step(matrix(0)) == matrix(0) @ weight).all()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_observed_calls_run_uncompiled():
+    step = torch.compile(lambda x: x * 2 + 1)
+    for _ in range(2):
+        step(matrix(0))
+    with torch.debug.tape() as tape:
+        step(matrix(0))
+    assert [e.kernel.name for e in tape] == ["mul_forward", "add_forward"]
+
+
+def test_other_arguments():
+    step = torch.compile(lambda x, n=2, **options: x * n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (2, 3, 2.0, True):
+            assert (step(matrix(0), n) == matrix(0) * n).all()
+        assert (step(matrix(0), n=3) == matrix(0) * 3).all()
+        assert (step(matrix(0).double()) == matrix(0).double() * 2).all()
+        assert (step(matrix(0).t()) == matrix(0).t() * 2).all()
+    with pytest.raises(RuntimeError, match="expects a callable"):
+        torch.compile(3)
+    assert torch.compile(reads, disable=True) is reads
+    assert torch.compile(dynamic=True, mode="max-autotune")(reads)(matrix(0)).shape == (4, 8)
