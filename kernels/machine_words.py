@@ -8,6 +8,7 @@ module.
 
     read(address), write(address, word)         memory that no other thread uses meanwhile
     load(address), store(address, word)         memory that other threads use: all see these in one order
+    copy(target, source, count)                 copy bytes of memory that no other thread uses meanwhile
     swap(address, old, new)                     write ``new`` if ``old`` is there; 1 if it was, else 0
     subtract(address, word)                     subtract from what is there
     spin_hint()                                 tells the core that the program waits in a loop
@@ -71,6 +72,13 @@ def _swap(builder: ir.IRBuilder, address: Any, old: Any, new: Any) -> Any:
     return builder.zext(builder.extract_value(pair, 1), WORD)
 
 
+def _copy(builder: ir.IRBuilder, target: Any, source: Any, count: Any) -> None:
+    place = ir.IntType(8).as_pointer()
+    move = builder.module.declare_intrinsic("llvm.memcpy", [place, place, WORD])
+    both = [builder.inttoptr(a, place) for a in (target, source)]
+    builder.call(move, [*both, count, ir.Constant(ir.IntType(1), 0)])
+
+
 _timed_wait = _foreign(INT, WORD, WORD, INT)
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "read": lambda b, address: b.load(_at(b, address)),
@@ -78,6 +86,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "load": lambda b, address: b.load_atomic(_at(b, address), _ORDER, 8),
     "store": lambda b, address, word: b.store_atomic(word, _at(b, address), _ORDER, 8),
     "swap": _swap,
+    "copy": _copy,
     "subtract": lambda b, address, word: b.atomic_rmw("sub", _at(b, address), word, _ORDER),
     "spin_hint": _spin_hint,
     "call": _foreign(NOTHING, WORD),
