@@ -2,7 +2,7 @@
 
 Numba compiles such functions too, by intrinsics, but takes 1.3 s for what the thread pool needs, since it infers types
 and compiles each helper apart. Here all values are words (int64), so a statement is an instruction or two, and the same
-takes 0.16 s, nearly all of it LLVM's. Functions consist of assignments, ``if``, ``while``, ``for`` over a range,
+takes 0.09 s, nearly all of it LLVM's. Functions consist of assignments, ``if``, ``while``, ``for`` over a range,
 ``break``, ``return`` and calls, of each other and of the operations below; other names are whole numbers of their
 module.
 
@@ -25,9 +25,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from jitgrad.kernels.compiler import numba_setting
 from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["WORD", "compiled_words", "new_library"]
@@ -239,8 +241,13 @@ def new_library(name: str, build: Callable[[ir.Module], None]) -> Any:
     library = context.codegen().create_library(name)
     module = context.create_module(name)
     build(module)
-    library.add_ir_module(module)
-    library.finalize()
+    # LLVM's simple passes, function by function, put variables into registers. All that it has for whole modules takes
+    # twice the time, and these functions, which wait for memory and for one another, are no quicker for it.
+    level = type(config.OPT)
+    with numba_setting("OPT", level(1)):
+        library.add_ir_module(module)
+    with numba_setting("OPT", level(0)), numba_setting("LOOP_VECTORIZE", 0):
+        library.finalize()
     return library
 
 

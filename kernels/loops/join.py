@@ -19,11 +19,10 @@ import numpy as np
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.lazy_array import Unresolved
 from jitgrad.kernels.machine_words import compiled_words
-from jitgrad.kernels.pool_code import DATA
+from jitgrad.kernels.pool_code import DATA, TYPE
 
 __all__ = ["Join", "Part", "compiled_join", "join"]
 
-TYPE = DATA - 8  # where a Python object has the address of its type
 MOST_LOOPS = 3
 HEAD, ROW = 16, 88  # bytes of the table: its head, and what it has of a part
 
@@ -55,7 +54,8 @@ class Join:
             words += [p.offset, p.run, *(w for loop in loops for w in loop)]
         self.table = np.array(words, np.int64)
         self.address = self.table.ctypes.data
-        self.pack = struct.Struct(f"={len(parts) + 2}q").pack
+        # "n" is a word, as "q" is, and takes half the time.
+        self.pack = struct.Struct(f"@{len(parts) + 2}n").pack
 
 
 def copy_runs(target, source, count, to, step, run):

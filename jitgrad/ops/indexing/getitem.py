@@ -71,7 +71,12 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         """The general path raises PyTorch's error for this key."""
     given = key if kind is tuple else (key,)
     if (fold := _fold(self, given)) is not None:
-        return Index.apply(self, *fold(given))
+        if fold.read is None or (self._requires_grad and grad_state.enabled):
+            return Index.apply(self, *fold.resolve(given))
+        try:
+            return fold.read(self, given)
+        except IndexError:
+            """The general path says which index it is."""
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:
