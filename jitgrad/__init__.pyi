@@ -414,22 +414,16 @@ def cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(input), (n, classes, ...), and ``target``."""
 @overload
-def cumprod(
-    input: Tensor, dim: builtins.int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None,
-) -> Tensor:
+def cumprod(input: Tensor, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
 @overload
-def cumprod(
-    input: Tensor, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int,
-) -> Tensor:
+def cumprod(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
 @overload
-def cumsum(input: Tensor, dim: builtins.int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
 @overload
-def cumsum(
-    input: Tensor, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int,
-) -> Tensor:
+def cumsum(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Degrees to radians."""
@@ -770,14 +764,10 @@ def log2_(input: Tensor) -> Tensor:
 def log_(input: Tensor) -> Tensor:
     """In-place version of ``log``."""
 @overload
-def log_softmax(
-    input: Tensor, dim: builtins.int, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None,
-) -> Tensor:
+def log_softmax(input: Tensor, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given."""
 @overload
-def log_softmax(
-    input: Tensor, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int,
-) -> Tensor:
+def log_softmax(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given."""
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(exp(x) + exp(y)), without overflow."""
@@ -962,7 +952,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Tensor | None = None
     """The indices of the elements that are not zero: int64 of shape (count, ndim)."""
 def norm(
     input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
-    keepdim: builtins.bool = False, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None,
+    keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
 ) -> Tensor:
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2."""
 def normal(
@@ -1106,7 +1096,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def reciprocal_(input: Tensor) -> Tensor:
     """In-place version of ``reciprocal``."""
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``x`` where it is positive, else 0."""
+    """``x``, but 0 where it is negative; -0 stays."""
 def relu_(input: Tensor) -> Tensor:
     """In-place version of ``relu``."""
 def remainder(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1212,16 +1202,12 @@ def smooth_l1_loss(
 ) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) where d < beta, else d - beta / 2."""
 @overload
-def softmax(
-    input: Tensor, dim: builtins.int, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None,
-) -> Tensor:
+def softmax(input: Tensor, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
 @overload
-def softmax(
-    input: Tensor, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int,
-) -> Tensor:
+def softmax(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
-def softmin(input: Tensor, dim: builtins.int, dtype: dtypes.dtype | None = None) -> Tensor:
+def softmin(input: Tensor, dim: builtins.int, dtype: _DType | None = None) -> Tensor:
     """Softmax of -x along ``dim``."""
 def sort(
     input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool | None = None, *,

@@ -42,7 +42,7 @@ from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.inlined_functions import share_inlined
 
-__all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "statistics"]
+__all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "numba_setting", "statistics"]
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -242,7 +242,7 @@ class _Timed:
         start, loaded = time.perf_counter(), statistics.loaded
         try:
             # The collector would take a fifth of the time to find that nearly all of Numba's objects are in use.
-            with _numba_setting("BOUNDSCHECK", None), paused_collector():
+            with numba_setting("BOUNDSCHECK", None), paused_collector():
                 try:
                     entry = self.compile(signature)
                 finally:
@@ -279,7 +279,7 @@ class _TooBig:
 
 
 @contextmanager
-def _numba_setting(name: str, value: Any) -> Iterator[None]:
+def numba_setting(name: str, value: Any) -> Iterator[None]:
     """A setting of Numba's for the time of a compilation.
 
     NUMBA_BOUNDSCHECK and NUMBA_DISABLE_JIT are for loops that users debug. jitgrad's strided kernels index beyond
@@ -350,7 +350,7 @@ def compile_text(
     # Tracebacks, and Numba's errors, show the lines of generated text.
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     # A user's loop is a plain function under NUMBA_DISABLE_JIT, for a debugger to step through.
-    with _numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
+    with numba_setting("DISABLE_JIT", config.DISABLE_JIT if definitions else 0):
         exec(compile(text, filename, "exec"), module.__dict__)
         for d in definitions:
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)

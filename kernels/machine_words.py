@@ -2,16 +2,18 @@
 
 Numba compiles such functions too, by intrinsics, but takes 1.3 s for what the thread pool needs, since it infers types
 and compiles each helper apart. Here all values are words (int64), so a statement is an instruction or two, and the same
-takes 0.16 s, nearly all of it LLVM's. Functions consist of assignments, ``if``, ``while``, ``for`` over a range,
+takes 0.09 s, nearly all of it LLVM's. Functions consist of assignments, ``if``, ``while``, ``for`` over a range,
 ``break``, ``return`` and calls, of each other and of the operations below; other names are whole numbers of their
 module.
 
     read(address), write(address, word)         memory that no other thread uses meanwhile
     load(address), store(address, word)         memory that other threads use: all see these in one order
+    copy(target, source, count)                 copy bytes of memory that no other thread uses meanwhile
     swap(address, old, new)                     write ``new`` if ``old`` is there; 1 if it was, else 0
     subtract(address, word)                     subtract from what is there
     spin_hint()                                 tells the core that the program waits in a loop
     call(function, word)                        calls a C function void(intptr_t)
+    ask(function, word)                         calls a C function intptr_t(intptr_t)
     give_way(function)                          calls a C function int(void): sched_yield
     wait(function, lock, microseconds)          calls PyThread_acquire_lock_timed(lock, microseconds, 0)
 """
@@ -24,9 +26,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
+from jitgrad.kernels.compiler import numba_setting
 from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["WORD", "compiled_words", "new_library"]
@@ -54,7 +58,7 @@ def _foreign(result: Any, *parameters: Any) -> Callable[..., Any]:
 
     def build(builder: ir.IRBuilder, function: Any, *args: Any) -> Any:
         given = [builder.trunc(a, p) if p is INT else a for a, p in zip(args, parameters, strict=True)]
-        builder.call(builder.inttoptr(function, kind), given)
+        return builder.call(builder.inttoptr(function, kind), given)
 
     return build
 
@@ -71,6 +75,13 @@ def _swap(builder: ir.IRBuilder, address: Any, old: Any, new: Any) -> Any:
     return builder.zext(builder.extract_value(pair, 1), WORD)
 
 
+def _copy(builder: ir.IRBuilder, target: Any, source: Any, count: Any) -> None:
+    place = ir.IntType(8).as_pointer()
+    move = builder.module.declare_intrinsic("llvm.memcpy", [place, place, WORD])
+    both = [builder.inttoptr(a, place) for a in (target, source)]
+    builder.call(move, [*both, count, ir.Constant(ir.IntType(1), 0)])
+
+
 _timed_wait = _foreign(INT, WORD, WORD, INT)
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "read": lambda b, address: b.load(_at(b, address)),
@@ -78,9 +89,11 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "load": lambda b, address: b.load_atomic(_at(b, address), _ORDER, 8),
     "store": lambda b, address, word: b.store_atomic(word, _at(b, address), _ORDER, 8),
     "swap": _swap,
+    "copy": _copy,
     "subtract": lambda b, address, word: b.atomic_rmw("sub", _at(b, address), word, _ORDER),
     "spin_hint": _spin_hint,
     "call": _foreign(NOTHING, WORD),
+    "ask": _foreign(WORD, WORD),
     "give_way": _foreign(INT),
     "wait": lambda b, function, lock, microseconds: _timed_wait(b, function, lock, microseconds, WORD(0)),
 }
@@ -230,8 +243,13 @@ def new_library(name: str, build: Callable[[ir.Module], None]) -> Any:
     library = context.codegen().create_library(name)
     module = context.create_module(name)
     build(module)
-    library.add_ir_module(module)
-    library.finalize()
+    # LLVM's simple passes, function by function, put variables into registers. All that it has for whole modules takes
+    # twice the time, and these functions, which wait for memory and for one another, are no quicker for it.
+    level = type(config.OPT)
+    with numba_setting("OPT", level(1)):
+        library.add_ir_module(module)
+    with numba_setting("OPT", level(0)), numba_setting("LOOP_VECTORIZE", 0):
+        library.finalize()
     return library
 
 

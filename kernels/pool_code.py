@@ -26,8 +26,9 @@ import functools
 from jitgrad.kernels.machine_words import compiled_words
 
 __all__ = [
-    "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "FIRST", "GIVE_WAY", "LAST", "MOST_PARTS", "MOST_WORKERS", "NAP",
-    "PART", "PARTS", "RELEASE", "SCALAR", "SPINS", "STOP", "WAIT", "WORKERS", "WORKER_BYTES", "compiled_pool",
+    "ARRAY", "BLOCK", "BUSY", "CONTROL_BYTES", "CUT", "DATA", "FIRST", "GIVE_WAY", "LAST", "MOST_PARTS", "MOST_WORKERS",
+    "NAP", "PART", "PARTS", "RELEASE", "SCALAR", "SPINS", "STOP", "TYPE", "WAIT", "WORKERS", "WORKER_BYTES",
+    "compiled_pool",
 ]  # fmt: skip
 
 # Places of words in ``control``, in bytes. What different threads write lies 128 bytes apart: two cache lines, which
@@ -49,6 +50,7 @@ ARRAY, CUT, SCALAR, FIRST, LAST, PART, PARTS = range(7)
 # Where NumPy's array object has the address of its numbers, that of its sizes, and that of its strides. NumPy publishes
 # the order of these fields in its C headers, and every extension has it compiled in.
 DATA = object.__basicsize__
+TYPE = DATA - 8  # where any object has the address of its type
 SIZES, STRIDES = DATA + 16, DATA + 24
 
 

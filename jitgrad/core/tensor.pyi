@@ -448,20 +448,20 @@ class Tensor:
     ) -> Tensor:
         """The tensor on a CUDA device; AssertionError where there is none."""
     @overload
-    def cumprod(self, dim: builtins.int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None) -> Tensor:
+    def cumprod(self, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
     @overload
-    def cumprod(self, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
+    def cumprod(self, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
         """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    def cumprod_(self, dim: builtins.int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    def cumprod_(self, dim: builtins.int, *, dtype: _DType | None = None) -> Tensor:
         """In-place version of ``cumprod``."""
     @overload
-    def cumsum(self, dim: builtins.int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None) -> Tensor:
+    def cumsum(self, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
     @overload
-    def cumsum(self, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
+    def cumsum(self, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
         """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    def cumsum_(self, dim: builtins.int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    def cumsum_(self, dim: builtins.int, *, dtype: _DType | None = None) -> Tensor:
         """In-place version of ``cumsum``."""
     @property
     def data(self) -> Tensor:
@@ -814,12 +814,10 @@ class Tensor:
     ) -> Tensor:
         """Fill with exponentials of normals of mean ``mean`` and standard deviation ``std``."""
     @overload
-    def log_softmax(self, dim: builtins.int, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    def log_softmax(self, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given."""
     @overload
-    def log_softmax(
-        self, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int,
-    ) -> Tensor:
+    def log_softmax(self, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
         """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given."""
     def logaddexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log(exp(x) + exp(y)), without overflow."""
@@ -1073,7 +1071,7 @@ class Tensor:
         """The indices of the elements that are not zero: int64 of shape (count, ndim)."""
     def norm(
         self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
-        keepdim: builtins.bool = False, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None,
+        keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
     ) -> Tensor:
         """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2."""
     def normal_(
@@ -1150,7 +1148,7 @@ class Tensor:
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` after a gradient has been added to this leaf's ``.grad``."""
     def relu(self, *, out: Tensor | None = None) -> Tensor:
-        """``x`` where it is positive, else 0."""
+        """``x``, but 0 where it is negative; -0 stays."""
     def relu_(self) -> Tensor:
         """In-place version of ``relu``."""
     def remainder(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -1283,10 +1281,10 @@ class Tensor:
     ) -> Tensor:
         """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
     @overload
-    def softmax(self, dim: builtins.int, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    def softmax(self, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
     @overload
-    def softmax(self, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
+    def softmax(self, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
         """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
     def sort(
         self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool | None = None, *,

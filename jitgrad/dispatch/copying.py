@@ -162,6 +162,8 @@ def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
         call = kernels.fill.variant(dtype)
 
         def fill(value: Any) -> Tensor:
+            if value.__class__ is int and not value and not observers:  # a float may be -0.0
+                return wrap(np.zeros(shape, dtype), layout)
             data = np.empty(shape, dtype)
             array = data if flat else data.reshape(-1)
             if observers:

@@ -83,7 +83,7 @@ class ElementwiseOp:
                 key.append(self._number_key(len(key), operand))
                 numbers.append(operand)
         if grad_state.levels and (wrapped := outermost_wrapped(tensors)) is not None:
-            return wrapped.elementwise(wrapped._level, self, operands, inplace)
+            return wrapped.elementwise(wrapped._level, self, self._with_numbers(operands), inplace)
         if inplace and self.op.grads:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
         elif inplace:  # PyTorch asks for no history where there is no derivative: ``logical_not_`` may write to a leaf
@@ -93,6 +93,8 @@ class ElementwiseOp:
         full_key = (*key, inplace)
         plan = self.plans.get(full_key)
         if plan is None:
+            if (numeric := self._with_numbers(operands)) is not operands:
+                return self(*numeric, inplace=inplace)
             plan = self.plans[full_key] = self._plan(operands, tensors, tensors[0]._layout if inplace else None)
         runtime = _runtime_numbers(plan, operands) if numbers or self.op.scalars else []
         scalars = tuple([_cast_number(plan.dtype, v) for _, v in runtime])
@@ -170,6 +172,20 @@ class ElementwiseOp:
             bound[key] = value
         values = {**op.scalars, **bound}
         return tuple(values[n] for n in (*op.inputs, *op.scalars) if n in values)
+
+    def _with_numbers(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands with numbers for tensors among the options, such as a slope; ``operands`` if there are none.
+
+        TypeError for a tensor with dims, and for one that requires grad: options have no gradient.
+        """
+        first = len(self.op.inputs)
+        options = operands[first : first + len(self.op.scalars)]  # more than that ``_plan`` refuses
+        if not any(isinstance(v, Tensor) for v in options):
+            return operands
+        for position, value in enumerate(options, first):
+            if isinstance(value, Tensor) and (value._layout.ndim or value._requires_grad):
+                raise self._refused(position, value)
+        return (*operands[:first], *[v.item() if isinstance(v, Tensor) else v for v in operands[first:]])
 
     def _number_key(self, position: int, value: Any) -> Any:
         """The part of a plan's key that stands for a number: its category, which decides dtypes.

@@ -164,6 +164,8 @@ def _numbered(operation: ElementwiseOp) -> Callable[..., Tensor]:
 
     def first(key: Any, x: Tensor, numbers: tuple[Any, ...]) -> Tensor:
         result = operation(x, *numbers)
+        if any(isinstance(n, Tensor) for n in numbers):
+            return result
         planned = (x._layout, *(operation._number_key(k, n) for k, n in enumerate(numbers, 1)), False)
         if (plan := operation.plans.get(planned)) is not None:
             cast = _CASTS[plan.dtype.kind]

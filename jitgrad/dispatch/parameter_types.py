@@ -53,6 +53,7 @@ TYPES = _by_name({
     "dim0 dim1 dim2 dimension diagonal k offset padding_idx select.index select_scatter.index step unfold.size": "int",
     "slice_scatter.start slice_scatter.end": "int",
     "narrow.start": "Tensor | int",
+    "narrow.length": "int",
     "index_put.indices": "Sequence[Tensor | None]",
     "size shape sizes repeats": "Sequence[int]",
     "stride": "Sequence[int]",
@@ -108,7 +109,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, NUMBERS) or (isinstance(value, Tensor) and not value._layout.ndim)
+    if isinstance(value, Tensor):
+        return not value._layout.ndim and not value._requires_grad
+    return isinstance(value, NUMBERS)
 
 
 def _is_bool(value: Any) -> bool:

@@ -10,10 +10,11 @@ import numpy as np
 from jitgrad.core.errors import must_be, type_name
 from jitgrad.core.layout import as_int
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import NUMBERS
 
 __all__ = [
     "as_flag", "as_ints", "check_dims", "check_no_negative", "dims_argument", "float_argument", "infer_size",
-    "int_argument", "ints_argument", "is_int", "is_real", "size_argument",
+    "int_argument", "ints_argument", "is_int", "is_real", "number_argument", "size_argument",
 ]  # fmt: skip
 
 
@@ -40,6 +41,8 @@ def size_argument(op: str, args: Sequence[Any], name: str = "size", named: Any =
     if args and args[0].__class__ is int and args[-1].__class__ is int:  # two are so known without a loop
         if len(args) < 3 or _INTS.issuperset(map(type, args)):
             return tuple(args)
+    if not args:
+        raise TypeError(f'{op}() missing 1 required positional arguments: "{name}"')
     if len(args) == 1 and not is_int(args[0]):
         values = args[0]
         if not isinstance(values, (tuple, list)):
@@ -81,10 +84,13 @@ def int_argument(op: str, name: str, position: int, value: Any) -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Whether ``value`` may stand for a float: a number of Python, NumPy or a 0-d tensor that isn't complex."""
+    """Whether ``value`` may stand for a float: a number of Python, NumPy or a 0-d tensor that isn't complex.
+
+    A tensor that requires grad is refused, as in PyTorch: its gradient would be lost.
+    """
     if isinstance(value, Tensor):
-        return not value._layout.ndim and value._layout.dtype.category < 3
-    return isinstance(value, (int, float, np.integer, np.floating))
+        return not value._layout.ndim and value._layout.dtype.category < 3 and not value._requires_grad
+    return isinstance(value, (int, float, np.integer, np.floating, np.bool_))
 
 
 def float_argument(op: str, name: str, position: int, value: Any) -> float:
@@ -92,6 +98,18 @@ def float_argument(op: str, name: str, position: int, value: Any) -> float:
     if not is_real(value):
         raise must_be(op, name, position, "float", value)
     return float(value)
+
+
+def number_argument(op: str, name: str, position: int | None, value: Any) -> Any:
+    """An argument that is one number of Python or NumPy, or a tensor without dims, as which a number is returned.
+
+    TypeError for anything else, also for a tensor that requires grad, whose gradient would be lost.
+    """
+    if isinstance(value, Tensor) and not value._layout.ndim and not value._requires_grad:
+        value = value.item()
+    if not isinstance(value, NUMBERS):
+        raise must_be(op, name, position, "Number", value)
+    return value
 
 
 def as_flag(value: Any) -> bool:

@@ -59,7 +59,7 @@ def apply({parameters}):
     except Exception as _error:
         explained(_error, ({names}))
         raise
-    if {wanted}:
+{scans}    if {wanted}:
         (_records.get({wants}) or recorder_of(({names}), _records, {wants}))(_out, {names})
     return _out
 """
@@ -68,7 +68,15 @@ _KIND = f"{OTHER} if {{0}}.__class__ in plain else argument_kind({{0}}), "
 _KEY = {TENSOR_INPUT: "{}._layout, ", OPTIONAL: "None if {0} is None else {0}._layout, ",
         LIST_INPUT: "*map(layout_of, {}), ", ARGUMENT: "{}, ", VALUE: ""}  # fmt: skip
 _REQUIRES = {TENSOR_INPUT: "{}._requires_grad", OPTIONAL: "({0} is not None and {0}._requires_grad)",
-             LIST_INPUT: "True in map(requires_grad_of, {})"}  # fmt: skip
+             LIST_INPUT: "_wants_{}"}  # fmt: skip
+# Before that, of a list. A loop takes half the time of ``True in map(attrgetter("_requires_grad"), ...)``.
+_SCAN = """\
+    _wants_{0} = False
+    for _one in {0}:
+        if _one._requires_grad:
+            _wants_{0} = True
+            break
+"""
 
 
 @functools.cache
@@ -98,6 +106,7 @@ def _planned_code(roles: str, positional: int, inputs: tuple[int, ...], typed: b
         _APPLY_PLANNED, names, positional, key=key + types,
         unusual="_more or _named" + "".join([f" or {n} is absent" for n, r in zip(names, roles) if r == VALUE]),
         computed=", ".join([n for n, r in zip(names, roles) if r != ARGUMENT]),
+        scans="".join([_SCAN.format(names[k]) for k in inputs if roles[k] == LIST_INPUT]),
         wanted=f"({' or '.join(flags)}) and grad_state.enabled" if flags else "False",
         wants="True" if len(flags) == 1 else f"({', '.join(flags)})",
     )  # fmt: skip
@@ -143,7 +152,7 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
         "forward": call, "find": op.plans.get, "general": general, "explained": explained, "recorders": op.recorders,
         "recorder_of": functools.partial(_planned_recorder if op.roles else recorder_of, op), "grad_state": grad_state,
         "absent": _ABSENT, "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
-        "requires_grad_of": attrgetter("_requires_grad"), "__name__": __name__,
+        "__name__": __name__,
     }  # fmt: skip
     apply = generated_function(op.name, scope, made)
     apply.__doc__ = op.__doc__

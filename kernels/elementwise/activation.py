@@ -25,7 +25,7 @@ class Sigmoid(Elementwise, public=True):
 
 
 class Relu(Elementwise, public=True):
-    """``x`` where it is positive, else 0."""
+    """``x``, but 0 where it is negative; -0 stays."""
 
     kind, accepts = "same", "int float"
     refuses = {
@@ -38,7 +38,7 @@ class Relu(Elementwise, public=True):
         return np.maximum(x, 0)
 
     def forward(x):
-        return where(x <= 0, 0, x)
+        return where(x < 0, 0, x)
 
     def grad_x(g, out):
         return constant_in(where(out <= 0, 0, g), out)
@@ -220,7 +220,7 @@ class Hardtanh(Elementwise):
         return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
 
     def forward(x, min_val=-1.0, max_val=1.0):
-        return minimum(maximum(x, min_val), max_val)
+        return minimum(max_val, maximum(min_val, x))
 
     def grad_x(g, x, min_val, max_val):
         return constant_in(where((x <= min_val) | (x >= max_val), 0, g), x)

@@ -192,7 +192,10 @@ class Fmin(Elementwise, public=True):
 
 
 class Clamp(Elementwise):
-    """``x`` kept between two bounds; where they cross, the upper one."""
+    """``x`` kept between two bounds; where they cross, the upper one. -0 stays beside a bound of 0.
+
+    ``x`` is the second operand of ``maximum`` and ``minimum``, which return that one of two equal ones.
+    """
 
     kind, accepts, error_name = "same", "int float", "clamp_cpu"
     domain = ((-3, 3), (-2, -1), (1, 2))
@@ -204,7 +207,7 @@ class Clamp(Elementwise):
         return np.minimum(np.maximum(x, low), high)
 
     def forward(x, low, high):
-        return minimum(maximum(x, low), high)
+        return minimum(high, maximum(low, x))
 
     def grad_x(g, x, low, high):
         return where((x >= low) & (x <= high), g, 0)
@@ -228,7 +231,7 @@ class ClampMin(Elementwise):
     }
 
     def forward(x, low):
-        return maximum(x, low)
+        return maximum(low, x)
 
     def grad_x(g, x, low):
         return where(x >= low, g, 0)
@@ -249,7 +252,7 @@ class ClampMax(Elementwise):
     }
 
     def forward(x, high):
-        return minimum(x, high)
+        return minimum(high, x)
 
     def grad_x(g, x, high):
         return where(x <= high, g, 0)

@@ -182,7 +182,7 @@ class LogitEps(Elementwise):
         return np.log(z / (1 - z)).astype(z.dtype)
 
     def forward(x, eps=0.2):
-        z = minimum(maximum(x, eps), 1 - eps)
+        z = where(x < eps, eps, minimum(1 - eps, x))
         return log(z / (1 - z))
 
     def grad_x(g, x, eps):

@@ -109,7 +109,25 @@ def dot_on_one(x, y, out):
 @library("out")
 def dot(x, y, out):
     """Product of two matrices, a matrix and a vector, or two vectors; ``out`` is contiguous."""
-    _product(np.dot, x, y, out)
+    if _few_rows_by_transposed(x, y, out):
+        transposed = np.empty(out.shape[::-1], out.dtype)
+        _product(np.dot, y.T, x.T, transposed)
+        np.copyto(out, transposed.T)
+    else:
+        _product(np.dot, x, y, out)
+
+
+def _few_rows_by_transposed(x, y, out):
+    """Whether to multiply few rows by a transposed matrix, as linear layers do, as the transposed product.
+
+    OpenBLAS brings the matrix that stands on the left in its column-major view, here ``y``, into the order of its inner
+    loop. For AVX-512 it does that slowly if the matrix is transposed: 64 x 784 times the transpose of 256 x 784 takes
+    333 us, the transposed product 275 and its copy 10 (16 rows: 155, 83 and 2). Elsewhere both take the same time.
+    """
+    if out.ndim != 2 or out.dtype.char != "f":
+        return False
+    rows, columns = out.shape
+    return 1 < rows <= 64 and 2 * rows <= columns and x.flags.c_contiguous and y.flags.f_contiguous
 
 
 # Up to so many multiplications a loop is faster than NumPy's call of BLAS; the second is for each of a stack.

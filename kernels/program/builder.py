@@ -18,6 +18,7 @@ from numba.core import types
 
 from jitgrad.kernels import pool_code, threads
 from jitgrad.kernels.launch import Kernel, Loop
+from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
 from jitgrad.kernels.program import products
@@ -83,6 +84,8 @@ class Builder:
             pass
         elif isinstance(kernel, Loop):
             self._loop(kernel, args)
+        elif kernel is join:
+            self._join(*args)
         elif isinstance(kernel.call, SplitCall) or hasattr(kernel.call, "overloads"):
             self._compiled(kernel.call, args)
         elif kernel.call.__name__ != "_nothing":  # of empty tensors
@@ -165,6 +168,13 @@ class Builder:
                 self.live.append((a.key, len(self.words)))
             self.words.append(id(self.stand_in(a)) if isinstance(a, np.ndarray) else word)
         return _Row(code()["in_parts"], start)
+
+    def _join(self, out: Any, how: Join, *parts: Any) -> None:
+        start = len(self.words)
+        self.words += [join_address(), 0, how.address]
+        self.words += [id(self.stand_in(a)) for a in (out, *parts)]
+        self.keep.append(how)
+        self.rows.append(_Row(code()["packed"], start))
 
     def _address(self, target: int) -> None:
         """Add a word that holds the address of word number ``target``."""

@@ -70,6 +70,7 @@ def test_products_for_which_blas_would_start_threads(three_of_blas, monkeypatch,
 SHAPES = [
     ((300, 200), (200, 180)), ((180, 200), (200, 300)), ((300, 200), (200,)), ((7, 90, 50), (7, 50, 60)),
     ((1, 90, 50), (7, 50, 60)), ((90, 50), (7, 50, 60)), ((7, 90, 50), (50, 60)), ((5, 1, 90, 50), (3, 50, 60)),
+    ((60, 200), (200, 180)),  # few rows: times a transposed matrix as the transposed product
 ]  # fmt: skip
 
 

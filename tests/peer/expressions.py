@@ -40,7 +40,7 @@ def plain(value):
         history = (type(node).__name__ if node is not None else None, value.requires_grad)
         return (str(value.dtype), tuple(value.shape), tuple(value.stride()), *history, value.detach().cpu().numpy())
     if isinstance(value, Exception):
-        text = re.sub(r" \(Triggered internally.*", "", str(value), flags=re.S)
+        text = re.sub(r" \(Triggered internally.*|\nException raised from.*", "", str(value), flags=re.S)
         return type(value).__name__, text.replace("jitgrad.", "torch.")
     if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
         return [plain(v) for v in value]

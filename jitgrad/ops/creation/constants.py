@@ -20,11 +20,10 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
 from jitgrad.dispatch.memory_formats import layout_in_format
-from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
-from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, ints_argument, size_argument
+from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, ints_argument, number_argument, size_argument
 from jitgrad.dispatch.strides import empty_with_strides
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
@@ -180,8 +179,6 @@ def _size(op: str, size: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, .
         size = (named.pop("size"),)
     if named:
         raise TypeError(f"{op}() got an unexpected keyword argument '{next(iter(named))}'")
-    if not size:
-        raise TypeError(f'{op}() missing 1 required positional arguments: "size"')
     if len(size) > 1 and isinstance(size[0], (tuple, list)):
         raise TypeError(f"{op}() takes 1 positional argument but {len(size)} were given")
     return size_argument(op, size)
@@ -213,11 +210,7 @@ empty, empty_like = _sized("empty", None, "A tensor of the given size whose valu
 
 
 def _fill_dtype(op: str, value: Any) -> dtypes.dtype:
-    if isinstance(value, Tensor) and not value._layout.ndim:
-        return value.dtype
-    if not isinstance(value, NUMBERS):
-        raise must_be(op, "fill_value", 2, "Number", value)
-    return dtypes.default_for(dtypes.category_of(value))
+    return dtypes.default_for(dtypes.category_of(number_argument(op, "fill_value", 2, value)))
 
 
 def _full(op: str, size: Any, fill_value: Any, dtype: Any, device: Any, out: Tensor | None = None) -> Tensor:

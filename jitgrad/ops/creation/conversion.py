@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import move, resolve
-from jitgrad.core.errors import overflow, scalar_type, type_title
+from jitgrad.core.errors import invalid_combination, overflow, scalar_type, type_title
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import normalize_dim
@@ -334,6 +334,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bo
             flags.append(arg)
         elif isinstance(arg, (str, device_type)) or isinstance(arg, int):
             device = arg
+        elif arg is not None:
+            raise invalid_combination("to", args, "(torch.device device, torch.dtype dtype)", "(Tensor other)")
     if other is not None:
         dtype, device = other.dtype, other.device
     where = self._layout.device if device is None else resolve(device)
@@ -380,12 +382,12 @@ def tensor_type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> 
         return type_title(self._layout)
     if isinstance(dtype, LegacyType):
         return self.to(dtype.dtype)
-    if not isinstance(dtype, str):
-        return self.to(dtype)
+    if not isinstance(dtype, (dtypes.dtype, str, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
     for wanted in dtypes.all_dtypes():
-        if dtype == f"torch.{scalar_type(wanted)}Tensor":
+        if dtype is wanted or dtype == f"torch.{scalar_type(wanted)}Tensor":
             return self.to(wanted)
-    raise ValueError(f"invalid type: '{dtype}'")
+    raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
 
 
 Tensor.type = tensor_type  # type: ignore[method-assign]

@@ -9,13 +9,13 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import invalid_combination, must_be, overflow, type_name
+from jitgrad.core.errors import invalid_combination, not_implemented_for, overflow, type_name
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.operand_checks import has_internal_overlap
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import int_argument, is_int
+from jitgrad.dispatch.sizes import int_argument, is_int, number_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import fill as kernels
 from jitgrad.ops.creation.constants import as_dtype, convert_number, finished, new
@@ -24,13 +24,13 @@ __all__ = ["arange", "eye"]
 
 
 def _number(op: str, name: str, position: int, value: Any) -> Any:
-    """A bound of a range as a Python number; it may be given as a tensor of one element or a NumPy scalar."""
-    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value._layout.numel == 1):
-        value = value.item()
+    """A bound of a range as a Python number; it may be given as a tensor without dims or a NumPy scalar."""
+    if isinstance(value, Tensor) and op != "arange":  # which alone refuses tensors that require grad
+        value = value.detach()
+    value = number_argument(op, name, position, value)
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, complex) and op == "arange":
         raise overflow(dtypes.float64)
-    if not isinstance(value, (int, float, complex)):
-        raise must_be(op, name, position, "Number", value)
     return value
 
 
@@ -84,6 +84,8 @@ def _planned_range(
     start, end, step = [_number("arange", k, n, given[k]) for n, k in enumerate(("start", "end", "step"), first)]
     category = max([dtypes.category_of(v) for v in (start, end, step)])
     chosen = as_dtype("arange", dtype) or (out.dtype if out is not None else dtypes.default_for(max(category, 1)))
+    if chosen.category == 0:
+        raise not_implemented_for("arange_cpu", chosen)
     length = _arange_length(start, end, step)
     if chosen.name == "int64":  # counted in int64, as PyTorch does: bounds and step lose their fractions first
         length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
@@ -100,6 +102,8 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
     start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
     category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
     chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    if chosen.category == 0:
+        raise not_implemented_for(f"{op}_cpu", chosen)
     if chosen.category < 2:  # integers take whole bounds, as PyTorch does
         start, end = convert_number(start, chosen), convert_number(end, chosen)
     cast = complex if chosen.category == 3 else float

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.errors import invalid_combination
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, cache, intern, normalize_dim
 from jitgrad.core.storage import counter_of
@@ -49,7 +50,7 @@ def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None
     if max(index.ndim, 1) != max(x.ndim, 1) and index.numel:
         who = "input" if op == "gather" else "self"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {who} tensor")
-    _check_sizes(x, d, index, source)
+    _check_sizes(op, x, d, index, source)
     n = x.shape[d] if x.ndim else 1
 
     def refuse(value: int) -> None:
@@ -64,14 +65,19 @@ def _fitting(x: Layout, d: int, index: Layout, source: Layout | None = None) -> 
     return fits and x.device == "cpu" and (source is None or source.shape == index.shape)
 
 
-def _check_sizes(x: Layout, dim: int, index: Layout, source: Layout | None) -> None:
+def _check_sizes(op: str, x: Layout, dim: int, index: Layout, source: Layout | None) -> None:
     """RuntimeError where the index is larger than ``x`` in a dim other than ``dim``, or than the source in any."""
     outside = [d for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim and n > m]
     if source is None:
-        if outside:
+        if outside and op == "gather":
             raise RuntimeError(
                 f"Size does not match at dimension {outside[0]} expected index {list(index.shape)} to be no larger "
                 f"than self {list(x.shape)} apart from dimension {dim}"
+            )
+        if outside:
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart from dimension "
+                f"{dim}"
             )
         return
     if source.dtype is not x.dtype:
@@ -79,7 +85,7 @@ def _check_sizes(x: Layout, dim: int, index: Layout, source: Layout | None) -> N
     shape = source.shape
     if max(len(shape), 1) != max(index.ndim, 1) and index.numel:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    if outside or any(n > m for n, m in zip(index.shape, shape, strict=False)):
+    if outside or any(n > m for n, m in zip(index.shape or (1,), shape or (1,), strict=False)):
         raise RuntimeError(
             f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim} "
             f"and to be no larger size than src {list(shape)}"
@@ -91,9 +97,9 @@ def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
     part = wrap(x._data, x._layout)
     # A write through the part is one of x.
     part._counter = counter_of(x)
-    if not index.ndim or not x._layout.ndim:
+    if not x._layout.ndim:
         return part
-    cuts = tuple([slice(None) if whole and d == dim else slice(n) for d, n in enumerate(index.shape)])
+    cuts = tuple([slice(None) if whole and d == dim else slice(n) for d, n in enumerate(index.shape or (1,))])
     data = x._data[cuts]
     strides = x._layout.strides
     return wrap(data, intern(x._layout.numpy_dtype, data.shape, strides, x._layout.device))
@@ -305,6 +311,17 @@ def _scatter_reduced(x: Tensor, dim: int, index: Tensor, given: Any, reduce: str
     return underived(f"aten::{name}", x if inplace else result, x, given)
 
 
+def _source_or_value(op: str, dim: Any, index: Any, src: Any, value: Any) -> Any:
+    """What ``scatter`` writes: ``src`` or ``value``, whichever was given; TypeError if none was."""
+    if src is None and value is None:
+        raise invalid_combination(
+            op, (dim, index),
+            "(int dim, Tensor index, Tensor src)", "(int dim, Tensor index, Tensor src, *, str reduce)",
+            "(int dim, Tensor index, Number value)", "(int dim, Tensor index, Number value, *, str reduce)",
+        )  # fmt: skip
+    return value if src is None else src
+
+
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:  # fmt: skip
@@ -312,7 +329,7 @@ def scatter(
 
     With ``reduce="add"`` or ``"multiply"`` they are added to or multiplied instead, without a gradient.
     """
-    given = value if src is None else src
+    given = _source_or_value("scatter", dim, index, src, value)
     if reduce is not None:
         return _scatter_reduced(input, dim, index, given, reduce, inplace=False)
     return (ScatterSource if isinstance(given, Tensor) else ScatterValue).apply(input, dim, index, given)
@@ -322,7 +339,7 @@ def scatter_(
     self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:  # fmt: skip
     """In-place version of ``scatter``."""
-    given = value if src is None else src
+    given = _source_or_value("scatter_", dim, index, src, value)
     if reduce is not None:
         return _scatter_reduced(self, dim, index, given, reduce, inplace=True)
     return (ScatterSource if isinstance(given, Tensor) else ScatterValue).inplace(self, dim, index, given)

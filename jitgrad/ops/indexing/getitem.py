@@ -17,6 +17,7 @@ from jitgrad.dispatch.inplace_ops import warn_of_expanded
 from jitgrad.dispatch.operand_checks import check_memory
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.views import view_of
+from jitgrad.kernels.launch import check_observers
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.creation.fill import copy_, fill_
 from jitgrad.ops.indexing.index_pattern import planned_fold
@@ -71,7 +72,12 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         """The general path raises PyTorch's error for this key."""
     given = key if kind is tuple else (key,)
     if (fold := _fold(self, given)) is not None:
-        return Index.apply(self, *fold(given))
+        if fold.read is None or check_observers or (self._requires_grad and grad_state.enabled):
+            return Index.apply(self, *fold.resolve(given))
+        try:
+            return fold.read(self, given)
+        except IndexError:
+            """The general path says which index it is."""
     result, indices = apply_key(self, key)
     if indices:
         if grad_state.levels and (wrapped := outermost_wrapped(indices)) is not None:

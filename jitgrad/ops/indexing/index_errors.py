@@ -11,7 +11,7 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["check_index", "check_no_dims", "check_source", "out_of_range"]
+__all__ = ["check_index", "check_no_dims", "check_source", "not_selectable", "out_of_range"]
 
 
 def check_index(op: str, index: Layout) -> None:
@@ -43,10 +43,20 @@ def _refuse_rank(op: str, index: Layout, title: str) -> NoReturn:
     raise RuntimeError("Index has to be a vector/scalar")
 
 
-def out_of_range(op: str, value: int, dim: int, n: int) -> Exception:
-    """The error for a place that is not there."""
-    if op == "index_select":
+def not_selectable(value: int, x: Layout, dim: int) -> Exception:
+    """The error of index_select from ``x`` for a place that is not there."""
+    if x.ndim < 2 or (x.numel and dim != 1):
         return IndexError("index out of range in self")
+    if not x.shape[dim]:
+        return RuntimeError("index_select(): self indexing axis dim should be positive")
+    return RuntimeError(f"INDICES element is out of DATA bounds, id={value} axis_dim={x.shape[dim]}")
+
+
+def out_of_range(op: str, value: int, x: Layout, dim: int) -> Exception:
+    """The error of a write into ``x`` for a place that is not there."""
+    if op == "index_add" and x.ndim < 2:
+        return IndexError("index out of range in self")
+    n = x.shape[dim] if x.ndim else 1
     kind: Any = RuntimeError if op == "index_add" else IndexError
     prefix = "index_copy_(): " if op == "index_copy" else ""
     return kind(f"{prefix}index {value} is out of bounds for dimension {dim} with size {n}")
@@ -63,12 +73,19 @@ def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) ->
             "scalar type"
         )
     mine, theirs = x.shape, source.shape
+    if dim and dim >= len(theirs):
+        raise RuntimeError(
+            f"index_add_(): Indexing dim {dim} is out of bounds of the source tensor with dim {len(theirs)}"
+        )
+    if not theirs and index.numel != 1:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if theirs and theirs[dim] != index.numel:
         raise RuntimeError(
             f"index_add_(): Number of indices ({index.numel}) should be equal to source.size(dim): ({theirs[dim]}), "
             f"for dim: {dim}"
         )
-    if mine and (len(mine) != len(theirs) or mine[:dim] + mine[dim + 1 :] != theirs[:dim] + theirs[dim + 1 :]):
+    cut = (mine[:dim] + mine[dim + 1 :], theirs[:dim] + theirs[dim + 1 :]) if mine and theirs else (mine, theirs)
+    if cut[0] != cut[1]:
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
             f"{list(mine)} source.shape = {list(theirs)}"
@@ -76,22 +93,26 @@ def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) ->
 
 
 def _check_copied(x: Layout, dim: int, index: Layout, source: Layout) -> None:
-    if x.dtype is not source.dtype:
-        raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, but got (self) {scalar_type(x.dtype)} "
-            f"and (source) {scalar_type(source.dtype)}"
-        )
     mine, theirs = x.shape, source.shape
+    if not theirs and index.numel != 1:
+        raise IndexError(
+            f"index_copy_(): When source is scalar, index should have one element (got {index.numel})"
+        )
     if mine and theirs and len(mine) != len(theirs):
         raise IndexError(
             "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
             f"dimensionality ({len(theirs)}), destination dimensionality ({len(mine)})"
         )
+    if x.dtype is not source.dtype:
+        raise RuntimeError(
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {scalar_type(x.dtype)} "
+            f"and (source) {scalar_type(source.dtype)}"
+        )
     cut, given = (" ".join(map(str, (*s[:dim], *s[dim + 1 :]))) for s in (mine, theirs))
-    if mine and theirs and cut != given:
+    if cut != given:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{cut} at dimension {dim} and source slice shape: {given} at dimension {dim}."
+            f"{cut} at dimension {dim} and source slice shape: {given} at dimension 0."
         )
     if theirs and theirs[dim] != index.numel:
         raise IndexError(

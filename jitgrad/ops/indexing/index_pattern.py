@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.kernels.launch import check, launch, prepared
+from jitgrad.kernels.launch import check, launch, observers, prepared
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops.index_read import IndexRead, compiled_read, index_read
 from jitgrad.ops.indexing.nonzero import indices_of, true_places
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -101,12 +102,22 @@ def _common_shape(indices: Sequence[Tensor]) -> tuple[int, ...]:
         ) from None
 
 
-Fold = Callable[[Sequence[Any]], tuple[Tensor, Pattern]]
+class Fold(NamedTuple):
+    """What is planned for a tensor and index tensors: ``resolve(indices)``, and ``read(x, indices)`` if they are short.
+
+    ``read`` is the read without places, which only backward needs. IndexError, without details, from ``read``.
+    """
+
+    resolve: Callable[[Sequence[Any]], tuple[Tensor, Pattern]]
+    read: Callable[[Tensor, Sequence[Any]], Tensor] | None
+
+
 _FOLDS: dict[tuple[Layout, ...], Fold] = cache()
+_READ_BYTES = 1 << 14  # of a result: more are better read by a kernel that runs on several threads
 
 
 def planned_fold(x: Tensor, indices: Iterable[Any]) -> Fold | None:
-    """A function that resolves indices as these, if there is one: of int64 vectors and the like, of one shape."""
+    """The plan for indices as these, if there is one: for int64 vectors and the like, of one shape."""
     return _FOLDS.get((x._layout, *map(_layout_of, indices)))
 
 
@@ -134,13 +145,32 @@ def _plan_fold(x: Layout, indices: Sequence[tuple[int, Tensor]], pattern: Patter
             first = False
         return wrap(places, layout), pattern
 
-    _FOLDS[(x, *[i._layout for _, i in indices])] = fold
+    _FOLDS[(x, *[i._layout for _, i in indices])] = Fold(fold, _direct_read(x, len(indices), pattern))
+
+
+def _direct_read(x: Layout, count: int, pattern: Pattern) -> Callable[[Tensor, Sequence[Any]], Tensor] | None:
+    """``read`` of a Fold for indices of the first ``count`` dims."""
+    out, m, item = row_major(x, pattern.result), math.prod(pattern.found), x.numpy_dtype.itemsize
+    rest = intern(x.numpy_dtype, x.shape[count:], x.strides[count:])
+    if x.device != "cpu" or not rest.contiguous or out.numel * item > _READ_BYTES:
+        return None
+    dims = [(n, s * item) for n, s in zip(x.shape[:count], x.strides[:count], strict=True)]
+    how, run, shape, dtype = IndexRead(m, rest.numel * item, dims), compiled_read(), out.shape, out.numpy_dtype
+    pack, address = how.pack, how.address
+
+    def read(x: Tensor, indices: Sequence[Any]) -> Tensor:
+        data, arrays = np.empty(shape, dtype), [i._data for i in indices]
+        if observers or run(pack(address, id(data), id(x._data), *map(id, arrays))):
+            launch(index_read, data, how, x._data, *arrays)
+        return wrap(data, out)
+
+    return read
 
 
 def resolve(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Pattern]:
     """(places, pattern) of index tensors, checked; negative indices count from the end."""
     if all(i is not None for i in indices) and (fold := planned_fold(x, indices)) is not None:
-        return fold(indices)
+        return fold.resolve(indices)
     shape = x._layout.shape
     only = [(d, i) for d, i in enumerate(indices) if i is not None]
     if len(only) == 1 and only[0][1]._layout.dtype.name in ("bool", "uint8"):  # one mask: its places are the answer

@@ -17,12 +17,13 @@ from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.gather import Gather
-from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, out_of_range
+from jitgrad.ops.indexing.index_errors import check_index, check_no_dims, check_source, not_selectable, out_of_range
 from jitgrad.ops.indexing.places import (
     blocks_around,
     checked_index,
@@ -43,24 +44,27 @@ from jitgrad.ops.shape.view import reshape
 __all__ = ["IndexAdd", "IndexSelect", "spread_rows"]
 
 
-def _vector_index(op: str, index: Tensor, n: int, dim: int = 0) -> Tensor:
-    """An index as a checked int64 vector; errors in the words that PyTorch has for ``op``."""
+def _vector_index(op: str, index: Tensor, x: Layout, dim: int) -> Tensor:
+    """An index of ``x`` along ``dim`` as a checked int64 vector; errors in the words that PyTorch has for ``op``."""
     check_index(op, index._layout)
+    n = blocks_around(x.shape, dim)[1]
 
     def refuse(value: int) -> None:
-        raise out_of_range(op, value, dim, n)
+        raise out_of_range(op, value, x, dim)
 
     return checked_index(index, n, refuse).reshape(-1)
 
 
-def _checking(op: str, index: Layout, n: int) -> Any:
-    """The plan of ``_vector_index`` of dim 0, but for the shape of the result."""
-    check_index(op, index)
+def _checking(x: Layout, dim: int, index: Layout) -> Any:
+    """The plan of ``_vector_index`` for index_select, but for the shape of the result."""
+    check_index("index_select", index)
+    if not x.ndim and index.numel != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel} value(s)")
 
     def refuse(value: int) -> None:
-        raise out_of_range(op, value, 0, n)
+        raise not_selectable(value, x, dim)
 
-    return checking(index, n, refuse)
+    return checking(index, blocks_around(x.shape, dim)[1], refuse)
 
 
 def _select_batched(call: BatchedCall) -> Any:
@@ -96,7 +100,7 @@ class IndexSelect(Structured, public=True):
     def plan(x_layout, dim, index_layout):
         shape, d = x_layout.shape, normalize_dim(dim, x_layout.ndim)
         (outer, n, inner), m = blocks_around(shape, d), index_layout.numel
-        check = _checking("index_select", index_layout, n)
+        check = _checking(x_layout, d, index_layout)
         out = row_major(x_layout, (*shape[:d], m, *shape[d + 1 :]) if shape else ())
         arrays = as_blocks("x", x_layout, (outer, n, inner)), Read("index", (m,)), Written(0, (outer, m, inner))
         known = {"x": x_layout, "index": int64_of(index_layout)}
@@ -147,8 +151,10 @@ def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source
     d = normalize_dim(dim, x._layout.ndim)
     check_index(op, index._layout)
     check_source(op, x._layout, d, index._layout, source._layout)
+    if not x._layout.numel and (not source._layout.numel or (op == "index_add" and x._layout.ndim > 1)):
+        return  # PyTorch doesn't look at the index then
     blocks = blocks_around(x._layout.shape, d)
-    places = _vector_index(op, index, blocks[1], d)
+    places = _vector_index(op, index, x._layout, d)
     rows = in_blocks(source, (blocks[0], places._layout.numel, blocks[2]))
     through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
 
@@ -165,6 +171,7 @@ class IndexAdd(RowsOp, public=True):
 
     def write(x, dim, index, source, alpha=1):
         # The kernel only adds: a factor costs a product first, which a caller without one does not pay.
+        alpha = number_argument("index_add", "alpha", None, alpha)
         source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
         _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
 
@@ -199,7 +206,7 @@ class IndexFill(RowsOp, abstract=True):
 
     def write(x, dim, index, value):
         d = normalize_dim(dim, x._layout.ndim)
-        places = _vector_index("index_fill", index, blocks_around(x._layout.shape, d)[1], d)
+        places = _vector_index("index_fill", index, x._layout, d)
         x = stored_once(x)
         outer, n, inner = blocks = blocks_around(x._layout.shape, d)
         places = table.mul(places, 0) if n == 1 else places  # the only slice, of however many in one place

@@ -62,6 +62,9 @@ def _flat_index(op: str, x: Tensor, index: Tensor) -> Tensor:
     if index._layout.dtype is not int64:
         raise RuntimeError(f"{op}(): Expected a long tensor for index, but got {scalar_type(index.dtype)}")
     n = x._layout.numel
+    if not n and index._layout.numel:
+        tried = "Tried to put elements into an empty tensor" if op == "put_" else "tried to take from an empty tensor"
+        raise IndexError(f"{op}(): {tried}")
     rows, found = contiguous(index.detach()), np.zeros(2, np.int64)
     out = empty_like_layout(rows._layout, (rows._layout.numel,))
     launch(kernels.fold_index, rows._data.reshape(-1), out._data, found, n, 1, True)

@@ -13,6 +13,7 @@ from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Read, Written, planned
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import matmul as kernels
@@ -100,7 +101,8 @@ def _plus(product: Tensor, added: Tensor, beta: Any, alpha: Any) -> Tensor:
     if row and added._layout.contiguous and beta == alpha == 1:
         launch(kernels.add_row, added._data, product._data)
         return product
-    if product._layout.dtype.category == 1:  # of integers PyTorch takes whole factors: fractions are dropped
+    beta, alpha = number_argument("addmm", "beta", None, beta), number_argument("addmm", "alpha", None, alpha)
+    if product._layout.dtype.category < 3:  # of integers PyTorch takes whole factors: fractions are dropped
         beta, alpha = (convert_number(factor, product._layout.dtype) for factor in (beta, alpha))
     product = _scaled(product, alpha)
     # With beta 0 what is added is not read: infinities and NaN in it do not spread.

@@ -12,7 +12,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import batch_for_draw
 from jitgrad.dispatch.copying import preserved_layout
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag
+from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.ops.creation.constants import new, zeros
 from jitgrad.ops.random.random_fills import DropoutMask
 from jitgrad.random import default_generator
@@ -44,6 +44,8 @@ def _factor(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
 
 def _drops(p: float, train: bool, x: Tensor) -> bool:
     """Whether anything is to be drawn. RuntimeError unless 0 <= p <= 1."""
+    if p.__class__ is not float:
+        p = float_argument("dropout", "p", 2, p)
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     return x._layout.numel > 0 and as_flag(train) and p > 0

@@ -23,7 +23,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag
+from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.dispatch.strides import result_strides
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels import threads
@@ -341,6 +341,7 @@ def smooth_l1_loss(
     reduction = reduction_name(reduction, size_average, reduce)
     _warned_sizes(input, target)
     x, y = matched(input, target)
+    beta = float_argument("smooth_l1_loss", "beta", 4, beta)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:  # the limit, in which the kernels would divide by 0
@@ -358,6 +359,7 @@ def huber_loss(
     reduction = reduction_name(reduction)
     _warned_sizes(input, target)
     x, y = matched(input, target)
+    delta = float_argument("huber_loss", "delta", 4, delta)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     kept = input._layout.dtype  # unlike other losses, this one has the dtype of its input

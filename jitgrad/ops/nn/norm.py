@@ -20,6 +20,7 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import float_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
@@ -269,7 +270,7 @@ def layer_norm(
     These dims, and weight and bias, are of ``normalized_shape``. RuntimeError for shapes and dtypes that don't
     fit, NotImplementedError for integers.
     """
-    shape = _shape_of("layer_norm", normalized_shape)
+    shape, eps = _shape_of("layer_norm", normalized_shape), float_argument("layer_norm", "eps", 5, eps)
     parameters = (p if p is None else p._layout for p in (weight, bias))
     blocks = _layer_blocks(input._layout, shape, *parameters)
     return _row_norm(NativeLayerNorm, input, weight, bias, blocks, shape, eps)
@@ -296,7 +297,8 @@ def rms_norm(
         )
     if input._layout.dtype.category < 2:
         raise not_implemented_for("rms_norm", input.dtype)
-    eps = float(np.finfo(input._layout.dtype.to_real().numpy).eps) if eps is None else eps
+    smallest = np.finfo(input._layout.dtype.to_real().numpy).eps
+    eps = float(smallest) if eps is None else float_argument("rms_norm", "eps", 4, eps)
     return scaled(input * (input.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt(), weight, None)
 
 
@@ -346,6 +348,7 @@ def group_norm(
     Times weight, plus bias, of one value a channel. RuntimeError for shapes and dtypes that don't fit.
     """
     _check_group(input, num_groups, weight, bias)
+    eps = float_argument("group_norm", "eps", 5, eps)
     n, channels, *places = input._layout.shape
     blocks = n, num_groups, channels * math.prod(places) // num_groups
     return _row_norm(NativeGroupNorm, input, weight, bias, blocks, (channels, *[1] * len(places)), eps)

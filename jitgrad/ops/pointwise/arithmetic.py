@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
-from jitgrad.core.errors import must_be_tensor, scalar_type, type_name
+from jitgrad.core.errors import must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -19,6 +19,7 @@ from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import int_argument, number_argument
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops.zero_check import any_zero
@@ -82,13 +83,12 @@ def _category(operands: tuple[Any, ...]) -> int:
     return max(o._layout.dtype.category if isinstance(o, Tensor) else category_of(o) for o in operands)
 
 
-def _check_alpha(op: str, alpha: Any, *operands: Any) -> None:
-    """TypeError if the factor is no number, RuntimeError if its type is above that of the result.
+def _factor(op: str, alpha: Any, *operands: Any) -> Any:
+    """``alpha`` as a number; TypeError if it is none, RuntimeError if its type is above that of the result.
 
     A bool is only for results that are bools.
     """
-    if not isinstance(alpha, (*NUMBERS, Tensor)):
-        raise TypeError(f"{op}(): argument 'alpha' must be Number, not {type_name(alpha)}")
+    alpha = number_argument(op, "alpha", None, alpha)
     result = _category(operands)
     if isinstance(alpha, bool) and result:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -96,6 +96,7 @@ def _check_alpha(op: str, alpha: Any, *operands: Any) -> None:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if result < 3 and isinstance(alpha, complex):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return alpha
 
 
 def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function:
@@ -103,16 +104,14 @@ def _scaled(name: str, fast: table.Function, scaled: table.Function) -> Function
     fast_in_place, general = fast.operation.inplace, scaled.operation
 
     def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-        if alpha == 1:  # nearly always; the op without alpha has the shorter path
+        if alpha.__class__ is int and alpha == 1:  # nearly always; the op without alpha has the shorter path
             return fast(input, other) if out is None else fast(input, other, out=out)
-        _check_alpha(name, alpha, input, other)
-        return general.general(input, other, alpha, out=out)
+        return general.general(input, other, _factor(name, alpha, input, other), out=out)
 
     def in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-        if alpha == 1:
+        if alpha.__class__ is int and alpha == 1:
             return fast_in_place(self, other)
-        _check_alpha(f"{name}_", alpha, self, other)
-        return general(self, other, alpha, inplace=True)
+        return general(self, other, _factor(f"{name}_", alpha, self, other), inplace=True)
 
     _name(function, name, f"{general.op.__doc__}\n\nShapes broadcast; dtypes promote.")
     _name(in_place, f"{name}_", f"In-place version of ``{name}``.")
@@ -268,9 +267,10 @@ method(inplace_form(float_power, check=_check_double))
 
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The ``n``-th derivative of ``digamma``; RuntimeError for a negative ``n``."""
+    n = int_argument("polygamma", "n", 1, n)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return table.digamma(input) if n == 0 else apply(table.polygamma, input, int(n))
+    return table.digamma(input) if n == 0 else apply(table.polygamma, input, n)
 
 
 public(polygamma, method_too=False)

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for, scalar_type
+from jitgrad.core.errors import (
+    cpp_type,
+    invalid_combination,
+    must_be_tensor,
+    not_implemented_for,
+    overflow,
+    scalar_type,
+)
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, recording, wrap
 from jitgrad.core.user_frame import user_level
@@ -15,6 +22,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import check_one_shape
 from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import is_real
 from jitgrad.ops.creation.constants import ones_like
 from jitgrad.ops.pointwise.arithmetic import apply, published
 
@@ -161,6 +169,8 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, 
 @published("lerp")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> Tensor:
     """``input + weight * (end - input)``; ``weight`` is a number or a tensor."""
+    if isinstance(weight, Tensor) and weight._layout.dtype is not input._layout.dtype and is_real(weight):
+        weight = weight.item()
     tensors = {"end": end, "weight": weight} if isinstance(weight, Tensor) else {"end": end}
     for name, tensor in tensors.items():
         if tensor._layout.dtype is not input._layout.dtype:
@@ -169,6 +179,8 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, inplace: bool = False) -> T
     if input._layout.dtype.category < 2:
         kind = "tensor" if isinstance(weight, Tensor) else "scalar"
         raise not_implemented_for(f"lerp_kernel_{kind}", input._layout.dtype)
+    if isinstance(weight, complex) and not input._layout.dtype.is_complex:
+        raise overflow(input._layout.dtype)
     return apply(table.lerp if isinstance(weight, Tensor) else table.lerp_number, input, end, weight, inplace=inplace)
 
 

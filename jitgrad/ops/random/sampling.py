@@ -192,6 +192,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     if grad_state.levels:
         check_draw(input, p, out=out)
     if p is not None:
+        p = float(p) if is_real(p) else p
         # A row-major input gives a row-major result, as PyTorch's is whatever the order of ``input`` in memory.
         return bernoulli_(_like("bernoulli", input.detach().contiguous()), p, generator=generator)
     probabilities = expand_for_draw(input) if grad_state.levels else input
@@ -210,7 +211,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     """Normals of a mean and a standard deviation, each a number or a tensor; of ``size`` if both are numbers."""
     if grad_state.levels:
         check_draw(mean, std, out=out)
-    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+    if size is not None or not (isinstance(mean, Tensor) or isinstance(std, Tensor)):
         if not (is_real(mean) and is_real(std)):
             raise invalid_combination("normal", (mean, std), *_NORMAL)
         chosen = as_dtype("normal", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())

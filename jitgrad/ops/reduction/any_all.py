@@ -11,7 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import is_batch
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import numpy_names, public
-from jitgrad.dispatch.sizes import as_flag
+from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.kernels.loops import extrema as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.reduction.along_dims import Reduction
@@ -81,8 +81,8 @@ def isclose(
     a, b = input._layout.dtype, other._layout.dtype
     if a is not b:
         raise RuntimeError(f"{scalar_type(a)} did not match {scalar_type(b)}")
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if not value >= 0:
+    for position, name, value in ((3, "rtol", rtol), (4, "atol", atol)):
+        if not float_argument("isclose", name, position, value) >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     x, y = unrecorded(input), unrecorded(other)
     close: Any = x == y

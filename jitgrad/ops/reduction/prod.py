@@ -18,6 +18,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
+from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.reduction.sums import accumulated, invalid_dim
@@ -124,6 +125,8 @@ def prod(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     """
     if not isinstance(input, Tensor):
         raise must_be_tensor("prod", "input", 1, input)
+    if dtype is not None:
+        dtype = as_dtype("prod", dtype)
     if dim is FULL and not keepdim:
         return Prod.apply(input, dtype)
     if type(dim) is not int:

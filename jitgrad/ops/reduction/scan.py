@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from jitgrad.dispatch.registry import method, numpy_names, public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.launch import Kernel, launch
 from jitgrad.kernels.loops import scan as kernels
+from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
 from jitgrad.ops.reduction.prod import one_in_place_of_each
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
@@ -154,25 +156,26 @@ def _checked(op: str, x: Tensor, dim: Any) -> int:
 
 @public
 @numpy_names
-def cumsum(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+def cumsum(input: Tensor, dim: int = ..., *, dtype: Any = None) -> Tensor:  # type: ignore[assignment]
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    return Cumsum.apply(input, _checked("cumsum", input, dim), dtype)
+    return Cumsum.apply(input, _checked("cumsum", input, dim), as_dtype("cumsum", dtype))
 
 
 @public
 @numpy_names
-def cumprod(input: Tensor, dim: int = ..., *, dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+def cumprod(input: Tensor, dim: int = ..., *, dtype: Any = None) -> Tensor:  # type: ignore[assignment]
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
-    return Cumprod.apply(input, _checked("cumprod", input, dim), dtype)
+    return Cumprod.apply(input, _checked("cumprod", input, dim), as_dtype("cumprod", dtype))
 
 
-def _check_same_dtype(x: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> None:
-    if dtype is not None and dtype is not x.dtype:
-        mine, theirs = (cpp_type(d) for d in (x.dtype, dtype))
+def _check_same_dtype(op: str, x: Tensor, dim: int = ..., *, dtype: Any = None) -> None:  # type: ignore[assignment]
+    wanted = as_dtype(op, dtype)
+    if wanted is not None and wanted is not x.dtype:
+        mine, theirs = (cpp_type(d) for d in (x.dtype, wanted))
         raise RuntimeError(
             f"Bad in-place call: input tensor dtype {mine} and output tensor dtype {theirs} should match"
         )
 
 
 for _function in (cumsum, cumprod):
-    method(inplace_form(_function, check=_check_same_dtype))
+    method(inplace_form(_function, check=partial(_check_same_dtype, f"{_function.__name__}_")))

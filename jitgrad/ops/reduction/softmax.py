@@ -18,6 +18,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument, int_argument
 from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops import softmax as kernels
+from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import AlongDim, Reduction, along_axis, over_axes
 from jitgrad.ops.reduction.extrema import Amax
 from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded, with_reduced_dims
@@ -99,27 +100,29 @@ def _required(op: str, dim: Any) -> int:
 
 @public
 @numpy_names
-def softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+def softmax(input: Tensor, dim: int = ..., dtype: Any = None) -> Tensor:  # type: ignore[assignment]
     """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given.
 
     NotImplementedError for integers and complex numbers, IndexError for a dim out of range.
     """
     dim = _required("softmax", dim)
-    return Softmax.apply(input if dtype is None else cast(input, dtype), dim)
+    wanted = as_dtype("softmax", dtype)
+    return Softmax.apply(input if wanted is None else cast(input, wanted), dim)
 
 
 @public
 @numpy_names
-def log_softmax(input: Tensor, dim: int = ..., dtype: dtypes.dtype | None = None) -> Tensor:  # type: ignore[assignment]
+def log_softmax(input: Tensor, dim: int = ..., dtype: Any = None) -> Tensor:  # type: ignore[assignment]
     """Logarithm of softmax along ``dim``: x - logsumexp(x), in ``dtype`` if given.
 
     NotImplementedError for integers and complex numbers, IndexError for a dim out of range.
     """
     dim = _required("log_softmax", dim)
-    return LogSoftmax.apply(input if dtype is None else cast(input, dtype), dim)
+    wanted = as_dtype("log_softmax", dtype)
+    return LogSoftmax.apply(input if wanted is None else cast(input, wanted), dim)
 
 
-def softmin(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Softmax of -x along ``dim``."""
     return softmax(-input, _dim("softmin", dim), dtype)
 

@@ -17,6 +17,7 @@ from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag, dims_argument
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import reduction as kernels
+from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction, ReductionOfAll, over_axes
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, expand_reduced, plan_reduction, unrecorded
 from jitgrad.ops.shape.copy import cast
@@ -218,6 +219,8 @@ def sum(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = N
     """
     if not isinstance(input, Tensor):
         raise must_be_tensor("sum", "input", 1, input)
+    if dtype is not None:
+        dtype = as_dtype("sum", dtype)
     if dim is FULL and not keepdim:
         return Sum.apply(input, dtype)
     if type(dim) is not int:
@@ -236,6 +239,8 @@ def mean(input: Tensor, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = 
     """
     if not isinstance(input, Tensor):
         raise must_be_tensor("mean", "input", 1, input)
+    if dtype is not None:
+        dtype = as_dtype("mean", dtype)
     if dim is FULL and not keepdim:
         return Mean.apply(input, dtype)
     if type(dim) is not int:
@@ -255,6 +260,7 @@ class Nansum(Reduction, public=True):
     def forward(x, dim=None, keepdim=False, dtype=None):
         if x._layout.dtype.is_complex:
             raise RuntimeError("nansum on CPU does not support complex inputs")
+        dtype = as_dtype("nansum", dtype)
         kept = unrecorded(x)
         if x._layout.dtype.is_floating_point:
             kept = table.where(kept.isnan(), 0, kept)

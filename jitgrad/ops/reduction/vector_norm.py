@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core import dtypes
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor
@@ -16,8 +15,9 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag, dims_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument, number_argument
 from jitgrad.kernels.loops import moments as kernels
+from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.reduction.along_dims import Reduction
 from jitgrad.ops.reduction.extrema import Amax, Amin
 from jitgrad.ops.reduction.reduction_plan import FULL, ReductionPlan, plan_reduction, unrecorded, with_reduced_dims
@@ -142,21 +142,37 @@ def _cast_norm(x: Tensor, order: float, dim: Any, keepdim: bool) -> Tensor:
     return _norm_values(x, order, plan_reduction(x._layout, dim, keepdim))
 
 
+def _order(p: Any) -> float:
+    """The order that ``norm`` is given by a name, None, or a number of NumPy or in a tensor."""
+    if p is None or isinstance(p, str):
+        if p == "nuc":
+            raise NotImplementedError("norm(): the nuclear norm is not implemented; use the sum of the singular values")
+        if p not in (None, "fro"):
+            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+        return 2
+    number = number_argument("norm", "p", 2, p)
+    if isinstance(number, (complex, np.complexfloating)):
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+    return float(number)
+
+
 @public
 @takes_out
 def norm(
     input: Tensor, p: float | str | None = "fro", dim: Any = None, keepdim: bool = False,
-    dtype: dtypes.dtype | None = None,
+    dtype: Any = None,
 ) -> Tensor:  # fmt: skip
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2.
 
     inf and -inf give the largest and smallest magnitude, 0 the number of elements that are not 0.
     """
-    if p == "nuc":
-        raise NotImplementedError("norm(): the nuclear norm is not implemented; use the sum of the singular values")
-    order = 2 if p in ("fro", None) else p
-    if not isinstance(order, (int, float)):
-        raise TypeError(f"norm(): argument 'p' must be a number, 'fro' or 'nuc', not {type(p).__name__}")
+    order = p if isinstance(p, (int, float)) else _order(p)
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)
-    return VectorNorm.apply(input, order, None if dim is FULL else dims_argument(dim), keepdim, dtype)
+    dims = None if dim is FULL else dims_argument(dim)
+    wanted = as_dtype("norm", dtype)
+    if wanted is not None and wanted.category < 2:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating point or complex, but got {scalar_type(wanted)}"
+        )
+    return VectorNorm.apply(input, order, dims, keepdim, wanted)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be, type_name
-from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.layout import Layout, collapse, intern, normalize_dim
 from jitgrad.core.storage import counter_of, empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, filled
 from jitgrad.dispatch.memory_formats import strides_of_result
@@ -25,9 +26,8 @@ from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
 from jitgrad.kernels.elementwise.declaration import PARALLEL_SIZE
-from jitgrad.kernels.launch import Kernel, launch, observers
-from jitgrad.kernels.lazy_array import Unresolved
-from jitgrad.kernels.loops.join import concatenate, put_each
+from jitgrad.kernels.launch import launch, observers
+from jitgrad.kernels.loops.join import MOST_LOOPS, Join, Part, compiled_join, join
 from jitgrad.ops.shape.copy import cast_gradient
 from jitgrad.ops.shape.slicing import Slice, with_size, without_dim, zeros_of
 
@@ -71,40 +71,75 @@ def _cat_shape(layouts: Sequence[Layout], dim: int) -> tuple[int, tuple[int, ...
     return dim, (*first[:dim], sum(s[dim] for _, s in counted), *first[dim + 1 :])
 
 
-def _joining(out: Layout, parts: Sequence[tuple[Any, Layout]], layouts: Sequence[Layout], kernel: Kernel, how: Any,
-             shape: tuple[int, ...]) -> Callable[..., Tensor]:  # fmt: skip
-    """The plan of a result of layout ``out`` that tensors of ``layouts`` are put into.
+class _Place(NamedTuple):
+    """Where a tensor goes in the result: the index, layout and, in elements, first place of a view of it."""
 
-    parts: index and layout of the place in it of each tensor; those of tensors without elements are left out. kernel,
-    how: what puts small tensors of one dtype there, ``kernel(array of shape, how, *arrays)``.
-    """
-    chosen = [k for k, x in enumerate(layouts) if x.numel]
+    index: Any
+    layout: Layout
+    offset: int
+
+
+def _joining(out: Layout, places: Sequence[_Place], layouts: Sequence[Layout]) -> Callable[..., Tensor]:
+    """The plan of a result of layout ``out`` that tensors of ``layouts`` are put into; places: one for each."""
     many = out.numel >= PARALLEL_SIZE  # each copy may then use several threads
     mixed = any(x.numpy_dtype != out.numpy_dtype or x.device != "cpu" for x in layouts)
-    if many or mixed or not out.contiguous or len(chosen) < len(layouts):
-        return lambda tensors: _joined(out, parts, [tensors[k] for k in chosen])
-    dtype, call, arrays, fresh = out.numpy_dtype, kernel.call, attrgetter("_data"), np.empty
-    reshaped = shape != out.shape
+    if many or mixed or not out.plain:
+        return lambda tensors: _joined(out, places, tensors)
+    parts = [_part(place, x) for place, x in zip(places, layouts, strict=True)]
+    if any(len(p.sizes) > MOST_LOOPS for p in parts):
+        return lambda tensors: _joined(out, places, tensors)
+    how = Join(parts)
+    return _joiner(len(layouts))(out, out.shape, out.numpy_dtype, how, how.address, how.pack, compiled_join())
 
-    def compute(tensors: Sequence[Tensor]) -> Tensor:
-        data = fresh(shape, dtype)
-        try:
-            if observers:
-                launch(kernel, data, how, *map(arrays, tensors))
-            else:
-                call(data, how, *map(arrays, tensors))
-        except Unresolved:
-            launch(kernel, data, how, *map(arrays, tensors))
-        return wrap(data.reshape(out.shape) if reshaped else data, out)
 
+def _part(place: _Place, source: Layout) -> Part:
+    """How a tensor of layout ``source`` is copied to its place."""
+    sizes, steps = collapse(source.shape, [place.layout.strides, source.strides])
+    item, run = source.numpy_dtype.itemsize, 1
+    if not source.numel:
+        sizes, steps = [0], [[0], [0]]
+    elif steps[0][-1] == steps[1][-1] == 1:
+        run = sizes.pop()
+    to, step = [[s * item for s in each[: len(sizes)]] for each in steps]
+    return Part(place.offset * item, sizes, to, step, run * item)
+
+
+_JOINER = """\
+def make(out, shape, dtype, how, address, pack, run):
+    def compute(tensors):
+        data = empty(shape, dtype)
+        {names}, = tensors
+        if observers or run(pack(address, id(data), {addresses})):
+            launch(join, data, how, {arrays})
+        result = new(Tensor); result._data = data; result._layout = out
+        if tensor_observers: announce_tensor(result)
+        return result
     return compute
+"""
 
 
-def _joined(out: Layout, parts: Sequence[tuple[Any, Layout]], tensors: Sequence[Tensor]) -> Tensor:
+@functools.cache
+def _joiner(count: int) -> Callable[..., Callable[[Sequence[Tensor]], Tensor]]:
+    """``make(out, ...)``, which returns the function that joins ``count`` tensors."""
+    names = [f"x{k}" for k in range(count)]
+    text = _JOINER.format(
+        names=", ".join(names), addresses=", ".join([f"id({n}._data)" for n in names]),
+        arrays=", ".join([f"{n}._data" for n in names]),
+    )  # fmt: skip
+    scope: dict[str, Any] = {
+        "empty": np.empty, "join": join, "launch": launch, "observers": observers, "new": object.__new__,
+        "Tensor": Tensor, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
+    }  # fmt: skip
+    exec(text, scope)
+    return scope["make"]
+
+
+def _joined(out: Layout, places: Sequence[_Place], tensors: Sequence[Tensor]) -> Tensor:
     """The result that each tensor was copied to its place in, and cast."""
     result = wrap(empty_for(out), out)
-    for tensor, (place, part) in zip(tensors, parts, strict=True):
-        copy_into(result._data[place], part, tensor)
+    for tensor, place in zip(tensors, places, strict=True):
+        if tensor._layout.numel:
+            copy_into(result._data[place.index], place.layout, tensor)
     return result
 
 
@@ -139,14 +174,13 @@ class Cat(Structured, public="function"):
         check_devices("cat", tensors_layout)
         strides = strides_of_result(tensors_layout, shape)
         out = intern(_common_dtype(tensors_layout).numpy, shape, strides, tensors_layout[0].device)
-        at, parts = 0, []
+        at, places = 0, []
         for layout in tensors_layout:
-            if layout.numel:
-                n = layout.shape[d]
-                part = intern(out.numpy_dtype, layout.shape, out.strides, out.device)
-                parts.append(((*(slice(None),) * d, slice(at, at + n)), part))
-                at += n
-        return _joining(out, parts, tensors_layout, concatenate, d, shape)
+            n = layout.shape[d] if layout.numel else 0
+            part = with_size(out, d, n)
+            places.append(_Place((*(slice(None),) * d, slice(at, at + n)), part, at * out.strides[d]))
+            at += n
+        return _joining(out, places, tensors_layout)
 
     def grad_tensors(g, tensors_layout, dim):
         grads, at = [], 0
@@ -206,13 +240,10 @@ class Stack(Structured, public="function"):
         check_devices("stack", tensors_layout)
         full = (*shape[:d], len(tensors_layout), *shape[d:])
         out = intern(_common_dtype(tensors_layout).numpy, full, None, tensors_layout[0].device)
+        part, step = without_dim(out, d), out.strides[d]
         # The trailing ... keeps what NumPy would else make a number: the place of a tensor without dims.
-        places = [(*(slice(None),) * d, k, ...) for k in range(len(tensors_layout))] if out.numel else []
-        parts = [(place, without_dim(out, d)) for place in places]
-        if d < len(shape):  # along a dim that the tensors have, that is one after another
-            joined = (*shape[:d], len(tensors_layout) * shape[d], *shape[d + 1 :])
-            return _joining(out, parts, tensors_layout, concatenate, d, joined)
-        return _joining(out, parts, tensors_layout, put_each, tuple(places) if d else tuple(range(len(places))), full)
+        places = [_Place((*(slice(None),) * d, k, ...), part, k * step) for k in range(len(tensors_layout))]
+        return _joining(out, places, tensors_layout)
 
     def kernel_tensors(g, tensors_layout, dim):
         if any(x.dtype is not g._layout.dtype for x in tensors_layout):

@@ -191,6 +191,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     Without ``dims`` the tensor is rolled as if it had one dimension.
     """
     moves = as_ints("roll", [as_int(shifts)] if is_int(shifts) else shifts, "shifts")
+    if not moves:
+        raise RuntimeError("`shifts` required")
     if dims is None or (not is_int(dims) and len(dims) == 0):
         if len(moves) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")

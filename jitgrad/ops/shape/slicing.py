@@ -22,7 +22,7 @@ from jitgrad.dispatch.declaration_checks import parameters_of, refuse
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import fast_method, public
-from jitgrad.dispatch.sizes import ints_argument
+from jitgrad.dispatch.sizes import int_argument, ints_argument
 from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided, storage_of
 from jitgrad.dispatch.structured import Structured, View
 from jitgrad.dispatch.views import view_maker
@@ -344,6 +344,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     RuntimeError for negative strides, and where the memory ends before the view does.
     """
     size, stride = ints_argument("as_strided", "size", 2, size), ints_argument("as_strided", "stride", 3, stride)
+    if storage_offset is not None:
+        storage_offset = int_argument("as_strided", "storage_offset", 4, storage_offset)
     if any(s < 0 for s in stride):
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"

@@ -192,6 +192,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     sizes = as_ints("unflatten", sizes, "sizes", 2)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not shape:
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+        )
     try:
         inner = infer_size(sizes, shape[dim])
     except RuntimeError as error:

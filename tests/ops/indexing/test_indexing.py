@@ -290,3 +290,34 @@ def test_the_first_index_outside_is_named_on_any_number_of_threads():
     index[200_000], index[200_700], index[3] = 7, 9, 2
     with pytest.raises((IndexError, RuntimeError), match="7"):
         torch.zeros(5).gather(0, index)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
+def test_short_indices_are_read_directly_and_through_places_alike(dtype):
+    array = (np.arange(24) % 7).reshape(2, 3, 4).astype(dtype)
+    i, j = np.array([0, -1, 1, 1]), np.array([2, -3, 0, 1])
+    for view in (array, array.transpose(1, 2, 0), array[:, :, ::2], array[:, :1].repeat(3, 1)):
+        x = torch.from_numpy(view)
+        for key in ((i,), (i, j % 2), (i[:, None], i[:, None])):
+            for _ in range(3):  # the second call plans, the third one reads by the plan
+                np.testing.assert_array_equal(x[torch_key(key)].numpy(), view[key])
+
+
+def test_an_index_that_is_outside_is_named_with_and_without_a_plan():
+    x, k = torch.zeros(2, 3), torch.tensor([0, 1])
+    assert x[k, k].tolist() == x[k, k].tolist() == [0, 0]
+    for bad, dim, size in ((torch.tensor([0, 3]), 1, 3), (torch.tensor([-4, 0]), 1, 3), (torch.tensor([2, 0]), 0, 2)):
+        key = (k, bad) if dim else (bad, k)
+        with pytest.raises(IndexError, match=f"is out of bounds for dimension {dim} with size {size}"):
+            x[key]
+    with torch.debug.tape() as launches:
+        out = x[k, k]
+    x.fill_(4.0)
+    launches.replay()
+    assert out.tolist() == [4, 4]
+
+
+def test_conjugate_views_are_read_at_indices_as_their_numbers():
+    x, k = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([1, 0])
+    for _ in range(3):
+        assert x.conj()[k].tolist() == [3 + 1j, 1 - 2j]

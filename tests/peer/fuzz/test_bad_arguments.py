@@ -104,7 +104,7 @@ def _outcome(function, args, kwargs):
 def _complaint(name, ours, theirs):
     """What is wrong with the error that jitgrad raises, or with its silence; "" for nothing."""
     wants_tensor = isinstance(theirs, TypeError) and "must be Tensor, not" in str(theirs)
-    if wants_tensor and not isinstance(ours, TypeError) and name not in ACCEPTED:
+    if wants_tensor and not isinstance(ours, (TypeError, NotImplementedError)) and name not in ACCEPTED:
         return "no TypeError"
     if ours is None or (type(ours) is type(theirs) and str(ours)[:20] == str(theirs)[:20]):
         return ""
