@@ -7,9 +7,11 @@ import numpy as np
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
-from jitgrad.kernels.words.vocabulary import T
+from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["kth", "select", "sort"]
+__all__ = ["INSERTED", "kth", "select", "sort", "sort_short"]
+
+INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
 
 
 # NumPy sorts integers by vector instructions, ten times as fast as it finds a stable order of anything. So a row is
@@ -114,6 +116,24 @@ def rank_range(row):
     return low, high
 
 
+@loop(split=("x", "values", "index"))
+def sort_short(x, values, index, descending):
+    """`sort` of rows of at most INSERTED elements, by insertion."""
+    ranks = scratch(INSERTED, np.int64)
+    for r in range(x.shape[0]):
+        row, target, places = x[r], values[r], index[r]
+        for i in range(row.size):
+            rank, at = rank_of(row[i]), i
+            # ~ turns the order of integers round. Equal elements are not passed: they keep their order.
+            rank = ~rank if descending else rank
+            while at > 0 and ranks[at - 1] > rank:
+                ranks[at], places[at] = ranks[at - 1], places[at - 1]
+                at -= 1
+            ranks[at], places[at] = rank, i
+        for i in range(row.size):
+            target[i] = row[places[i]]
+
+
 @loop
 def _pack(x, keys, descending):
     """Ranks, from the least or the largest on, above places."""
@@ -184,13 +204,13 @@ def _merge(a, b, out, begin, end):
 
 @loop(split=("x", "values", "index"))
 def select(x, values, index, largest):
-    """The k largest or smallest elements of each row in order, k being the width of ``values``.
+    """The k largest or smallest elements of each row in order, k, the width of ``values``, being at most INSERTED.
 
     Every row is read once; an element better than the worst one kept is put in its place among
     them. The first of equal elements comes first. NaN is the largest.
     """
     n, k = x.shape[1], values.shape[1]
-    ranks = np.empty(k, np.int64)
+    ranks = scratch(INSERTED, np.int64)
     for r in range(x.shape[0]):
         row, places, kept = x[r], index[r], 0
         worst = np.int64(0)

@@ -23,6 +23,8 @@ from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import extrema as kernels
+from jitgrad.kernels.loops.fill import fill
+from jitgrad.kernels.loops.indexing import scatter
 from jitgrad.ops.reduction.reduction_plan import ReductionPlan, plan_reduction, with_reduced_dims
 
 __all__ = [
@@ -136,6 +138,9 @@ class ChosenAlongDim(AlongDim, abstract=True):
     def grad_x(g, indices, x_layout, dim):
         return _put_back(g[0], indices, x_layout, dim)
 
+    def kernel_x(g, indices, x_layout, dim):
+        return _put_back_in_rows(g[0], indices, x_layout, dim)
+
 
 class OneChosenAlongDim(ChosenAlongDim, abstract=True):
     """Base of choices of one element along ``dim``, a dim that ``keepdim`` keeps."""
@@ -153,6 +158,19 @@ class OneChosenAlongDim(ChosenAlongDim, abstract=True):
 
     def kernel_x(g, indices, x_layout, dim):
         return _put_back_by_kernel(g[0], indices, x_layout, dim)
+
+
+@planned("g", "indices")
+def _put_back_in_rows(g, indices, x_layout, dim):
+    if g.device != "cpu":
+        return _put_back
+    out = intern(g.numpy_dtype, x_layout.shape, None, g.device)
+    blocks = plan_reduction(out, dim).blocks
+    rows = blocks[0], g.numel // max(blocks[0] * blocks[2], 1), blocks[2]
+    arrays = row_major("g", g, rows), row_major("indices", indices, rows), Written(0, blocks)
+    # Where every element was chosen, as by ``sort``, nothing is left to be zero.
+    clear = [(fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item())] if rows != blocks else []
+    return Launches([*clear, (scatter, *arrays)], [out])
 
 
 @planned("g", "indices")

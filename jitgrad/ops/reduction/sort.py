@@ -11,12 +11,14 @@ import numpy as np
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, as_int, cache, intern, normalize_dim
+from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.registry import numpy_names, public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.launch import Kernel, launch
@@ -37,38 +39,42 @@ def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, option: 
     Row-major; ``width`` None is n, and then the dims are in the order in memory of those of ``x``, as PyTorch has it.
     ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
     """
-    d = normalize_dim(dim, x._layout.ndim)
-    run = _PLANS.get((kernel, x._layout, d, width)) or _plan(kernel, x._layout, d, width)
-    return run(x, option)
+    return _of_rows(x, kernel, normalize_dim(dim, x._layout.ndim), width, option)
 
 
-_PLANS: dict[Any, Callable[[Tensor, int], tuple[Tensor, Tensor]]] = cache()
-
-
-def _plan(kernel: Kernel, layout: Layout, d: int, width: int | None) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-    order = list(range(layout.ndim))
+@planned("x", numbers=("option",))
+def _of_rows(x, kernel, d, width, option):
+    order = list(range(x.ndim))
     if order:
         order[d], order[-1] = order[-1], d
-    sizes = [layout.shape[k] for k in order]
+    sizes = [x.shape[k] for k in order]
     n = sizes[-1] if order else 1
     chosen = n if width is None else width
     shape, rows = ((*sizes[:-1], chosen) if order else ()), math.prod(sizes[:-1])
+    if kernel is kernels.sort and (n <= SHORT or (n <= kernels.INSERTED and rows == 1)):
+        kernel = kernels.sort_short
     in_order = order == sorted(order)
-    straight = layout.contiguous and in_order
-    moved = not in_order or (width is None and not preserved_layout(layout).contiguous)
-    strides = preserved_layout(layout).strides if width is None else None
-    results = [intern(dtype, shape) for dtype in (layout.numpy_dtype, np.dtype(np.int64))]
+    moved = not in_order or (width is None and not preserved_layout(x).contiguous)
+    results = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
+    arrays = row_major("x", x, (rows, n)), Written(0, (rows, chosen)), Written(1, (rows, chosen)), Number("option")
+    if in_order and not moved and results[0].plain and results[0].numel:
+        return Launches([(kernel, *arrays)], results, 2)
+    strides = preserved_layout(x).strides if width is None else None
 
-    def run(x: Tensor, option: int) -> tuple[Tensor, Tensor]:
-        found = [np.empty(r.shape, r.numpy_dtype) for r in results]
+    def run(x: Tensor, kernel: Kernel, d: int, width: int | None, option: int) -> tuple[Tensor, Tensor]:
+        found = [empty_for(r) for r in results]
         if results[0].numel:
-            source = x._data if straight else contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
-            launch(kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
+            source = contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
+            launch(chosen_kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
         values, index = map(wrap, found, results)
         return (_moved(values, order, strides), _moved(index, order, strides)) if moved else (values, index)
 
-    _PLANS[kernel, layout, d, width] = run
+    chosen_kernel = kernel
     return run
+
+
+# Rows up to this length are sorted by insertion; of a single one, up to all that it can take.
+SHORT = 16
 
 
 def _moved(x: Tensor, order: Sequence[int], strides: tuple[int, ...] | None) -> Tensor:
@@ -118,12 +124,8 @@ def msort(input: Tensor) -> Tensor:
     return Sort.apply(input, 0, False).values
 
 
-# So many are found by insertion among those kept, whose cost grows with their number; for more the row is sorted.
-INSERTED = 64
-
-
 def _chosen(x: Tensor, dim: int, k: int, largest: bool) -> tuple[Tensor, Tensor]:
-    if k <= INSERTED:
+    if k <= kernels.INSERTED:  # for more the row is sorted
         return _along_last(kernels.select, x, dim, k, largest)
     values, index = _along_last(kernels.sort, x, dim, None, largest)
     values, index = (unrecorded(contiguous(t.narrow(dim, 0, k))) for t in (values, index))
