@@ -1,0 +1,170 @@
+"""Random steps, compiled, against the same steps uncompiled: ops, views, writes in place, optimisers, several calls.
+
+``JITGRAD_FUZZ_PROGRAMS`` sets how many programs are tried (40), ``JITGRAD_FUZZ_SEED`` the first one's seed (0).
+"""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad import nn
+from tests.compiler.alike import same
+
+F = nn.functional
+PROGRAMS = int(os.environ.get("JITGRAD_FUZZ_PROGRAMS", "40"))
+SEED = int(os.environ.get("JITGRAD_FUZZ_SEED", "0"))
+
+
+# Each takes a matrix of N x M and a random one of them, and returns a matrix of N x M.
+def reshaped(x, y):
+    return (x.reshape(y.shape[1], y.shape[0]) * 2).reshape(y.shape)
+
+
+def turned(x, y):
+    return (x.t() * y.t()).t()
+
+
+def sliced_write(x, y):
+    z = x * 1
+    z[1:] = y[:-1]
+    z[:, 0] += y[:, 1]
+    return z
+
+
+def chained_writes(x, y):
+    return (x * 0.5).add_(y).clamp_(-3, 3).mul_(y.detach())
+
+
+def view_write(x, y):
+    z = y.clone()
+    z.view(-1)[::2].mul_(0.5)
+    z.diagonal().add_(x.diagonal())
+    return z
+
+
+def product(x, y):
+    return (x @ y.t() / 4) @ x
+
+
+def normalised(x, y):
+    return F.layer_norm(x, x.shape[1:]) + F.softmax(y, 1)
+
+
+def joined(x, y):
+    z = torch.cat([x, y], 1)
+    return z[:, ::2][:, : x.shape[1]]
+
+
+def stacked(x, y):
+    return torch.stack([x, y, x * y]).sum(0)
+
+
+def chosen(x, y):
+    return torch.where(x > y, x, y.abs()) + torch.maximum(x, y)
+
+
+def indexed(x, y):
+    rows = torch.tensor([0, 1, 1, 0])
+    return x.index_add(0, rows[: len(rows)], y[rows]) * 0.5
+
+
+def sorted_rows(x, y):
+    return x.sort(1)[0] + y.cumsum(0) * 0.1
+
+
+def reduced(x, y):
+    return x - x.mean(1, keepdim=True) + y.amax(0) + y.logsumexp(1, keepdim=True)
+
+
+def activated(x, y):
+    return F.gelu(x) * torch.sigmoid(y) + torch.tanh(x)
+
+
+def powers(x, y):
+    return x**2 / (1 + y**2) + (x.abs() + 0.1) ** 0.5
+
+
+def random(x, y):
+    return F.dropout(x, 0.3) + torch.rand(y.shape) * y
+
+
+def expanded(x, y):
+    return x[:1].expand(x.shape) * y + x[:, -1:]
+
+
+def swapped(x, y):
+    return torch.flip(x, (0,)) + torch.roll(y, 1, 1)
+
+
+def detached(x, y):
+    with torch.no_grad():
+        scale = (y * y).mean()
+    return x * scale
+
+
+OPS = [
+    reshaped, turned, sliced_write, chained_writes, view_write, product, normalised, joined, stacked, chosen, indexed,
+    sorted_rows, reduced, activated, powers, random, expanded, swapped, detached,
+]  # fmt: skip
+OPTIMIZERS = [
+    lambda p: torch.optim.SGD(p, lr=0.01),
+    lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
+    lambda p: torch.optim.Adam(p, lr=0.01),
+    lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
+    lambda p: torch.optim.RMSprop(p, lr=0.01),
+]
+
+
+def program(seed):
+    """(step, arguments(k), state()) of a random program: ops applied to two earlier values each."""
+    rng = np.random.default_rng(seed)
+    n, m = (int(v) for v in rng.integers(2, 7, 2))
+    dtype = torch.float64 if rng.random() < 0.3 else torch.float32
+    chain = [(OPS[rng.integers(len(OPS))], *map(int, rng.integers(0, 3 + k, 2))) for k in range(rng.integers(1, 9))]
+    weights = [torch.tensor(rng.standard_normal((n, m)), dtype=dtype).requires_grad_() for _ in range(2)]
+    buffer = torch.zeros(n, m, dtype=dtype)
+    optimizer = OPTIMIZERS[rng.integers(len(OPTIMIZERS))](weights)
+    forget, writes, scale = rng.random() < 0.7, rng.random() < 0.3, float(rng.random())
+
+    def step(x):
+        if forget:
+            optimizer.zero_grad()
+        values = [*weights, x]
+        for op, i, j in chain:
+            values.append(op(values[i], values[j]))
+        loss = (values[-1] * scale).square().mean() + values[0].sum() * 0.1
+        loss.backward()
+        optimizer.step()
+        if writes:
+            buffer.mul_(0.5).add_(values[-1].detach())
+        return {"loss": loss, "last": values[-1].detach()}
+
+    def arguments(k):
+        return (torch.tensor(np.random.default_rng(seed + k).standard_normal((n, m)), dtype=dtype),)
+
+    return step, arguments, lambda: [*weights, *(w.grad for w in weights), buffer, optimizer.state_dict()["state"]]
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_a_random_step(seed):
+    function, arguments, state = program(seed)
+    other, other_arguments, other_state = program(seed)
+    compiled = torch.compile(other, fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.compiler.CompileWarning)
+        for k in range(5):
+            torch.manual_seed(k)
+            try:
+                expected = function(*arguments(k))
+            except (RuntimeError, IndexError) as error:
+                torch.manual_seed(k)
+                with pytest.raises(type(error)):
+                    compiled(*other_arguments(k))
+                return
+            torch.manual_seed(k)
+            same(compiled(*other_arguments(k)), expected, k)
+            same(other_state(), state(), k)
+    assert compiled._variants
