@@ -6,6 +6,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from jitgrad.compiler.accesses import Accesses
 from jitgrad.compiler.trust import CONTAINERS, ITERATORS, PURE, PURE_MODULES, READ_ONLY, is_watched, special_method
 from jitgrad.compiler.trust import title as name_of
@@ -105,6 +107,8 @@ class BuiltinCalls(Accesses):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)
+        elif isinstance(value, np.ndarray):
+            notes.fail("it takes numbers from a NumPy array")
         elif hasattr(type(value), "__next__"):
             notes.advance(value)
         elif isinstance(value, types.FunctionType):

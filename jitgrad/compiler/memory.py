@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.guards import Names, NotReplayable
-from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.recording import Recording, root_of
+from jitgrad.compiler.recording import Launch, Recording
 from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.program import Place
 
-__all__ = ["Fresh", "Memory", "address_of"]
+__all__ = ["Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "written_roots"]
+
+_ALIGNMENT = 64  # bytes: a cache line
 
 
-def address_of(a: np.ndarray[Any, Any]) -> int:
-    """The address of an array's first element."""
-    return int(a.__array_interface__["data"][0])
+class Region(NamedTuple):
+    """Memory of the recording from ``low`` to ``high``: where that is when the program runs.
+
+    At its distance from ``origin`` behind the array that ``slot``, an expression, is then; without a slot ``origin`` is
+    what has to be subtracted from an address.
+    """
+
+    low: int
+    high: int
+    slot: str | None
+    origin: int
 
 
-def _extent(a: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The addresses of an array's first byte and of the one after its last; strides are not negative."""
-    low = address_of(a)
-    if a.size == 0:
-        return low, low
-    return low, low + sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) + a.itemsize
+class Memory:
+    """Memory of a recording, by regions; all that is in none of them stays where it is.
+
+    ``slots``: the expressions of the arrays that are bound for a run, in the order of the program's slots.
+    """
+
+    def __init__(self, regions: Iterable[Region]):
+        self.regions = sorted(regions, key=lambda r: r[:2])
+        self.slots: list[str] = []
+
+    def locate(self, array: np.ndarray[Any, Any]) -> Place:
+        """Where an array of the recording lies when the program runs."""
+        address = address_of(array)
+        for low, high, slot, origin in self.regions:
+            if low <= address < high:
+                if slot is None:
+                    return Place(None, address - origin)
+                if slot not in self.slots:
+                    self.slots.append(slot)
+                return Place(self.slots.index(slot), address - origin)
+        return Place(None, address)
 
 
 class Fresh:
     """Memory that every run makes anew, since tensors that are on it outlive the run."""
 
-    def __init__(self, root: np.ndarray[Any, Any], number: int):
-        self.root, self.name = root, f"fresh{number}"
-        self.address, self.end = _extent(root)
+    def __init__(self, root: np.ndarray[Any, Any], name: str):
+        self.root, self.name = root, name
+        self.address, self.end = extent_of(root)
+
+    def region(self, slot: str | None = None) -> Region:
+        """Where it is in a run: at the array of its name, or of another expression."""
+        return Region(self.address, self.end, slot or self.name, self.address)
 
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
@@ -47,68 +78,79 @@ class Fresh:
         return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {root.nbytes}, {strides})"
 
 
-class Memory:
-    """Memory of a recording: of results and new gradients, of arguments and gradients that are there, and all other.
+def written_roots(launches: Sequence[Launch]) -> set[int]:
+    """The ids of the arrays whose memory launches write to."""
+    return {
+        id(owner_of(made.args[w])) for made in launches for w in made.kernel.writes
+        if isinstance(made.args[w], np.ndarray)
+    }  # fmt: skip
 
-    The first is made anew for every run, the second is wherever the tensors of the call have theirs; each is a slot of
-    the program, bound to the array that is the value of the expression ``slots[k]``. All other memory stays.
+
+def fresh_of_tensors(
+    tensors: Iterable[Tensor], recording: Recording, name: str, launches: Sequence[Launch]
+) -> list[Fresh]:  # fmt: skip
+    """The memory of new tensors that outlive a run of launches, once each, under names that begin with ``name``."""
+    found: dict[int, Fresh] = {}
+    written = written_roots(launches)
+    notes = [extent_of(n.data) for n in recording.notes.tensors.values() if n.layout.numel]
+    for tensor in tensors:
+        root = owner_of(tensor._data)
+        if id(root) in found:
+            continue
+        address = address_of(root)
+        if any(low <= address < high for low, high in notes):
+            raise NotReplayable("it returns a view of a tensor from outside")
+        if id(root) not in written and root.size and id(root) not in recording.initial:
+            raise NotReplayable("it returns a tensor that no kernel has written")
+        found[id(root)] = Fresh(root, f"{name}{len(found)}")
+    return list(found.values())
+
+
+# -- temporaries ----------------------------------------------------------------------------------------
+
+
+def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tuple[list[int], int]:
+    """(offset of each array, bytes in all) of a block in which arrays share memory whose lives don't meet.
+
+    roots: (array, number of the first launch that uses it, number of the last), in the order of the first. Each gets
+    the first gap among those that live at the time.
     """
+    offsets, live, top = [], list[tuple[int, int, int]](), 0
+    for root, first, last in roots:
+        size = -(-max(root.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        live = sorted(block for block in live if block[2] >= first)
+        at = 0
+        for start, end, _ in live:
+            if at + size <= start:
+                break
+            at = max(at, end)
+        offsets.append(at)
+        live.append((at, at + size, last))
+        top = max(top, at + size)
+    return offsets, top
 
-    def __init__(self, recording: Recording, name: Names):
-        self.recording, self.notes, self.name = recording, recording.notes, name
-        self.slots: list[str] = []
-        self.fresh: list[Fresh] = []
-        self._slot_of: dict[int, int] = {}
-        self._known = [(*_extent(n.data), n) for n in self.notes.tensors.values() if n.layout.numel]
-        self._numbers = {id(leaf): k for k, leaf in enumerate(recording.leaves)}
-        self._find_fresh()
 
-    def _find_fresh(self) -> None:
-        escaping = [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
-        escaping += [c.grad for c in self.recording.changes if c.new_grad and c.grad is not None]
-        written = {
-            id(root_of(made.args[w]))
-            for made in self.recording.launches for w in made.kernel.writes if isinstance(made.args[w], np.ndarray)
-        }  # fmt: skip
-        for tensor in escaping:
-            root = root_of(tensor._data)
-            if any(f.root is root for f in self.fresh):
-                continue
-            if self._note_at(address_of(root)) is not None:
-                raise NotReplayable("it returns a view of a tensor from outside")
-            if id(root) not in written and root.size:
-                raise NotReplayable("it returns a tensor that no kernel has written")
-            self.fresh.append(Fresh(root, len(self.fresh)))
-            self.slots.append(self.fresh[-1].name)
+class Temporaries:
+    """The memory of new tensors that end with the run, in one block; those of equal time share nothing."""
 
-    def fresh_of(self, tensor: Tensor) -> Fresh:
-        """The memory of a result or a new gradient."""
-        root = root_of(tensor._data)
-        return next(f for f in self.fresh if f.root is root)
+    def __init__(self, recording: Recording, launches: Sequence[Launch], escaping: Iterable[Fresh]):
+        taken = {id(f.root) for f in escaping} | set(recording.initial)
+        # A new tensor may also be on memory of one from outside, as ``detach()`` is.
+        outside = {id(owner_of(n.data)) for n in recording.notes.tensors.values()}
+        created = recording.announced - outside
+        lives: dict[int, tuple[np.ndarray[Any, Any], int, int]] = {}
+        for number, made in enumerate(launches):
+            for a in made.args:
+                if isinstance(a, np.ndarray) and id(root := owner_of(a)) in created and id(root) not in taken:
+                    first = lives[id(root)][1] if id(root) in lives else number
+                    lives[id(root)] = (root, first, number)
+        self.roots = list(lives.values())
+        offsets, self.nbytes = arena_offsets(self.roots)
+        self.offsets = {id(root): at for (root, _, _), at in zip(self.roots, offsets, strict=True)}
 
-    def _note_at(self, address: int) -> TensorNote | None:
-        return next((n for low, high, n in self._known if low <= address < high), None)
-
-    def locate(self, array: np.ndarray[Any, Any]) -> Place:
-        """Where an array of the recording lies when the program runs."""
-        address = address_of(array)
-        for number, fresh in enumerate(self.fresh):
-            if fresh.address <= address < fresh.end:
-                return Place(number, address - fresh.address)
-        note = self._note_at(address)
-        if note is not None and self.moves(note):
-            if id(note) not in self._slot_of:
-                self._slot_of[id(note)] = len(self.slots)
-                self.slots.append(f"{self.expression(note)}._data")
-            return Place(self._slot_of[id(note)], address - address_of(note.data))
-        return Place(None, address)
-
-    def moves(self, note: TensorNote) -> bool:
-        """Whether the tensor may lie elsewhere in the next run: arguments and gradients."""
-        return note.owner is not None or id(note.tensor) in self._numbers
-
-    def expression(self, note: TensorNote) -> str:
-        """What a tensor that was there before is called in the text of the replay."""
-        if id(note.tensor) in self._numbers:
-            return f"a{self._numbers[id(note.tensor)]}"
-        return f"g{self.name(note.owner)}" if note.owner is not None else self.name(note.tensor)
+    def regions(self, slot: str | None, base: int = 0) -> list[Region]:
+        """Where they are: at the array of an expression, or from an address on."""
+        return [
+            Region(*extent_of(root), slot, extent_of(root)[0] - self.offsets[id(root)] - base)
+            for root, _, _ in self.roots if root.size
+        ]  # fmt: skip

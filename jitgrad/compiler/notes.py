@@ -81,6 +81,7 @@ class Notes:
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
         self.counted: set[tuple[int, str]] = set()
+        self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
         self.arguments: set[int] = set()  # tensors and containers that the call was given
 
     def fail(self, reason: str) -> None:
@@ -230,7 +231,7 @@ class Notes:
         if id(tensor) in self.created or id(tensor) in self.tensors:
             return
         self.tensors[id(tensor)] = TensorNote(tensor)
-        if tensor._edge is not None:
+        if tensor._edge is not None and id(tensor) not in self.arguments:
             self.fail("it uses a tensor that another computation has made and that requires grad")
         if tensor._level is not None:
             self.fail("it uses a tensor of a transform that is open outside of it")
@@ -289,6 +290,8 @@ class Notes:
         """One of jitgrad's own functions is about to be called."""
         if "backward" in getattr(function, "__name__", ""):
             for note in list(self.tensors.values()):
+                if note.edge is not None:
+                    self.fail("it runs backward, perhaps through the graph of an argument")
                 if note.requires_grad:
                     self.grad_of(note)
 

@@ -16,12 +16,13 @@ from jitgrad.core.host_reads import read_observers
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.func.tree import Structure, flatten
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
 
-__all__ = ["Change", "Launch", "Recording", "record", "root_of"]
+__all__ = ["Change", "Launch", "Recording", "is_freed", "record"]
 
 
 class Launch(NamedTuple):
@@ -53,13 +54,32 @@ class Recording:
         self.changes: list[Change] = []
         self.results: list[Any] = []
         self.result_structure: Structure | None = None
+        # By id of the memory: (memory, what it held at first, which launch found it so) of new tensors that were not
+        # written by a launch first, as those made of Python's numbers.
+        self.initial: dict[int, tuple[Any, Any, int]] = {}
+        self.announced: set[int] = set()  # ids of the memory of new tensors
+        self._touched: set[int] = set()
         self._thread = threading.get_ident()
 
     # -- observers --------------------------------------------------------------------------------------
 
-    def _on_launch(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
+    def __call__(self, kernel: Kernel, args: tuple[Any, ...], seconds: float) -> None:
+        """A launch was done."""
         if threading.get_ident() == self._thread:
             self.launches.append(Launch(kernel, args, []))
+
+    def before(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
+        """A launch is about to be done: what it finds in memory of new tensors is kept, if it may read it."""
+        if threading.get_ident() != self._thread:
+            return
+        for k, a in enumerate(args):
+            if not isinstance(a, np.ndarray) or id(root := owner_of(a)) in self._touched:
+                continue
+            self._touched.add(id(root))
+            overwritten = k in kernel.writes and a.nbytes == root.nbytes and id(root) not in self.notes.host_made
+            others = [b for j, b in enumerate(args) if isinstance(b, np.ndarray) and j not in kernel.writes]
+            if id(root) in self.announced and not (overwritten and all(owner_of(b) is not root for b in others)):
+                self.initial[id(root)] = root, root.copy(order="K"), len(self.launches)
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if threading.get_ident() == self._thread:
@@ -68,6 +88,8 @@ class Recording:
     def _on_tensor(self, tensor: Tensor) -> None:
         if threading.get_ident() == self._thread:
             self.notes.created[id(tensor)] = tensor
+            if isinstance(tensor._data, np.ndarray):
+                self.announced.add(id(owner_of(tensor._data)))
 
     def _on_read(self, what: str) -> None:
         if threading.get_ident() == self._thread:
@@ -77,7 +99,7 @@ class Recording:
     def observing(self) -> Iterator[None]:
         """Listen to launches, checks, new tensors and reads of numbers."""
         pairs: list[tuple[list[Any], Any]] = [
-            (observers, self._on_launch), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
+            (observers, self), (check_observers, self._on_check), (tensor_observers, self._on_tensor),
             (read_observers, self._on_read),
         ]  # fmt: skip
         for those, observer in pairs:
@@ -95,6 +117,8 @@ class Recording:
         notes = self.notes
         if notes.reason is not None:
             return
+        for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
+            self.initial.pop(id(owner_of(note.data)), None)
         self.results, self.result_structure = flatten(self.result)
         for leaf in self.results:
             self._check_result(leaf)
@@ -113,8 +137,6 @@ class Recording:
         elif id(leaf) not in notes.tensors:
             if type(leaf._data) is not np.ndarray:
                 notes.fail("it returns a lazy tensor or one of another device")
-            elif leaf._edge is not None and not _is_freed(leaf):
-                notes.fail("it returns a tensor whose gradient can still be asked for")
 
     def _compare(self, note: TensorNote, counters: dict[int, int]) -> None:
         notes, tensor = self.notes, note.tensor
@@ -135,7 +157,7 @@ class Recording:
             self.changes.append(Change(tensor, writes, new, grad))
 
 
-def _is_freed(tensor: Tensor) -> bool:
+def is_freed(tensor: Tensor) -> bool:
     """Whether something behind a tensor has been freed, so that backward can't run through it any more."""
     seen, stack = set(), [node_of(tensor._edge)]
     while stack:
@@ -149,17 +171,11 @@ def _is_freed(tensor: Tensor) -> bool:
     return False
 
 
-def root_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array whose memory a view shows."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording:
     """Run ``function`` on these arguments and record it. What it raises is raised."""
     made = Recording(args, kwargs)
     notes = made.notes
+    notes.arguments |= {id(leaf) for leaf in made.leaves if isinstance(leaf, Tensor)}
     for leaf in made.leaves:
         notes.know(leaf)
         if isinstance(leaf, np.ndarray):

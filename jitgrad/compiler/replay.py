@@ -12,21 +12,24 @@ from typing import Any
 import numpy as np
 
 from jitgrad.autograd import anomaly
+from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.guards import Guards, Names
-from jitgrad.compiler.memory import Memory, address_of
-from jitgrad.compiler.notes import Action, TensorNote
-from jitgrad.compiler.recording import Change, Recording, root_of
+from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
+from jitgrad.compiler.notes import TensorNote
+from jitgrad.compiler.program import new_tensor, program_of
+from jitgrad.compiler.recording import Change, Recording, is_freed
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
 from jitgrad.core.block_pool import pool
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.node import node_observers
-from jitgrad.core.storage import UNWRITTEN
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.node import edge_of, edge_to, next_sequence_number, node_observers
+from jitgrad.core.storage import UNWRITTEN, counter_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
-from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Builder, Program, Rows, words_of_dict, words_of_references
+from jitgrad.kernels.program import Program, Rows, words_of_dict, words_of_references
 
 __all__ = ["MISS", "replay_of"]
 
@@ -36,29 +39,7 @@ Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 def replay_of(recording: Recording) -> Replay:
     """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold."""
-    return _Text(recording).function()
-
-
-def _program(recording: Recording, memory: Memory) -> Program:
-    builder, actions = Builder(memory.locate), list(recording.notes.actions)
-    flags = {id(root_of(found)): root_of(found) for made in recording.launches for found, *_ in made.checks}
-    for number, made in enumerate(recording.launches):
-        while actions and actions[0].launch <= number:
-            _act(builder, actions.pop(0))
-        for a in made.args:
-            if isinstance(a, np.ndarray) and (root := flags.get(id(root_of(a)))) is not None:
-                builder.clear(root)
-        builder.launch(made.kernel, made.args)
-        for check in made.checks:
-            builder.check(*check)
-    for action in actions:
-        _act(builder, action)
-    return builder.finish()
-
-
-def _act(builder: Builder, action: Action) -> None:
-    call, kwargs = action.call, action.kwargs
-    builder.host((lambda *args: call(*args, **kwargs)) if kwargs else call, *action.args)
+    return _Text(recording, record_backward(recording)).function()
 
 
 def _binding(slots: list[str], chosen: Callable[[str], bool]) -> list[str]:
@@ -98,52 +79,96 @@ class _Kept:
 class _Text:
     """Makes the text of a replay."""
 
-    def __init__(self, recording: Recording):
-        self.recording, self.notes = recording, recording.notes
+    def __init__(self, recording: Recording, backward: Backward | None):
+        self.recording, self.notes, self.backward = recording, recording.notes, backward
         self.scope: dict[str, Any] = {
             "MISS": MISS, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
-            "saving": saved_tensors.thread, "large": pool.array, "one_thread": one_thread, "__name__": __name__,
+            "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,
+            "next_sequence_number": next_sequence_number, "alias": _alias, "Node": CompiledFunctionBackward,
+            "__name__": __name__,
         }  # fmt: skip
         self.name = Names(self.scope)
-        self.memory = Memory(recording, self.name)
+        self.numbers = {id(leaf): k for k, leaf in enumerate(recording.leaves)}
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Say where memory is in a run: see `memory`."""
+        new_grads = [c.grad for c in self.recording.changes if c.new_grad and c.grad is not None]
+        tensors = [*self._new_results(), *new_grads]
+        self.fresh = fresh_of_tensors(tensors, self.recording, "fresh", self.recording.launches)
+        self.moving = [
+            Region(*extent_of(n.data), f"{self.expression(n)}._data", address_of(n.data))
+            for n in self.notes.tensors.values() if n.layout.numel and self.moves(n)
+        ]  # fmt: skip
+        block = self.backward.block if self.backward is not None else []
+        self.offsets, at = dict[int, int](), 0
+        for root in block:
+            self.offsets[id(root)] = at
+            at += -(-root.nbytes // 64) * 64
+        self.block = np.empty(at, np.uint8) if block else None  # whose size and dtype the text needs
+        saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
+        staying = [*self.fresh, *(Fresh(r, "") for r in block)]
+        temporaries = Temporaries(self.recording, self.recording.launches, staying)
+        self.arena = np.empty(temporaries.nbytes + 64, np.uint8)
+        still = temporaries.regions(None, -(-address_of(self.arena) // 64) * 64)
+        self.memory = Memory([*(f.region() for f in self.fresh), *self.moving, *saved, *still])
+
+    def _new_results(self) -> list[Tensor]:
+        return [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
+
+    def moves(self, note: TensorNote) -> bool:
+        """Whether the tensor may lie elsewhere in the next run: arguments and gradients."""
+        return note.owner is not None or id(note.tensor) in self.numbers
+
+    def expression(self, note: TensorNote) -> str:
+        """What a tensor that was there before is called in the text."""
+        if id(note.tensor) in self.numbers:
+            return f"a{self.numbers[id(note.tensor)]}"
+        return f"g{self.name(note.owner)}" if note.owner is not None else self.name(note.tensor)
+
+    def fresh_of(self, tensor: Tensor) -> Fresh:
+        """The memory of a result or a new gradient."""
+        root = owner_of(tensor._data)
+        return next(f for f in self.fresh if f.root is root)
 
     def function(self) -> Replay:
         """The replay."""
-        program = _program(self.recording, self.memory)
+        program = program_of(self.recording.launches, self.notes.actions, self.recording.initial, self.memory)
+        program.keep.append(self.arena)
         self.guards = Guards(self.notes, self.name, program.set_number)
         self._add_modes()
         for note in self.notes.tensors.values():
             self._add_tensor(note)
         self.guards.finish()
-        lines = self._arguments()
-        lines += [*self._conditions(), "if not acquire(False): return MISS", "try:"]
-        kept, effects = self._kept(), self._effects()
-        for key in self.notes.live:
-            obj, item = self.notes.live[key]
+        kept = self._kept()
+        lines = [*self._arguments(), *self._conditions(), "if not acquire(False): return MISS", "try:"]
+        lines += [f"    {line}" for line in self._bindings(program, kept)]
+        lines += [f"    {program.statement}", "finally: release()", *self._effects()]
+        for key, (obj, item) in self.notes.live.items():
             program.set_number(key, obj[item])
-        bound = [self.memory.slots[k] for k in program.slots]
-        run = "with one_thread: run()" if program.uses_blas else "run()"
-        moving = [f for f in self.memory.fresh if f.name not in kept]
-        still = [f for f in self.memory.fresh if f.name in kept]
-        lines += [f"    {f.allocation(self.name)}" for f in moving]
-        if still:
-            lines += ["    again = same_grads() == -1", "    if not again:"]
-            lines += [f"        {f.allocation(self.name)}" for f in still]
-            lines += [f"        {line}" for line in _binding(bound, lambda b: b in kept)]
-        lines += [f"    {line}" for line in _binding(bound, lambda b: b not in kept)]
-        lines += ["    relocate()", f"    {run}", "finally: release()", *effects]
         text = "def replay(args, kwargs):\n" + "".join(f"    {line}\n" for line in lines)
         lock = threading.Lock()
-        self.scope |= {
-            "acquire": lock.acquire, "release": lock.release, "bind_some": program.bind_some,
-            "relocate": program.relocate, "run": program.run, "unchanged": self.guards.unchanged,
+        self.scope |= program.names() | {
+            "acquire": lock.acquire, "release": lock.release, "unchanged": self.guards.unchanged,
             "hold": self.guards.hold,
         }  # fmt: skip
         exec(compile(text, "<jitgrad replay>", "exec"), self.scope)
         replay = self.scope["replay"]
         replay.text, replay.program = text, program
         return replay
+
+    def _bindings(self, program: Program, kept: set[str]) -> list[str]:
+        """Lines that make new memory and tell the program where it is, and where the arguments are."""
+        bound = [self.memory.slots[k] for k in program.slots]
+        lines = [f.allocation(self.name) for f in self.fresh if f.name not in kept]
+        if self.block is not None:
+            lines.append(Fresh(self.block, "block0").allocation(self.name))
+        if kept:
+            lines += ["again = same_grads() == -1", "if not again:"]
+            lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
+            lines += [f"    {line}" for line in _binding(bound, lambda b: b in kept)]
+        return [*lines, *_binding(bound, lambda b: b not in kept), "relocate()"]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -167,14 +192,15 @@ class _Text:
             depends(those, f"not {name(those)}")
 
     def _add_tensor(self, note: TensorNote) -> None:
-        here, name = self.memory.expression(note), self.name
-        conditions = [
-            f"{here}._layout is {name(note.layout)}", f"{here}._requires_grad is {note.requires_grad}",
-            f"{here}._edge is None", f"{here}._leaf_hooks is None",
-        ]  # fmt: skip
+        here, name = self.expression(note), self.name
+        conditions = [f"{here}._layout is {name(note.layout)}", f"{here}._requires_grad is {note.requires_grad}"]
+        if id(note.tensor) not in self.numbers or not note.requires_grad or self.backward is None:
+            conditions.append(f"{here}._edge is {'not ' if note.edge is not None else ''}None")
+        if self.backward is None:  # else the engine calls the hooks
+            conditions.append(f"{here}._leaf_hooks is None")
         if note.grad_read and note.grad is None:
             conditions.append(f"{here}._grad is None")
-        if not self.memory.moves(note):
+        if not self.moves(note):
             conditions.append(f"{here}._data is {name(note.data)}")
             for condition in conditions:
                 self.guards.depends(note.tensor.__dict__, condition)
@@ -209,15 +235,14 @@ class _Text:
         owners: dict[str, list[Any]] = {}
         for change in self.recording.changes:
             if change.new_grad and change.grad is not None:
-                owners.setdefault(self.memory.fresh_of(change.grad).name, []).append(change)
-        for leaf in self.recording.results:
-            if isinstance(leaf, Tensor) and id(leaf) not in self.notes.tensors:
-                owners.setdefault(self.memory.fresh_of(leaf).name, []).append(None)
+                owners.setdefault(self.fresh_of(change.grad).name, []).append(change)
+        for leaf in self._new_results():
+            owners.setdefault(self.fresh_of(leaf).name, []).append(None)
         alone = {n: c[0] for n, c in owners.items() if len(c) == 1 and c[0] is not None}
-        self.kept = [c for c in alone.values() if not self.memory.moves(self.notes.tensors[id(c.tensor)])]
+        self.kept = [c for c in alone.values() if not self.moves(self.notes.tensors[id(c.tensor)])]
         keeper = _Kept([c.tensor for c in self.kept])
         self.scope |= {"same_grads": lambda: keeper.same(), "take": keeper.take}
-        return {self.memory.fresh_of(c.grad).name for c in self.kept}
+        return {self.fresh_of(c.grad).name for c in self.kept}
 
     def _effects(self) -> list[str]:
         """Lines that leave tensors as the recorded function would, and return its result."""
@@ -234,16 +259,18 @@ class _Text:
             if not isinstance(leaf, Tensor):
                 leaves.append(self.name(leaf))
             elif id(leaf) in self.notes.tensors:
-                leaves.append(self.memory.expression(self.notes.tensors[id(leaf)]))
+                leaves.append(self.expression(self.notes.tensors[id(leaf)]))
             else:
                 leaves.append(self._new_tensor(leaf, made, lines))
+        if self.backward is not None:
+            lines += self._node(self.backward, made)
         if len(leaves) == 1 and self.recording.result is self.recording.results[0]:
             return [*lines, f"return {leaves[0]}"]
         structure = self.name(self.recording.result_structure)
         return [*lines, f"return unflatten([{', '.join(leaves)}], {structure})"]
 
     def _leaf(self, change: Change) -> str:
-        return self.memory.expression(self.notes.tensors[id(change.tensor)])
+        return self.expression(self.notes.tensors[id(change.tensor)])
 
     def _writes(self, change: Change) -> list[str]:
         if not change.writes:
@@ -266,21 +293,38 @@ class _Text:
 
     def _new_tensor(self, tensor: Any, made: dict[int, str], lines: list[str]) -> str:
         """The name of a tensor that the run makes anew."""
-        if id(tensor) in made:
-            return made[id(tensor)]
-        name, of = f"t{len(made)}", self.name
-        made[id(tensor)] = name
-        fresh, data = self.memory.fresh_of(tensor), tensor._data
-        array = fresh.name
-        if data is not fresh.root:
-            offset = address_of(data) - fresh.address
-            array = f"ndarray({of(data.shape)}, {of(data.dtype)}, {fresh.name}, {offset}, {of(data.strides)})"
-        lines += [f"{name} = new({of(type(tensor))})", f"{name}._data = {array}"]
-        lines.append(f"{name}._layout = {of(tensor._layout)}")
-        if tensor._requires_grad:
-            lines.append(f"{name}._requires_grad = True")
-        if tensor._edge is not None:
-            lines.append(f"{name}._edge = {of(tensor._edge)}")
-        if tensor._counter[0]:
-            lines.append(f"{name}._counter = [{tensor._counter[0]}]")
-        return name
+        if id(tensor) not in made:
+            made[id(tensor)], fresh = f"t{len(made)}", self.fresh_of(tensor)
+            new_tensor(made[id(tensor)], tensor, fresh.name, fresh.address, self.name, lines, fresh.root)
+            if tensor._edge is not None and (self.backward is None or is_freed(tensor)):
+                lines.append(f"{made[id(tensor)]}._edge = {self.name(tensor._edge)}")
+        return made[id(tensor)]
+
+    def _node(self, backward: Backward, made: dict[int, str]) -> list[str]:
+        """Lines that give the results whose gradients can be asked for their node."""
+        slots = {f.name for f in self.fresh if id(f.root) in backward.read_results}
+        slots |= {f"{self.expression(n)}._data" for n in backward.read_notes if self.moves(n)}
+        carried = sorted(slots) + (["block0"] if self.block is not None else [])
+        results = [r for r in self._new_results() if id(owner_of(r._data)) in backward.read_results]
+        saved = [self.expression(n) for n in backward.read_notes]
+        aliases = [f"alias({made[id(r)]})" for r in {id(r): r for r in results}.values()]
+        watched, edges = [*saved, *aliases], [f"edge_of({self.expression(n)})" for n in backward.wanted]
+        self.scope["backward"] = backward.function("block0", self.offsets, self.fresh, self.moving, carried)
+        count = len(backward.results)
+        lines = [
+            "node = new(Node)", "node.replay = backward", f"node.arrays = ({''.join(c + ', ' for c in carried)})",
+            f"node.saved = ({''.join(w + ', ' for w in watched)})",
+            "node.versions = tuple([t._counter[0] for t in node.saved])",
+            f"node.edges = ({''.join(e + ', ' for e in edges)})",
+            f"node.n_outputs, node.special = {count}, {count > 1}", "node.sequence_number = next_sequence_number()",
+        ]  # fmt: skip
+        for k, result in enumerate(backward.results):
+            lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
+        return lines
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    """A result without its edge, with its version counter, as its own node saves it."""
+    saved = wrap(tensor._data, tensor._layout)
+    saved._counter = counter_of(tensor)
+    return saved

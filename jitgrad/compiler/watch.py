@@ -20,6 +20,7 @@ from jitgrad.compiler.instrument import WATCH, NotRewritable, outer_names, rewri
 from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.trust import PURE, is_ours, is_watched, module_of, static_attribute, title
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.program import LiveNumber
 from jitgrad.optim.fused_step import update
@@ -32,6 +33,7 @@ _OF_C = (
     types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.ClassMethodDescriptorType,
 )  # fmt: skip
+_FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
 
@@ -153,7 +155,10 @@ class Watch(BuiltinCalls):
         if isinstance(function, types.FunctionType):
             function = self._with_watched_cells(function)
         notes.before_primitive(function)
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if isinstance(function, types.FunctionType) and module_of(function) == _FROM_DATA:
+            notes.host_made.add(id(owner_of(result._data)))
+        return result
 
     def _with_watched_cells(self, function: types.FunctionType) -> Any:
         """A function that jitgrad made round a user's, as ``no_grad()(f)`` and ``vmap(f)``, round the watched one."""

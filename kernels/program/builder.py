@@ -17,6 +17,7 @@ import numpy as np
 from numba.core import types
 
 from jitgrad.kernels import pool_code, threads
+from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.optimizer import Foreach
@@ -241,13 +242,22 @@ class Builder:
         self.words.append(a.nbytes // 8)
         self.rows.append(_Row(code()["clear"], start))
 
+    def restore(self, a: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
+        """Add a row that fills an array with the memory of another one; both are dense and alike."""
+        start = len(self.words)
+        self.words += [0, 0]
+        self.pointer_to(a)
+        self.words += [_address_of(numbers), numbers.nbytes]
+        self.keep.append(numbers)
+        self.rows.append(_Row(code()["restore"], start))
+
     def check(self, found: np.ndarray[Any, Any], fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Add a row that stops the program unless the first element of ``found`` is zero: ``fail(found, *args)``."""
         start = len(self.words)
         self.words += [0, 0]
         self.pointer_to(found)
         self.words.append(found.itemsize)
-        self.checks[len(self.rows)] = found, fail, args
+        self.checks[len(self.rows)] = self.stand_in(found), fail, args
         self.rows.append(_Row(code()["check"], start))
 
     def finish(self) -> Program:
@@ -322,6 +332,15 @@ class Program:
         bindings = self.bindings
         for k, a in zip(which, arrays):
             bindings[3 * k] = id(a)
+
+    @property
+    def statement(self) -> str:
+        """The statement that does a run, in a text with ``names()``."""
+        return "with one_thread: run()" if self.uses_blas else "run()"
+
+    def names(self) -> dict[str, Any]:
+        """What a text needs to bind and run the program."""
+        return {"bind_some": self.bind_some, "relocate": self.relocate, "run": self.run, "one_thread": one_thread}
 
     def relocate(self) -> None:
         """Write the addresses of the bound arrays to where the kernels find them."""

@@ -82,6 +82,11 @@ def check(words):
     write(words + ERROR, found != 0)
 
 
+def restore(words):
+    """An entry: copies memory. Its words: unused, error, target, source, bytes."""
+    copy(read(words + 16), read(words + 24), read(words + 32))
+
+
 def packed(words):
     """An entry: a function whose result is its error. Its words: the function, error, what the function reads."""
     write(words + ERROR, ask(read(words), words + 16))
@@ -120,7 +125,7 @@ _HELPERS = (
 @functools.cache
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
-    functions = [bind, first_changed, run_rows, clear, check, packed, in_parts, together]
+    functions = [bind, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
     return compiled_words("program", functions, _HELPERS)
 
 

@@ -1,0 +1,196 @@
+"""Results whose gradients can be asked for: the node of a compiled call, and the program of its backward.
+
+After a function was recorded, so is one backward through what it returns, from gradients of each result to every tensor
+from outside that requires grad. A call runs the forward program and gives its results one node. What backward reads
+of the temporaries of forward lies in one block of memory, which each call makes anew and its node holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.compiler.addresses import address_of, extent_of
+from jitgrad.compiler.guards import Names, NotReplayable
+from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
+from jitgrad.compiler.notes import TensorNote
+from jitgrad.compiler.program import new_tensor, program_of
+from jitgrad.compiler.recording import Launch, Recording, is_freed
+from jitgrad.core.layout import Layout, intern
+from jitgrad.core.node import Node, edge_of, node_of
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import copy_to_layout, fill_array
+from jitgrad.dispatch.strides import owner_of
+from jitgrad.engine.engine import run
+
+__all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
+
+_TWICE = (
+    "torch.compile with aot_autograd does not currently support double backward: gradients of a compiled function "
+    "can't be differentiated again (create_graph=True)"
+)
+
+
+class CompiledFunctionBackward(Node):
+    """The node of a call of a compiled function.
+
+    ``saved`` are tensors that backward reads, watched for writes; ``arrays`` the memory that it finds them in, and all
+    else that it needs of forward.
+    """
+
+    arrays: Any = ()
+    owned = False  # a gradient may be the one that came in
+    replay: Callable[..., Any]
+
+    def vjp(self, *grads: Tensor | None) -> Any:
+        """The gradients of the tensors from outside."""
+        self.unpack()
+        return self.replay(self.arrays, grads)
+
+    def vjp_recorded(self, *grads: Tensor | None) -> Any:
+        """RuntimeError: there are no rules that could be differentiated."""
+        raise RuntimeError(_TWICE)
+
+    def release(self) -> None:
+        """Free what was saved."""
+        self.saved, self.arrays = None, ()
+
+
+class Backward:
+    """A recorded backward: from ``grads``, one for each of the ``results``, to ``found``, one for each of ``wanted``.
+
+    ``block`` are the temporaries of forward that it reads; ``carried`` results and arguments whose memory it reads.
+    """
+
+    def __init__(self, recording: Recording, results: list[Tensor]):
+        self.recording, self.results = recording, results
+        self.wanted: list[TensorNote] = [n for n in recording.notes.tensors.values() if n.requires_grad]
+        first = len(recording.launches)
+        self.grads = [_ones(r._layout) for r in results]
+        del recording.launches[first:]
+        edges: list[Any] = [edge_of(n.tensor) for n in self.wanted]
+        self.found = run([r._edge for r in results], self.grads, True, False, edges, False)
+        self.launches: list[Launch] = recording.launches[first:]
+        del recording.launches[first:]
+        self._reaches = [_reached(r, [node_of(e) for e in edges]) for r in results]
+        self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Find out what backward reads of forward."""
+        mine, written = written_roots(self.launches), written_roots(self.recording.launches)
+        arrays = [a for made in self.launches for a in made.args if isinstance(a, np.ndarray)]
+        roots = {id(r): r for r in map(owner_of, arrays)}
+        results = {id(owner_of(r._data)) for r in self.recording.results if isinstance(r, Tensor)}
+        self.block = [r for k, r in roots.items() if k in written and k not in mine and k not in results and r.size]
+        self.read_results = {k for k in roots if k in results}
+        self.read_notes = []
+        for note in self.recording.notes.tensors.values():
+            low, high = extent_of(note.data)
+            if any(low <= address_of(a) < high for a in arrays):
+                self.read_notes.append(note)
+
+    def of_pattern(self, present: Sequence[bool]) -> list[bool]:
+        """Which of the wanted gradients there are if only these of the results have one."""
+        return [any(p and r[k] for p, r in zip(present, self._reaches, strict=True)) for k in range(len(self.wanted))]
+
+    def function(self, block: str, offsets: dict[int, int], fresh: Sequence[Fresh], moving: Sequence[Region],
+                 carried: Sequence[str]) -> Callable[..., Any]:  # fmt: skip
+        """``replay(arrays, grads)``; arrays: the values of the expressions ``carried`` in the text of forward.
+
+        block: the expression of the block, in which each array of it is at its offset; fresh: the memory of results;
+        moving: the regions of arguments.
+        """
+        scope: dict[str, Any] = {
+            "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted, "of": self.of_pattern,
+        }  # fmt: skip
+        name = Names(scope)
+        given = {id(owner_of(g._data)) for g in self.grads}
+        new = [f for f in self.found if f is not None and id(owner_of(f._data)) not in given]
+        made = fresh_of_tensors(new, self.recording, "out", self.launches)
+        here = {expression: f"arrays[{k}]" for k, expression in enumerate(carried)}
+        regions = [Region(*extent_of(r), here[block], extent_of(r)[0] - offsets[id(r)]) for r in self.block]
+        regions += [f.region(here[f.name]) for f in fresh if f.name in here]
+        regions += [r._replace(slot=here[r.slot]) for r in moving if r.slot in here]
+        regions += [Region(*extent_of(g._data), f"g{k}._data", address_of(g._data)) for k, g in enumerate(self.grads)
+                    if g._layout.numel]  # fmt: skip
+        regions += [f.region() for f in made]
+        temporaries = Temporaries(self.recording, self.launches, [*made, *(Fresh(r, "") for r in self.block), *fresh])
+        arena = np.empty(temporaries.nbytes + 64, np.uint8)
+        memory = Memory([*regions, *temporaries.regions(None, -(-address_of(arena) // 64) * 64)])
+        program = program_of(self.launches, [], self.recording.initial, memory)
+        program.keep.append(arena)
+        lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
+        lines += [f.allocation(name) for f in made]
+        lines += ["with lock:"]
+        if program.slots:
+            bound = ", ".join([memory.slots[k] for k in program.slots])
+            lines.append(f"    bind_some({list(range(len(program.slots)))}, ({bound},))")
+        lines += ["    relocate()", f"    {program.statement}"]
+        results = [self._gradient(f, made, name, lines) for f in self.found]
+        lines.append(f"found = ({''.join(r + ', ' for r in results)})")
+        lines += ["if any([g is None for g in grads]):", "    there = of([g is not None for g in grads])"]
+        lines += ["    return [f if t else None for f, t in zip(found, there)]", "return found"]
+        text = "def backward(arrays, grads):\n" + "".join(f"    {line}\n" for line in lines)
+        scope |= program.names() | {"lock": threading.Lock()}
+        exec(compile(text, "<jitgrad backward>", "exec"), scope)
+        return scope["backward"]
+
+    def _gradient(self, found: Tensor | None, made: Sequence[Fresh], name: Names, lines: list[str]) -> str:
+        """The expression of one of the gradients."""
+        if found is None:
+            return "None"
+        for k, g in enumerate(self.grads):
+            if found is g:
+                return f"g{k}"
+            if owner_of(found._data) is owner_of(g._data):
+                return new_tensor(f"t{len(lines)}", found, f"g{k}._data", address_of(g._data), name, lines)
+        fresh = next(f for f in made if f.root is owner_of(found._data))
+        return new_tensor(f"t{len(lines)}", found, fresh.name, fresh.address, name, lines, fresh.root)
+
+
+def record_backward(recording: Recording) -> Backward | None:
+    """Record backward through the results whose graph has not been freed; None if there are none."""
+    if recording.notes.reason is not None:
+        return None
+    alive = {id(r): r for r in recording.results if isinstance(r, Tensor) and r._edge is not None and not is_freed(r)}
+    results = [r for r in alive.values() if id(r) not in recording.notes.tensors]
+    if not results:
+        return None
+    with recording.observing():
+        made = Backward(recording, results)
+    if any(f is not None and (f._edge is not None or type(f._data) is not np.ndarray) for f in made.found):
+        raise NotReplayable("a gradient of its results is lazy, or part of a graph")
+    return made
+
+
+def _ones(layout: Layout) -> Tensor:
+    """A gradient to record backward with."""
+    dense = intern(layout.numpy_dtype, layout.shape, None)
+    data = empty_for(dense)
+    fill_array(data, dense, 1)
+    return wrap(data, dense)
+
+
+def _fitted(grad: Tensor | None, layout: Layout) -> Tensor:
+    """A gradient that has come in, in the layout that backward was recorded for; zeros if there is none."""
+    if grad is None:
+        data = empty_for(layout)
+        fill_array(data, layout, 0)
+        return wrap(data, layout)
+    return grad if grad._layout is layout else copy_to_layout(grad, layout)
+
+
+def _reached(result: Tensor, targets: Sequence[Any]) -> list[bool]:
+    """To which of the target nodes gradients of a result flow."""
+    seen: set[Any] = set()
+    stack: list[Any] = [node_of(result._edge)]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += [node_of(e) for e in node.edges if e is not None]
+    return [t in seen for t in targets]

@@ -1,0 +1,130 @@
+"""Compiled functions whose results' gradients are asked for outside of them."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad import nn
+from tests.compiler.alike import check, normal
+
+F = nn.functional
+
+
+def perceptron():
+    return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 3))
+
+
+def test_a_model_in_a_training_loop():
+    def losses(compiled):
+        torch.manual_seed(0)
+        net = perceptron()
+        call = torch.compile(net) if compiled else net
+        opt = torch.optim.Adam(net.parameters(), lr=0.01)
+        found = []
+        for k in range(8):
+            torch.manual_seed(k)
+            opt.zero_grad()
+            loss = F.mse_loss(call(normal(4, 8, seed=k)), normal(4, 3))
+            loss.backward()
+            opt.step()
+            found.append(loss.item())
+        return found, [p.detach() for p in net.parameters()], call
+
+    eager, compiled = losses(False), losses(True)
+    np.testing.assert_allclose(eager[0], compiled[0], rtol=1e-5)
+    for p, q in zip(eager[1], compiled[1], strict=True):
+        np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-4, atol=1e-6)
+    assert len(compiled[2]._variants) == 1
+
+
+def gradients(function, k, wanted):
+    """Gradients of a random weighted sum of the results."""
+    results = [r for r in function() if r.requires_grad]
+    total = sum((r * normal(*r.shape, seed=k + n)).sum() for n, r in enumerate(results))
+    return torch.autograd.grad(total, wanted, allow_unused=True)
+
+
+def test_several_results_and_arguments_with_a_history():
+    weight = normal(8, 8).requires_grad_()
+
+    def function(x, y):
+        a = torch.tanh(x @ weight)
+        return a, (a * y).sum(1), x + 0, (y * 2).detach()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for k in range(6):
+        x, y = normal(4, 8, seed=k).requires_grad_() * 2, normal(4, 8, seed=k + 1).requires_grad_()
+        expected = gradients(lambda x=x, y=y: function(x, y), k, (x, y, weight))
+        found = gradients(lambda x=x, y=y: compiled(x, y), k, (x, y, weight))
+        for e, f in zip(expected, found, strict=True):
+            np.testing.assert_allclose(f.numpy(), e.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_results_without_gradient_reach_nothing():
+    a, b = normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+    function = torch.compile(lambda: (a * a, b * b * b))
+    for _ in range(4):
+        x, _unused = function()
+        assert torch.autograd.grad(x.sum(), (a, b), allow_unused=True)[1] is None
+        _unused, y = function()
+        y.sum().backward()
+        assert a.grad is None
+        torch.testing.assert_close(b.grad, 3 * b.detach() ** 2)
+        b.grad = None
+
+
+def test_two_calls_before_backward():
+    weight = normal(8, 8).requires_grad_()
+    function = torch.compile(lambda x: torch.exp(x @ weight * 0.1))
+    for k in range(4):
+        x, y = normal(4, 8, seed=k), normal(4, 8, seed=k + 1)
+        first, second = function(x), function(y)
+        (g,) = torch.autograd.grad(first.sum() + 2 * second.sum(), weight)
+        (e,) = torch.autograd.grad(torch.exp(x @ weight * 0.1).sum() + 2 * torch.exp(y @ weight * 0.1).sum(), weight)
+        torch.testing.assert_close(g, e)
+
+
+def test_what_backward_refuses():
+    weight = normal(4).requires_grad_()
+    function = torch.compile(lambda x: (x * weight.exp()).exp() * weight)
+    for _ in range(3):
+        y = function(normal(4))
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+    y = function(normal(4))
+    with torch.no_grad():
+        weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    y = function(normal(4))
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.autograd.grad(y.sum(), weight, create_graph=True)
+
+
+def test_memory_of_a_graph_ends_with_it():
+    weight = normal(256, 256).requires_grad_()
+    function = torch.compile(lambda x: torch.tanh(torch.tanh(x @ weight)))
+    for _ in range(3):
+        function(normal(256, 256))
+    y = function(normal(256, 256))
+    node = y.grad_fn
+    assert node.arrays
+    y.sum().backward()
+    assert not node.arrays
+    del y, node
+    gc.collect()
+
+
+def test_numbers_put_into_tensors():
+    def step(x):
+        total = torch.tensor([0.0, 1.0])
+        total += x
+        other = torch.zeros(2)
+        other[0] = x[1]
+        return total, other, torch.tensor([2.0, 3.0]) * total
+
+    check(lambda: (step, lambda k: (normal(2, seed=k),), list))
