@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import invalid_combination, must_be, overflow, scalar_type
+from jitgrad.core.errors import invalid_combination, must_be, not_implemented_for, overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
@@ -148,6 +148,8 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     n = int_argument("randperm", "n", 1, n)
     check_dims((n,))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
+    if chosen.category in (0, 3):
+        raise not_implemented_for("randperm", chosen)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         raise overflow(chosen)
     result = new(chosen, (n,), device)
