@@ -270,7 +270,12 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     n = int_argument("polygamma", "n", 1, n)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return table.digamma(input) if n == 0 else apply(table.polygamma, input, n)
+    return digamma_derivative(n, input)
+
+
+def digamma_derivative(n: float, x: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``, for rules, whose numbers are floats; n is whole and not negative."""
+    return table.digamma(x) if n == 0 else apply(table.polygamma, x, int(n))
 
 
 public(polygamma, method_too=False)
