@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ def address_of(a: np.ndarray[Any, Any]) -> int:
     return int(a.__array_interface__["data"][0])
 
 
-def _extent(a: np.ndarray[Any, Any]) -> tuple[int, int]:
+def extent_of(a: np.ndarray[Any, Any]) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one after its last; strides are not negative."""
     low = address_of(a)
     if a.size == 0:
@@ -34,7 +36,7 @@ class Fresh:
 
     def __init__(self, root: np.ndarray[Any, Any], number: int):
         self.root, self.name = root, f"fresh{number}"
-        self.address, self.end = _extent(root)
+        self.address, self.end = extent_of(root)
 
     def allocation(self, name: Names) -> str:
         """The line that makes it."""
@@ -59,9 +61,10 @@ class Memory:
         self.slots: list[str] = []
         self.fresh: list[Fresh] = []
         self._slot_of: dict[int, int] = {}
-        self._known = [(*_extent(n.data), n) for n in self.notes.tensors.values() if n.layout.numel]
+        self._known = [(*extent_of(n.data), n) for n in self.notes.tensors.values() if n.layout.numel]
         self._numbers = {id(leaf): k for k, leaf in enumerate(recording.leaves)}
         self._find_fresh()
+        self._temporary = self._find_temporary()
 
     def _find_fresh(self) -> None:
         escaping = [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
@@ -80,6 +83,23 @@ class Memory:
                 raise NotReplayable("it returns a tensor that no kernel has written")
             self.fresh.append(Fresh(root, len(self.fresh)))
             self.slots.append(self.fresh[-1].name)
+
+    def _find_temporary(self) -> list[tuple[int, int]]:
+        """The memory that only tensors have which the recording made and nobody gets."""
+        made = [t._data for t in self.notes.created.values() if t._level is None]  # without those of transforms
+        roots = {id(root): root for data in made if type(root := root_of(data)) is np.ndarray}
+        found = [extent_of(root) for root in roots.values() if not any(f.root is root for f in self.fresh)]
+        outside = sorted((low, high) for low, high, _ in self._known)
+        lows = [low for low, _ in outside]
+        return sorted(
+            (low, high) for low, high in found
+            if not ((k := bisect(lows, high - 1)) and outside[k - 1][1] > low)
+        )  # fmt: skip
+
+    def keeps(self, low: int, high: int) -> bool:
+        """Whether what is in this range of addresses is needed after the program."""
+        number = bisect(self._temporary, (low, sys.maxsize)) - 1
+        return number < 0 or self._temporary[number][1] < high
 
     def fresh_of(self, tensor: Tensor) -> Fresh:
         """The memory of a result or a new gradient."""

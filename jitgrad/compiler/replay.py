@@ -26,7 +26,7 @@ from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Builder, Program, Rows, words_of_dict, words_of_references
+from jitgrad.kernels.program import Builder, Program, Rows, improved, words_of_dict, words_of_references
 
 __all__ = ["MISS", "replay_of"]
 
@@ -40,19 +40,22 @@ def replay_of(recording: Recording) -> Replay:
 
 
 def _program(recording: Recording, memory: Memory) -> Program:
-    builder, actions = Builder(memory.locate), list(recording.notes.actions)
-    flags = {id(root_of(found)): root_of(found) for made in recording.launches for found, *_ in made.checks}
-    for number, made in enumerate(recording.launches):
-        while actions and actions[0].launch <= number:
-            _act(builder, actions.pop(0))
-        for a in made.args:
-            if isinstance(a, np.ndarray) and (root := flags.get(id(root_of(a)))) is not None:
-                builder.clear(root)
-        builder.launch(made.kernel, made.args)
-        for check in made.checks:
-            builder.check(*check)
-    for action in actions:
-        _act(builder, action)
+    builder, launches, actions = Builder(memory.locate), recording.launches, recording.notes.actions
+    flags = {id(root_of(found)): root_of(found) for made in launches for found, *_ in made.checks}
+    starts = [0, *sorted({action.launch for action in actions})]
+    ends = [*starts[1:], len(launches)]
+    stretches = [launches[start:end] for start, end in zip(starts, ends, strict=True)]
+    for start, stretch in zip([-1, *starts[1:]], improved(stretches, memory.keeps), strict=True):
+        for action in actions:
+            if action.launch == start:
+                _act(builder, action)
+        for made in stretch:
+            for a in made.args:
+                if isinstance(a, np.ndarray) and (root := flags.get(id(root_of(a)))) is not None:
+                    builder.clear(root)
+            builder.launch(made.kernel, made.args)
+            for check in made.checks:
+                builder.check(*check)
     return builder.finish()
 
 
