@@ -43,7 +43,7 @@ _JOINS = ("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "r
 
 
 def check_out_dtype(op: str, wanted: dtype, given: dtype) -> None:
-    """RuntimeError (TypeError of joins) if ``op``'s result, of dtype ``wanted``, isn't written to the ``given`` dtype."""
+    """RuntimeError (of joins TypeError) if ``op`` writes no result of dtype ``wanted`` to one of dtype ``given``."""
     if wanted is given:
         return
     if op in _TRUTHS and given.name != "uint8":

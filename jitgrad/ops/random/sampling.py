@@ -220,7 +220,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         shape = size_argument("normal", (size,))
         check_dims(shape)
         made = new(chosen, shape, device)
-        return finished("normal", normal_(batch_for_draw(made), mean, std, generator=generator), requires_grad, out)
+        filled = _made(normal_(batch_for_draw(made), mean, std, generator=generator))
+        return finished("normal", filled, requires_grad, out)
     if isinstance(std, Tensor):
         every = all_samples(std)
         if every._layout.numel and not bool((every >= 0).all()):
