@@ -17,8 +17,8 @@ from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.guards import Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors, written_roots
 from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.program import new_tensor, program_of
-from jitgrad.compiler.recording import Launch, Recording, is_freed
+from jitgrad.compiler.program import Stretches, new_tensor
+from jitgrad.compiler.recording import Recording, is_freed
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, edge_of, node_of
 from jitgrad.core.storage import empty_for
@@ -26,6 +26,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run
+from jitgrad.kernels.program import Launch
 
 __all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
 
@@ -119,10 +120,11 @@ class Backward:
                     if g._layout.numel]  # fmt: skip
         regions += [f.region() for f in made]
         temporaries = Temporaries(self.recording, self.launches, [*made, *(Fresh(r, "") for r in self.block), *fresh])
-        arena = np.empty(temporaries.nbytes + 64, np.uint8)
-        memory = Memory([*regions, *temporaries.regions(None, -(-address_of(arena) // 64) * 64)])
-        program = program_of(self.launches, [], self.recording.initial, memory)
-        program.keep.append(arena)
+        stretches = Stretches(self.launches, [], temporaries.keeps)
+        temporaries.place(stretches)
+        memory = Memory([*regions, *temporaries.regions])
+        program = stretches.program(self.recording.initial, memory)
+        program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
         lines += ["with lock:"]

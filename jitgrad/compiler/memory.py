@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,11 +10,11 @@ import numpy as np
 
 from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.guards import Names, NotReplayable
-from jitgrad.compiler.recording import Launch, Recording
+from jitgrad.compiler.recording import Recording
 from jitgrad.core.block_pool import MIN_BYTES
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Place
+from jitgrad.kernels.program import Launch, Place
 
 __all__ = ["Fresh", "Memory", "Region", "Temporaries", "arena_offsets", "fresh_of_tensors", "written_roots"]
 
@@ -78,7 +79,7 @@ class Fresh:
         return f"{self.name} = large({name(root.shape)}, {name(root.dtype)}, {root.nbytes}, {strides})"
 
 
-def written_roots(launches: Sequence[Launch]) -> set[int]:
+def written_roots(launches: Iterable[Launch]) -> set[int]:
     """The ids of the arrays whose memory launches write to."""
     return {
         id(owner_of(made.args[w])) for made in launches for w in made.kernel.writes
@@ -131,26 +132,42 @@ def arena_offsets(roots: Sequence[tuple[np.ndarray[Any, Any], int, int]]) -> tup
 
 
 class Temporaries:
-    """The memory of new tensors that end with the run, in one block; those of equal time share nothing."""
+    """The memory of new tensors that end with the run, in one block; those that live at one time share nothing.
+
+    ``nbytes`` and the offsets are known once ``place`` was given the launches as the program will do them.
+    """
 
     def __init__(self, recording: Recording, launches: Sequence[Launch], escaping: Iterable[Fresh]):
-        taken = {id(f.root) for f in escaping} | set(recording.initial)
         # A new tensor may also be on memory of one from outside, as ``detach()`` is.
         outside = {id(owner_of(n.data)) for n in recording.notes.tensors.values()}
-        created = recording.announced - outside
+        taken = {id(f.root) for f in escaping} | set(recording.initial) | outside
+        roots = {id(r): r for r in _roots(launches) if id(r) in recording.announced}
+        self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
+        self._extents = sorted(extent_of(root) for root in self._roots.values())
+        self._lows = [low for low, _ in self._extents]
+
+    def keeps(self, low: int, high: int) -> bool:
+        """Whether what is in this range of addresses of the recording is needed after the run."""
+        number = bisect(self._lows, low) - 1
+        return number < 0 or self._extents[number][1] < high
+
+    def place(self, launches: Iterable[Launch]) -> None:
+        """Find a place for each; those that no launch uses any more need none."""
         lives: dict[int, tuple[np.ndarray[Any, Any], int, int]] = {}
         for number, made in enumerate(launches):
-            for a in made.args:
-                if isinstance(a, np.ndarray) and id(root := owner_of(a)) in created and id(root) not in taken:
+            for root in _roots([made]):
+                if id(root) in self._roots:
                     first = lives[id(root)][1] if id(root) in lives else number
                     lives[id(root)] = (root, first, number)
-        self.roots = list(lives.values())
-        offsets, self.nbytes = arena_offsets(self.roots)
-        self.offsets = {id(root): at for (root, _, _), at in zip(self.roots, offsets, strict=True)}
-
-    def regions(self, slot: str | None, base: int = 0) -> list[Region]:
-        """Where they are: at the array of an expression, or from an address on."""
-        return [
-            Region(*extent_of(root), slot, extent_of(root)[0] - self.offsets[id(root)] - base)
-            for root, _, _ in self.roots if root.size
+        used = list(lives.values())
+        offsets, self.nbytes = arena_offsets(used)
+        self.block = np.empty(self.nbytes + _ALIGNMENT, np.uint8)
+        base = -(-address_of(self.block) // _ALIGNMENT) * _ALIGNMENT
+        self.regions = [
+            Region(*extent_of(root), None, extent_of(root)[0] - at - base)
+            for (root, _, _), at in zip(used, offsets, strict=True)
         ]  # fmt: skip
+
+
+def _roots(launches: Iterable[Launch]) -> list[np.ndarray[Any, Any]]:
+    return [owner_of(a) for made in launches for a in made.args if isinstance(a, np.ndarray)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,44 +11,49 @@ from jitgrad.compiler.addresses import address_of
 from jitgrad.compiler.guards import Names
 from jitgrad.compiler.memory import Memory, written_roots
 from jitgrad.compiler.notes import Action
-from jitgrad.compiler.recording import Launch
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Builder, Program
+from jitgrad.kernels.program import Builder, Launch, Program, improved
 
-__all__ = ["new_tensor", "program_of"]
+__all__ = ["Stretches", "new_tensor"]
 
 
-def program_of(
-    launches: Sequence[Launch], actions: Sequence[Action], initial: dict[int, tuple[Any, Any, int]], memory: Memory
-) -> Program:
-    """The program of launches, with what Python does between them.
+class Stretches:
+    """Launches, improved, in stretches between what Python does."""
 
-    initial: memory that Python's numbers were put in, what it held at first, and which launch found it so: it gets
-    these numbers again in every run if launches write to it.
-    """
-    builder, left = Builder(memory.locate), list(actions)
-    flags = {id(owner_of(found)): owner_of(found) for made in launches for found, *_ in made.checks}
-    written, ready = written_roots(launches), set[int]()
-    for number, made in enumerate(launches):
-        while left and left[0].launch <= number:
-            _act(builder, left.pop(0))
-        for a in made.args:
-            if not isinstance(a, np.ndarray):
-                continue
-            root = owner_of(a)
-            if id(root) in flags:
-                builder.clear(flags[id(root)])
-            if id(root) in initial and id(root) not in ready:
-                ready.add(id(root))
-                if id(root) in written or memory.locate(root).slot is not None:
-                    builder.restore(root, initial[id(root)][1])
-        builder.launch(made.kernel, made.args)
-        for check in made.checks:
-            builder.check(*check)
-    for action in left:
-        _act(builder, action)
-    return builder.finish()
+    def __init__(self, launches: Sequence[Launch], actions: Sequence[Action], keeps: Callable[[int, int], bool]):
+        starts = [0, *sorted({action.launch for action in actions})]
+        parts = [launches[start:end] for start, end in zip(starts, [*starts[1:], len(launches)], strict=True)]
+        self.parts = improved(parts, keeps)
+        self._actions = [[], *([a for a in actions if a.launch == start] for start in starts[1:])]
+
+    def __iter__(self) -> Iterator[Launch]:
+        for part in self.parts:
+            yield from part
+
+    def program(self, initial: dict[int, tuple[Any, Any, int]], memory: Memory) -> Program:
+        """The program of the launches, and what Python does between them.
+
+        initial: memory that Python's numbers were put in, and what it held at first: it gets these numbers again in
+        every run if launches write to it.
+        """
+        builder = Builder(memory.locate)
+        flags = {id(owner_of(found)): owner_of(found) for made in self for found, *_ in made.checks}
+        written = written_roots(self)
+        left = {k: found for k, found in initial.items() if k in written or memory.locate(found[0]).slot is not None}
+        for actions, part in zip(self._actions, self.parts, strict=True):
+            for action in actions:
+                _act(builder, action)
+            for made in part:
+                for root in [owner_of(a) for a in made.args if isinstance(a, np.ndarray)]:
+                    if id(root) in flags:
+                        builder.clear(root)
+                    if id(root) in left:
+                        builder.restore(root, left.pop(id(root))[1])
+                builder.launch(made.kernel, made.args)
+                for check in made.checks:
+                    builder.check(*check)
+        return builder.finish()
 
 
 def _act(builder: Builder, action: Action) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,9 @@ from jitgrad.func.tree import Structure, flatten
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
+from jitgrad.kernels.program import Launch
 
-__all__ = ["Change", "Launch", "Recording", "is_freed", "record"]
-
-
-class Launch(NamedTuple):
-    """A launch, and the checks that follow it: (array, what raises, arguments), see `check`."""
-
-    kernel: Kernel
-    args: tuple[Any, ...]
-    checks: list[tuple[Any, Callable[..., Any], tuple[Any, ...]]]
+__all__ = ["Change", "Recording", "is_freed", "record"]
 
 
 @dataclass(frozen=True, eq=False)

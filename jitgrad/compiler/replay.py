@@ -17,7 +17,7 @@ from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, 
 from jitgrad.compiler.guards import Guards, Names
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
-from jitgrad.compiler.program import new_tensor, program_of
+from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Change, Recording, is_freed
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
 from jitgrad.core.block_pool import pool
@@ -108,11 +108,12 @@ class _Text:
             at += -(-root.nbytes // 64) * 64
         self.block = np.empty(at, np.uint8) if block else None  # whose size and dtype the text needs
         saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
-        staying = [*self.fresh, *(Fresh(r, "") for r in block)]
-        temporaries = Temporaries(self.recording, self.recording.launches, staying)
-        self.arena = np.empty(temporaries.nbytes + 64, np.uint8)
-        still = temporaries.regions(None, -(-address_of(self.arena) // 64) * 64)
-        self.memory = Memory([*(f.region() for f in self.fresh), *self.moving, *saved, *still])
+        launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
+        self.temporaries = Temporaries(self.recording, launches, staying)
+        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps)
+        self.temporaries.place(self.stretches)
+        moving = [*(f.region() for f in self.fresh), *self.moving, *saved]
+        self.memory = Memory([*moving, *self.temporaries.regions])
 
     def _new_results(self) -> list[Tensor]:
         return [r for r in self.recording.results if isinstance(r, Tensor) and id(r) not in self.notes.tensors]
@@ -134,8 +135,8 @@ class _Text:
 
     def function(self) -> Replay:
         """The replay."""
-        program = program_of(self.recording.launches, self.notes.actions, self.recording.initial, self.memory)
-        program.keep.append(self.arena)
+        program = self.stretches.program(self.recording.initial, self.memory)
+        program.keep.append(self.temporaries.block)
         self.guards = Guards(self.notes, self.name, program.set_number)
         self._add_modes()
         for note in self.notes.tensors.values():

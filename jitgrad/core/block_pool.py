@@ -23,6 +23,9 @@ __all__ = ["KEPT_BYTES", "MIN_BYTES", "BlockPool", "is_part", "pool"]
 
 MIN_BYTES = 1 << 20  # smaller arrays are NumPy's own: the C library keeps their memory
 KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use has no limit
+# Bytes of a cache line, of which blocks begin at a multiple. NumPy's large arrays begin 16 bytes after one, and vectors
+# of 64 bytes then lie in two lines each: loops that are as fast as the caches take 15 to 30 % longer.
+_LINE = 64
 
 
 class _Loan(weakref.ref[Any]):
@@ -81,11 +84,11 @@ class BlockPool:
 
     def _new(self, size: int) -> Any:
         try:
-            memory: Any = np.empty(size, np.uint8)
+            memory: Any = np.empty(size + _LINE, np.uint8)
         except MemoryError:
             self.clear()
-            memory = np.empty(size, np.uint8)
-        return (ctypes.c_char * size).from_buffer(memory)
+            memory = np.empty(size + _LINE, np.uint8)
+        return (ctypes.c_char * size).from_buffer(memory, -memory.ctypes.data % _LINE)
 
     def _give_back(self, loan: _Loan) -> None:
         """Keep the block of an array that was freed, or free it if there are enough."""

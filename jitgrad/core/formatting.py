@@ -221,6 +221,7 @@ def tensor_repr(
     default_dtype: str = "float32",
     prefix: str = "tensor(",
     dtype_suffix: str | None = None,
+    shape: tuple[int, ...] | None = None,
 ) -> str:
     """Return a tensor's repr.
 
@@ -232,6 +233,7 @@ def tensor_repr(
         default_dtype: the floating dtype which is not printed, nor the complex dtype of its precision.
         prefix: the text before the numbers; further lines are indented by its length.
         dtype_suffix: the dtype to print where it is not that of ``array``: ``"torch.bfloat16"`` for a float32 copy.
+        shape: the shape to print where it is not that of ``array``, which NumPy lacks for some empty tensors.
 
     >>> print(tensor_repr(np.array([1.0, 2.5]), requires_grad=True))
     tensor([1.0000, 2.5000], dtype=torch.float64, requires_grad=True)
@@ -247,7 +249,7 @@ def tensor_repr(
         suffixes.append(f"device='{device}'")
     # Where the brackets don't show the shape: without elements, unless it is (0,), or with none printed.
     if _current.edgeitems == 0 if array.size else array.ndim != 1:
-        suffixes.append(f"size={tuple(array.shape)}")
+        suffixes.append(f"size={tuple(array.shape) if shape is None else shape}")
     if dtype.removeprefix("torch.") not in usual:
         suffixes.append(f"dtype={dtype}")
     if grad_fn_name is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -52,7 +53,8 @@ class Layout:
     """dtype, shape, strides (in elements) and device of an array. Made by ``intern`` only: compare with ``is``."""
 
     __slots__ = (
-        "contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape", "size", "strides",
+        "array_shape", "contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape", "size",
+        "strides",
     )  # fmt: skip
 
     def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
@@ -64,8 +66,10 @@ class Layout:
         self.contiguous = self.numel == 0 or all(
             s == c or n == 1 for n, s, c in zip(shape, strides, contiguous_strides(shape), strict=True)
         )
-        # Whether ``np.empty`` makes its arrays: larger ones are the pool's (block_pool.py).
-        self.plain = self.contiguous and device == "cpu" and self.numel * numpy_dtype.itemsize < MIN_BYTES
+        self.array_shape = array_shape(shape, numpy_dtype.itemsize)  # the shape itself but of the widest empty tensors
+        # Whether ``np.empty(shape)`` makes its arrays: larger ones are the pool's (block_pool.py).
+        small = self.numel * numpy_dtype.itemsize < MIN_BYTES and self.array_shape is shape
+        self.plain = self.contiguous and device == "cpu" and small
 
     def __repr__(self) -> str:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
@@ -105,6 +109,17 @@ _interned: dict[Any, Layout] = {}
 _MOST = 1 << 63  # sizes, and the bytes of a tensor, are counted in 64 bits, as NumPy and PyTorch count them
 
 
+def array_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The shape of the array that a tensor of ``shape`` has: ``shape``, unless NumPy has no array of it.
+
+    NumPy refuses sizes whose product without zeros has 2**63 bytes, which PyTorch allows an empty tensor. Its array has
+    a size of 1 for each that isn't 0. Nothing reads it: a tensor's shape is that of its layout.
+    """
+    if 0 not in shape or math.prod([n for n in shape if n]) * itemsize < _MOST:
+        return shape
+    return tuple([min(n, 1) for n in shape])
+
+
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides, in elements."""
     strides, step = [], 1
@@ -139,10 +154,10 @@ def intern(
 
 
 def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bool) -> None:
-    """RuntimeError if an array of this shape would have 2**63 bytes or more, TypeError if one size is that large.
+    """RuntimeError if a tensor of this shape would have 2**63 bytes or more, TypeError if one size is that large.
 
-    A size of 0 among the others changes nothing: NumPy refuses such an array too. owned: whether the tensor has memory
-    for each of its elements; a view may show elements of less memory more than once.
+    A size of 0 hides those that come after it, as in PyTorch. owned: whether the tensor has memory for each of its
+    elements; a view may show elements of less memory more than once.
     """
     if math.prod([n for n in shape if n]) * numpy_dtype.itemsize < _MOST:
         return
@@ -152,6 +167,10 @@ def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bo
                 f"argument 'size' failed to unpack the object at pos {position} with error \"Overflow when unpacking "
                 'long long"'
             )
+    if 0 in shape and max(accumulate(shape, operator.mul)) < 2 * _MOST:
+        if contiguous_strides(shape)[0] >= _MOST:
+            raise RuntimeError("Stride calculation overflowed")
+        return
     what = f"Storage size calculation overflowed with sizes={list(shape)}" if owned else ""
     raise RuntimeError(what or "numel: integer multiplication overflow")
 

@@ -62,6 +62,8 @@ def allocator(layout: Layout) -> Callable[[], Any]:
         return functools.partial(_allocators[layout.device.type], layout)
     if layout.plain:
         return functools.partial(np.empty, layout.shape, layout.numpy_dtype)
+    if layout.array_shape is not layout.shape:
+        return functools.partial(np.empty, layout.array_shape, layout.numpy_dtype)
     # Without a buffer NumPy allocates as much as the shape needs, which is right for strides without gaps.
     strides = None if layout.contiguous else tuple([s * layout.numpy_dtype.itemsize for s in layout.strides])
     nbytes = layout.numel * layout.numpy_dtype.itemsize

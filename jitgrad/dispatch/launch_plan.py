@@ -229,8 +229,11 @@ def plan_elementwise(
     if device != "cpu":
         form, tail, wide = _device_form(form, [*inputs, *outs], shape, outs[0])
     row_steps = _row_steps(tail[1], len(outs)) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
+    # The kernel drops imaginary parts where a result is real; that of a comparison, which an array of reals may get
+    # as 0 and 1, has none.
+    stored = [d.name if d.kind == "b" else o.numpy_dtype.name for d, o in zip(out_dtypes, outs, strict=True)]
     kernel = elementwise_kernel(
-        name, rules, arguments, [o.numpy_dtype.name for o in outs], dtype.name, strided=form.endswith("strided"),
+        name, rules, arguments, stored, dtype.name, strided=form.endswith("strided"),
         parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
         conjugate=conjugate, device="cpu" if device == "cpu" else device.type, wide=wide,
         row_steps=row_steps, tiled=form == "tiled strided",

@@ -15,7 +15,8 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.copying import copy_into
-from jitgrad.dispatch.operand_checks import check_memory, check_result_cast, overlaps
+from jitgrad.dispatch.operand_checks import check_memory, overlaps
+from jitgrad.dispatch.out_dtypes import check_out_dtype
 from jitgrad.dispatch.parameter_types import explain, mark_explaining
 from jitgrad.kernels.lazy_array import with_bits_of
 
@@ -27,8 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = False) -> Any:
     """Write a result, or a tuple of them, into ``out``, which is resized to its shape; return ``out``.
 
-    Returns the result if ``out`` is None. RuntimeError if a gradient would be lost, or if the dtype of ``out`` is of a
-    lower category than the result. op: the name that errors show. allows_internal_overlap: whether several elements of
+    Returns the result if ``out`` is None. RuntimeError if a gradient would be lost, or if ``out`` has a dtype that
+    the op doesn't write. op: the name that errors show. allows_internal_overlap: whether several elements of
     ``out`` may have one place in memory, as PyTorch's factories have it.
     """
     if out is None:
@@ -52,7 +53,7 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
             "arguments requires grad."
         )
     # All checks come before the first change: an error leaves ``out`` as it was.
-    check_result_cast(result.dtype, out.dtype)
+    check_out_dtype(op, result.dtype, out.dtype)
     check_write(out)
     if out.shape != result.shape:
         _take_shape(out, result)

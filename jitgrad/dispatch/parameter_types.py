@@ -145,6 +145,8 @@ def explain(
     """
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
+    if type(error) is ValueError and str(error).startswith("array is too big"):  # NumPy's words
+        raise RuntimeError(f"{name}(): numel: integer multiplication overflow") from None
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:  # too many or too few arguments, which Python's own error says

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.layout import Layout, array_shape, cache, intern
 from jitgrad.core.storage import allocator
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
@@ -49,6 +49,7 @@ class Read(NamedTuple):
 
 def row_major(name: str, layout: Layout, shape: tuple[int, ...]) -> Read:
     """Tensor ``name`` of ``layout`` as a row-major array of ``shape``: a copy where its memory is in another order."""
+    shape = array_shape(shape, layout.numpy_dtype.itemsize)
     if layout.contiguous:
         return Read(name, shape)
     ordered = intern(layout.numpy_dtype, layout.shape, None, layout.device)
@@ -200,7 +201,7 @@ def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layo
         return f"{array}.T"
     if view == "mT":
         return f"{array}.transpose(0, 2, 1)"
-    constants.append(view)
+    constants.append(array_shape(view, layout.numpy_dtype.itemsize) if isinstance(view, tuple) else view)
     name = f"c{len(constants) - 1}"
     return f"{name}({argument.name})" if callable(view) else f"{array}.reshape({name})"
 
@@ -228,8 +229,8 @@ def _shape(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout]) 
         return getattr(argument, "shape", None)
     layout = arguments[argument.name] if isinstance(argument, Read) else layouts[argument.number]
     if isinstance(argument.view, tuple):
-        return argument.view
-    return layout.shape if argument.view is None else ()
+        return array_shape(argument.view, layout.numpy_dtype.itemsize)
+    return layout.array_shape if argument.view is None else ()
 
 
 @functools.cache

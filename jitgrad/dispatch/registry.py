@@ -147,6 +147,9 @@ def method(function: F, name: str = "", *, fast: bool = False) -> F:
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
+_IN_DTYPE_OF_OUT = {"sum", "prod", "cumsum", "cumprod"}  # which compute in the dtype of ``out``, unless they are told
+
+
 def numpy_names(function: F) -> F:
     """``function`` with NumPy's keywords ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``, and with ``out``."""
 
@@ -156,6 +159,8 @@ def numpy_names(function: F) -> F:
         if kwargs:
             out = kwargs.pop("out", None)
             kwargs = {_NUMPY_NAMES.get(k, k): v for k, v in kwargs.items()}
+            if isinstance(out, Tensor) and function.__name__ in _IN_DTYPE_OF_OUT:
+                kwargs.setdefault("dtype", out.dtype)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)  # without keywords 0.1 us less
         except Exception as error:

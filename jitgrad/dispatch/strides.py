@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout, contiguous_strides, intern, is_dense
+from jitgrad.core.layout import Layout, array_shape, contiguous_strides, intern, is_dense
 from jitgrad.core.saved_versions import EXCHANGE
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, address
@@ -47,8 +47,8 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
         return array.restrided(shape, strides, offset, dtype)
     dtype = array.dtype if dtype is None else dtype
     item = dtype.itemsize
-    if array.size == 0:  # NumPy's empty arrays may have no address of their own
-        return np.empty(tuple(shape), dtype)
+    if array.size == 0 or 0 in shape:  # NumPy's empty arrays may have no address of their own
+        return np.empty(array_shape(tuple(shape), item), dtype)
     # NumPy's constructor checks bounds and takes contiguous buffers only, but is much quicker than the interface below.
     if offset >= 0 and array.flags.c_contiguous:
         try:
@@ -62,7 +62,7 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
 def restriding(source: Layout, view: Layout, offset: int = 0) -> Callable[[Any], Any]:
     """A function from an array of layout ``source`` to the ``view`` of its memory, as ``restrided`` returns it."""
     shape, strides, dtype = view.shape, view.strides, view.numpy_dtype
-    if not (source.contiguous and source.numel and offset >= 0 and source.device == "cpu"):
+    if not (source.contiguous and source.numel and view.numel and offset >= 0 and source.device == "cpu"):
         return lambda array: restrided(array, shape, strides, offset, dtype if dtype != source.numpy_dtype else None)
     start, steps, array_of = offset * dtype.itemsize, tuple([s * dtype.itemsize for s in strides]), np.ndarray
 

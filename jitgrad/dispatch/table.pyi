@@ -53,6 +53,7 @@ digamma: Function
 div: Function
 div_floor: Function
 div_trunc: Function
+div_unrounded: Function
 elu: Function
 eq: Function
 erf: Function

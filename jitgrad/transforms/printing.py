@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core import dtypes, formatting
 from jitgrad.core.grad_mode import no_grad, state
 from jitgrad.core.node import AccumulateGrad, edge_of, node_of, reachable
@@ -98,9 +100,11 @@ def tensor_repr(self: Tensor) -> str:
 
 
 def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
+    layout = x._layout
+    values = on_host(x) if layout.numel else np.empty(layout.array_shape, layout.numpy_dtype)
     return formatting.tensor_repr(
-        on_host(x), requires_grad=requires_grad, grad_fn_name=grad_fn_name,
-        device=str(x._layout.device), default_dtype=dtypes.get_default_dtype().name,
+        values, requires_grad=requires_grad, grad_fn_name=grad_fn_name,
+        device=str(layout.device), default_dtype=dtypes.get_default_dtype().name, shape=layout.shape,
     )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ from jitgrad.kernels.codegen.rules import Rule
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
-__all__ = ["INLINE", "Argument", "elementwise_text", "retype", "retyped", "words_text"]
+__all__ = [
+    "INLINE", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type", "words_text",
+]  # fmt: skip
 
 Literal = int | float
 
@@ -357,7 +359,7 @@ def elementwise_text(
         ],
         "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
     }
-    head = f"T = np.{_SCALAR_TYPES.get(dtype, dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
+    head = f"T = np.{scalar_type(dtype)}\n{words_text(words | words_called(near_body), dtype)}\n"
     parameters = ", ".join([*every, *(f"{s}_scalar" for s in scalars)])
     template = _TILED if tiled else _STRIDED if strided else _BLOCKED if limits else _FLAT
     return head + fill(
@@ -387,8 +389,9 @@ def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str],
     return (ast.unparse(tree).splitlines(), limits) if limits else ([], {})
 
 
-# NumPy's name for the scalar type where it differs from the dtype's.
-_SCALAR_TYPES = {"bool": "bool_"}
+def scalar_type(dtype: str) -> str:
+    """NumPy's name for the scalar type of a dtype."""
+    return "bool_" if dtype == "bool" else dtype
 
 
 def fill(template: str, pieces: dict[str, list[str]], **words: str) -> str:

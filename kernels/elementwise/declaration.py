@@ -22,7 +22,10 @@ from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import ships_with_jitgrad
 
-__all__ = ["TABLE", "Elementwise", "elementwise_kernel", "on_declaration", "splits"]
+__all__ = [
+    "TABLE", "Elementwise", "ElementwiseKernel", "StridedKernel", "elementwise_kernel", "on_declaration", "split_size",
+    "splits",
+]  # fmt: skip
 
 TABLE: dict[str, type[Elementwise]] = {}
 _owners: dict[str, type[Elementwise]] = {}  # by public name and by alias
@@ -170,11 +173,29 @@ def elementwise_kernel(
         if parallel:
             once = [a.once for a in arguments if a.kind == "array"] + [False] * len(rules)
             call = _in_parts(call, once, strided, split_size(rules) // 2)
-        _kernels[key] = (StridedKernel if strided else Kernel)(name, call, writes)
+        made = (StridedKernel if strided else ElementwiseKernel)(name, call, writes)
+        made.rules, made.arguments, made.out_dtypes = tuple(rules), tuple(arguments), tuple(out_dtypes)
+        made.dtype, made.conjugate = dtype, conjugate
+        _kernels[key] = made
     return _kernels[key]
 
 
-class StridedKernel(Kernel):
+class ElementwiseKernel(Kernel):
+    """A kernel of the CPU that evaluates rules on flat arrays, with what its text was made of.
+
+    So programs can make one loop of several such kernels. The attributes are `elementwise_kernel`'s arguments.
+    """
+
+    __slots__ = ("arguments", "conjugate", "dtype", "out_dtypes", "rules")
+
+    rules: tuple[tuple[Rule, str], ...]
+    arguments: tuple[Argument, ...]
+    out_dtypes: tuple[str, ...]
+    dtype: str
+    conjugate: bool
+
+
+class StridedKernel(ElementwiseKernel):
     """An elementwise kernel whose arrays are first elements; their shape is an argument."""
 
     __slots__ = ()

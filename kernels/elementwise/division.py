@@ -15,6 +15,7 @@ class Div(Elementwise):
     reference = np.true_divide
     operators = ("__truediv__",)
     domain = ((-3, 3), (0.5, 3))
+    variants = {"div_unrounded": {"grad_name": "DivBackward2"}}  # the quotient of ``div(x, y, rounding_mode=None)``
 
     def forward(x, y):
         return x / y

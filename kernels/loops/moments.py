@@ -15,10 +15,12 @@ __all__ = [
 
 @loop(reassoc=True, split=("x", "center", "out"), grain=STREAMED)
 def squares_rows(x, center, out):
-    """Sums of |x - center| ** 2."""
+    """Sums of |x - center| ** 2; 0 for equal elements, although their mean may be off by a rounding."""
     n = x.shape[1]
     for r in range(x.shape[0]):
-        total, middle = W(0).real, center[r]
+        total, middle, alike = W(0).real, center[r], 1
+        while alike < n and x[r, alike] == x[r, 0]:
+            alike += 1
         for begin in range(0, n, 512):
             part, block = x[r, begin : begin + 512], T(0).real
             for i in range(part.size):
@@ -26,12 +28,12 @@ def squares_rows(x, center, out):
                 # |d|**2 without a root; for real numbers d.imag is 0 and LLVM drops the term.
                 block += d.real * d.real + d.imag * d.imag
             total += block
-        out[r] = total
+        out[r] = W(0).real if alike == n and total > 0 else total  # of infinities the total is NaN
 
 
 @loop(split=("x", "center", "out"), grain=STREAMED)
 def squares_columns(x, center, out):
-    """Sums of |x - center| ** 2."""
+    """Sums of |x - center| ** 2; 0 for equal elements, although their mean may be off by a rounding."""
     n, inner = x.shape[1], x.shape[2]
     # ``.real`` of a complex dtype's array is strided; the copy is contiguous and real.
     block = np.empty(512, T).real.copy()
@@ -51,7 +53,10 @@ def squares_columns(x, center, out):
                     total[j] += block[j]
             result = out[o, left:]
             for j in range(width):
-                result[j] = total[j]
+                alike = 1
+                while alike < n and x[o, alike, left + j] == x[o, 0, left + j]:
+                    alike += 1
+                result[j] = W(0).real if alike == n and total[j] > 0 else total[j]
 
 
 @loop(reassoc=True, split=("x", "out"), grain=STREAMED)

@@ -79,30 +79,34 @@ def row_gradient(g, x, mean, rstd, weight, out):
                 target[i] = (slope[i] * factor[i] - level - (row[i] - middle) * tilt) * scale
 
 
-@loop
+@loop(split=("g", "x", "mean", "rstd", "weight", "bias"))
 def row_sums(g, x, mean, rstd, weight, bias):
-    """The gradients of ``normalize_rows`` with respect to weight and bias."""
-    outer, n = x.shape[0], x.shape[2]
+    """The gradients of ``normalize_rows`` with respect to weight and bias, for each of some chunks of rows.
+
+    g and x are given as (chunks, outer, groups, n), weight and bias as (chunks, groups, n).
+    """
+    outer, n = x.shape[1], x.shape[3]
     # Sums down columns, 2048 at a time so that the four buffers stay in cache; 32 rows to a block in T.
     room = min(2048, n)
     products, sums, for_weight, for_bias = np.empty(room, T), np.empty(room, T), np.empty(room, W), np.empty(room, W)
-    for k in range(x.shape[1]):
-        for left in range(0, n, 2048):
-            width = min(2048, n - left)
-            for_weight[:], for_bias[:] = 0, 0
-            for begin in range(0, outer, 32):
-                products[:], sums[:] = 0, 0
-                for o in range(begin, min(begin + 32, outer)):
-                    slope, row, middle, scale = g[o, k, left:], x[o, k, left:], mean[o, k], rstd[o, k]
+    for c in range(x.shape[0]):
+        for k in range(x.shape[2]):
+            for left in range(0, n, 2048):
+                width = min(2048, n - left)
+                for_weight[:], for_bias[:] = 0, 0
+                for begin in range(0, outer, 32):
+                    products[:], sums[:] = 0, 0
+                    for o in range(begin, min(begin + 32, outer)):
+                        slope, row, middle, scale = g[c, o, k, left:], x[c, o, k, left:], mean[c, o, k], rstd[c, o, k]
+                        for j in range(width):
+                            products[j] += slope[j] * ((row[j] - middle) * scale)
+                            sums[j] += slope[j]
                     for j in range(width):
-                        products[j] += slope[j] * ((row[j] - middle) * scale)
-                        sums[j] += slope[j]
+                        for_weight[j] += products[j]
+                        for_bias[j] += sums[j]
+                to_weight, to_bias = weight[c, k, left:], bias[c, k, left:]
                 for j in range(width):
-                    for_weight[j] += products[j]
-                    for_bias[j] += sums[j]
-            to_weight, to_bias = weight[k, left:], bias[k, left:]
-            for j in range(width):
-                to_weight[j], to_bias[j] = for_weight[j], for_bias[j]
+                    to_weight[j], to_bias[j] = for_weight[j], for_bias[j]
 
 
 # -- channels -----------------------------------------------------------------------------------------

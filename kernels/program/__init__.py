@@ -6,6 +6,9 @@ types of the arguments alone, so another program compiles nothing that a kernel 
 
 Read `builder` first: it turns launches into rows; `products` does so for matrix products. `executor` runs the rows;
 what no row can be made of, such as a sort by NumPy, it calls between them.
+
+Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `fusion` finds those
+that one loop can do, `fused_kernel` and `fused_text` make it.
 """
 
 from jitgrad.kernels.program.builder import Builder, LiveNumber, Place, Program
@@ -17,8 +20,10 @@ from jitgrad.kernels.program.object_words import (
     words_of_list,
     words_of_references,
 )
+from jitgrad.kernels.program.dependences import Launch
+from jitgrad.kernels.program.passes import Passes, improved
 
 __all__ = [
-    "Builder", "LiveNumber", "Place", "Program", "Row", "Rows", "words_of_cell", "words_of_dict", "words_of_list",
-    "words_of_references",
+    "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
+    "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
 ]  # fmt: skip

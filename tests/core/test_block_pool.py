@@ -40,6 +40,10 @@ def test_a_freed_block_is_given_out_again():
     assert y.data_ptr() == address and pool.kept_bytes == 0
 
 
+def test_blocks_begin_where_a_cache_line_does():
+    assert [torch.empty(N + k * 1000).data_ptr() % 64 for k in range(5)] == [0] * 5
+
+
 def test_small_tensors_are_no_business_of_the_pool():
     x = torch.empty(N - 1)
     assert x.numpy().base is None

@@ -43,7 +43,7 @@ def host_array(x: Tensor) -> np.ndarray:
             f"can't convert {x.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
-    data = x._data
+    data = x._data if x._layout.array_shape is x._layout.shape else np.empty(x._layout.shape)  # which NumPy refuses
     for bit, (is_set, remedy) in zip(has_bits(data), _BITS, strict=True):
         if bit:
             raise RuntimeError(

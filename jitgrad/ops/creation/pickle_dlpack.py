@@ -66,7 +66,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def _on_copied_memory(x: Tensor, memo: dict[int, Any]) -> Tensor:
     """A copy of a leaf; tensors that share memory share it again when they are copied together, as in PyTorch."""
     # A wrapped tensor of a transform shows no array of its own; other devices' memory knows no owner.
-    if x._level is not None or not isinstance(x._data, np.ndarray):
+    if x._level is not None or not isinstance(x._data, np.ndarray) or not x._layout.numel:
         return x.detach().clone()
     owner = owner_of(x._data)
     if not (owner.flags.c_contiguous or owner.flags.f_contiguous):  # a part of memory that NumPy does not own

@@ -33,6 +33,8 @@ __all__: list[str] = []
 
 def _basic_view(x: Tensor, key: Any) -> Tensor | None:
     """The view that NumPy gives for ints, slices and an Ellipsis, where nothing is recorded; None for other keys."""
+    if not x._layout.numel:  # whose array may have another shape
+        return None
     items = key if type(key) is tuple else (key,)
     rest = True
     for item in items:

@@ -16,6 +16,7 @@ import numpy as np
 from jitgrad.core.dtypes import int64
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.strides import dense_strides
 from jitgrad.kernels.launch import check, launch, observers, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.index_read import IndexRead, compiled_read, index_read
@@ -58,6 +59,24 @@ class Pattern:
         """The values of ``x`` as (outer, n, inner), n the indexed dims."""
         moved = x if self.order is None else Permute.forward(wrap(x._data, x._layout), self.order)
         return in_blocks(moved, self.blocks)
+
+    def layout_of_read(self, x: Layout) -> Layout:
+        """The layout of what is read from a tensor of layout ``x``: dims that aren't indexed keep the order of ``x``.
+
+        As PyTorch has it, which computes reads as elementwise ops of the tensor, with steps of 0 along the dims of the
+        indices, and of the indices, with steps of 0 along the others.
+        """
+        if x is row_major(x, x.shape):
+            return row_major(x, self.result)
+        start, count, lead = self.dims[0] if self.together else 0, len(self.dims), len(self.found)
+        strides = [x.strides[d] for d in self.order or range(x.ndim)]
+        before, after = self.shape[:start], self.shape[start + count :]
+        source = intern(
+            x.numpy_dtype, (*before, *[1] * lead, *after), (*strides[:start], *[0] * lead, *strides[start + count :]),
+            x.device,
+        )  # fmt: skip
+        index = row_major(x, (*[1] * len(before), *self.found, *[1] * len(after)))
+        return intern(x.numpy_dtype, self.result, dense_strides([source, index], self.result), x.device)
 
     def stacked(self, size: int) -> Pattern:
         """The same in each of ``size`` tensors stacked along a new first dim."""

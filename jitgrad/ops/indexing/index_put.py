@@ -14,7 +14,7 @@ from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
-from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.copying import copy_to_layout, filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, stored_once, through_rows, warn_of_expanded
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_history
@@ -87,7 +87,8 @@ class Index(Structured):
         outer, _, inner = pattern.blocks
         out = empty_like_layout(x._layout, pattern.result)
         launch(kernels.take_rows, pattern.rows(x), places._data, out._data.reshape(outer, places._layout.numel, inner))
-        return out
+        layout = pattern.layout_of_read(x._layout)
+        return out if layout.contiguous else copy_to_layout(out, layout)
 
     def grad_x(g, x_layout, places, pattern):
         return IndexPut.apply(zeros_of(x_layout), places, g, pattern, True)
@@ -106,9 +107,11 @@ def _plan_read(x: Layout, places: Layout, pattern: Pattern) -> Callable[..., Ten
     source = as_blocks("x", x, pattern.blocks) if pattern.order is None else Read("x", pattern.rows)
     taking = kernels.take_rows, source, Read("places", (m,)), Written(0, (outer, m, inner))
     found = compiled(Launches([taking], [row_major(x, pattern.result)]), {"x": x, "places": places})
+    layout = pattern.layout_of_read(x)
+    read = found if layout.contiguous else lambda x, places: copy_to_layout(found(x, places), layout)
     assert pattern.plans is not None
-    pattern.plans[x, places] = found
-    return found
+    pattern.plans[x, places] = read
+    return read
 
 
 class IndexPut(InplaceOp):

@@ -19,7 +19,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Number, Read, Written, planned, row_major
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import as_flag
+from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
@@ -264,6 +264,7 @@ def batch_norm(
         raise TypeError(
             f"batch_norm(): argument 'momentum' (position 7) must be float, not {type(momentum).__name__}"
         )
+    eps = float_argument("batch_norm", "eps", 8, eps)
     if grad_state.levels:
         return _composed(input, weight, bias, running_mean, running_var, training, momentum, eps)
     for name in ("running_mean", "running_var"):

@@ -24,7 +24,8 @@ from jitgrad.dispatch.sizes import float_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
-from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.kernels.loops.reduction import sum_columns
+from jitgrad.ops.reduction.reduction_plan import CHUNKS, unrecorded
 from jitgrad.ops.shape.copy import contiguous
 from jitgrad.ops.shape.expand import summed_to
 
@@ -174,7 +175,7 @@ def _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout,
         factor = _per_row("weight", weight, x, sizes, 1)
         launches.append((kernels.row_gradient, *known, factor, Written(places["x"], blocks)))
     if "weight" in wants or "bias" in wants:  # both also where one is wanted: they share the pass over g
-        launches.append((kernels.row_sums, *known, Written(places["weight"]), Written(places["bias"])))
+        launches += _sums(g, x, blocks, (places["weight"], places["bias"]), layouts)
     elif not launches:
         return lambda *_: {"x": wrap(empty_for(layouts[0]), layouts[0])}  # nothing to compute
 
@@ -186,6 +187,30 @@ def _row_gradients(g, x, weight, mean, rstd, blocks, weight_layout, bias_layout,
         return every
 
     return Launches(launches, layouts, len(wanted), results)
+
+
+# Rows of which no more than CHUNKS chunks are summed apart, for several threads.
+_MANY_ROWS = 512
+
+
+def _sums(g: Layout, x: Layout, blocks: Blocks, places: tuple[int, int], layouts: list[Layout]) -> list[Any]:
+    """Launches that write the gradients of weight and bias to the new arrays ``places``.
+
+    The layouts of working memory are added to ``layouts``.
+    """
+    # By the number of rows alone: sums depend on how they are cut, and should be the same on any number of threads.
+    chunks = math.gcd(blocks[0], CHUNKS) if blocks[0] >= _MANY_ROWS else 1
+    rows, sizes = blocks[0] // chunks, blocks[1:]
+    whole, each, totals = (chunks, rows, *sizes), (chunks, rows, blocks[1]), (chunks, *sizes)
+    known = row_major("g", g, whole), row_major("x", x, whole), Read("mean", each), Read("rstd", each)
+    if chunks == 1:
+        return [(kernels.row_sums, *known, *(Written(p, totals) for p in places))]
+    partial = [Written(len(layouts) + k, totals) for k in range(2)]
+    layouts += [intern(g.numpy_dtype, totals)] * 2
+    flat = math.prod(sizes)
+    summed = [(sum_columns, Written(p.number, (1, chunks, flat)), Written(place, (1, flat)))
+              for p, place in zip(partial, places, strict=True)]  # fmt: skip
+    return [(kernels.row_sums, *known, *partial), *summed]
 
 
 def _shaped(total: Tensor, layout: Layout) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core.dtypes import category_of, complex128, float64
-from jitgrad.core.errors import must_be_tensor, scalar_type
+from jitgrad.core.errors import invalid_combination, must_be_tensor, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -162,17 +162,21 @@ remainder = by_operands("remainder", table.remainder, table.remainder_number, ch
 fmod = by_operands("fmod", table.fmod, table.fmod_number, check=_refuse_zero)
 
 
+# A mode of None gives the quotient a node of another name, as in PyTorch.
+_NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda self: "None"})()
+
+
 def _div(name: str) -> tuple[Function, Function]:
     """Publish the quotient and its in-place method; return both."""
     fast, fast_in_place = table.div, table.div.operation.inplace
 
-    def function(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
-        if rounding_mode is None:
+    def function(input: Any, other: Any, *, rounding_mode: str | None = _NOT_GIVEN, out: Any = None) -> Tensor:
+        if rounding_mode is _NOT_GIVEN:
             return fast(input, other) if out is None else fast(input, other, out=out)
         return _rounded(rounding_mode, input, other).operation.general(input, other, out=out)
 
-    def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
-        if rounding_mode is None:
+    def in_place(self: Tensor, other: Any, *, rounding_mode: str | None = _NOT_GIVEN) -> Tensor:
+        if rounding_mode is _NOT_GIVEN:
             return fast_in_place(self, other)
         return apply(_rounded(rounding_mode, self, other), self, other, inplace=True)
 
@@ -189,7 +193,14 @@ stay integers, and the gradient is zero.
 """
 
 
-def _rounded(mode: str, input: Any, other: Any) -> table.Function:
+def _rounded(mode: str | None, input: Any, other: Any) -> table.Function:
+    if mode is None:
+        return table.div_unrounded
+    if not isinstance(mode, str):
+        raise invalid_combination(
+            "div", (input, other, mode), "(Tensor input, Tensor other, *, Tensor out = None)",
+            "(Tensor input, Tensor other, *, str rounding_mode, Tensor out = None)",
+        )  # fmt: skip
     if mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     _refuse_zero(input, other)
@@ -270,7 +281,12 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     n = int_argument("polygamma", "n", 1, n)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return table.digamma(input) if n == 0 else apply(table.polygamma, input, n)
+    return digamma_derivative(n, input)
+
+
+def digamma_derivative(n: float, x: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``, for rules, whose numbers are floats; n is whole and not negative."""
+    return table.digamma(x) if n == 0 else apply(table.polygamma, x, int(n))
 
 
 public(polygamma, method_too=False)

@@ -14,9 +14,9 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.ops.pointwise.arithmetic import (
     copysign,
+    digamma_derivative,
     div,
     fmod,
-    polygamma,
     power,
     remainder,
     round,
@@ -53,7 +53,7 @@ def _trunc_divide(x: Any, y: Any) -> Any:
 
 # Words whose meaning is not simply the table's op of their name, since their operands may be numbers, or real.
 _MEANINGS: dict[str, Callable[..., Any]] = {
-    "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": polygamma,
+    "sign": sgn, "power_of": power, "pow": power, "square": square, "round": round, "polygamma": digamma_derivative,
     "divide": div, "remainder": remainder, "fmod": fmod, "copysign": copysign, "floor_divide": _floor_divide,
     "trunc_divide": _trunc_divide, "where": _where, "maximum": _maximum, "minimum": _minimum, "conj": conj_physical,
     "angle": angle, "real": real, "imag": imag, "constant_in": constant_in,

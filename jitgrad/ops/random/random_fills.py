@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.errors import not_implemented_for, type_name
+from jitgrad.core.dtypes import dtype
+from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -139,6 +141,10 @@ class Integers(RandomFill):
     samples = _fills(-3, 4)
 
     def write(x, low, high, generator):
+        if x.dtype.is_complex:
+            if low is None and high is None:
+                raise not_implemented_for("random_kernel_cpu", x.dtype)
+            raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
         fill_by(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
 
 
@@ -151,6 +157,8 @@ class BernoulliNumber(RandomFill):
     def write(x, p, generator):
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        if x.dtype.is_complex:
+            raise not_implemented_for("bernoulli_scalar_cpu_", x.dtype)
         fill_by(kernels.bernoulli, x, generator, float(p))
 
 
@@ -186,9 +194,13 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
     copy_into(out._data, out._layout, drawn)
 
 
-def _check_floating(op: str, x: Tensor) -> None:
+def _check_continuous(name: str, x: Tensor, title: Callable[[dtype], str]) -> None:
+    """RuntimeError for a dtype that isn't floating point, of which ``title`` is the name that PyTorch uses here."""
     if not x.dtype.is_floating_point:
-        raise not_implemented_for(f"{op}_cpu", x.dtype)
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {title(x.dtype)}"
+        )
 
 
 class Exponential(RandomFill):
@@ -198,7 +210,7 @@ class Exponential(RandomFill):
     samples = _fills(1.5)
 
     def write(x, rate, generator):
-        _check_floating("exponential", x)
+        _check_continuous("Exponential", x, scalar_type)
         if not rate > 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
         fill_by(kernels.exponential, x, generator, float(rate))
@@ -213,6 +225,8 @@ class Geometric(RandomFill):
     def write(x, p, generator):
         if not 0 < p < 1:
             raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+        if x.dtype.category in (0, 3):
+            raise not_implemented_for("geometric_cpu", x.dtype)
         fill_by(kernels.geometric, x, generator, float(p))
 
 
@@ -223,7 +237,7 @@ class Cauchy(RandomFill):
     samples = _fills(0.5, 2.0)
 
     def write(x, median, sigma, generator):
-        _check_floating("cauchy", x)
+        _check_continuous("Cauchy", x, cpp_type)
         if not sigma > 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         fill_by(kernels.cauchy, x, generator, float(median), float(sigma))
@@ -236,7 +250,8 @@ class LogNormal(RandomFill):
     samples = _fills(0.5, 0.7)
 
     def write(x, mean, std, generator):
-        _check_floating("log_normal", x)
+        if not x.dtype.is_floating_point:
+            raise not_implemented_for("log_normal_cpu", x.dtype)
         if not std > 0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
         fill_by(kernels.log_normal, x, generator, float(mean), float(std))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import invalid_combination, must_be, overflow, scalar_type
+from jitgrad.core.errors import invalid_combination, must_be, not_implemented_for, overflow, scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
 from jitgrad.core.storage import UNWRITTEN
@@ -148,6 +148,8 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     n = int_argument("randperm", "n", 1, n)
     check_dims((n,))
     chosen = as_dtype("randperm", dtype) or (out.dtype if out is not None else dtypes.int64)
+    if chosen.category in (0, 3):
+        raise not_implemented_for("randperm", chosen)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         raise overflow(chosen)
     result = new(chosen, (n,), device)
@@ -218,7 +220,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         shape = size_argument("normal", (size,))
         check_dims(shape)
         made = new(chosen, shape, device)
-        return finished("normal", normal_(batch_for_draw(made), mean, std, generator=generator), requires_grad, out)
+        filled = _made(normal_(batch_for_draw(made), mean, std, generator=generator))
+        return finished("normal", filled, requires_grad, out)
     if isinstance(std, Tensor):
         every = all_samples(std)
         if every._layout.numel and not bool((every >= 0).all()):

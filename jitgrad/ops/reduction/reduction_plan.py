@@ -24,7 +24,7 @@ from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.view import Reshaped
 
 __all__ = [
-    "FULL", "ReductionPlan", "expand_reduced", "plan_reduction", "unrecorded", "with_reduced_dims",
+    "CHUNKS", "FULL", "ReductionPlan", "expand_reduced", "plan_reduction", "unrecorded", "with_reduced_dims",
 ]  # fmt: skip
 
 

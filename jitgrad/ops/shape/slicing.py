@@ -183,11 +183,13 @@ def selecting(layout: Layout, d: int, kind: str = "") -> Any:
             )
         return index
 
+    part = without_dim(layout, d)
+    # The ... makes it an array also where no dim is left. Of an empty tensor no array is read.
+    data = f"x._data[{':, ' * d}index, ...]" if layout.numel else "empty_for(layout)"
     return view_maker(
-        f"x._data[{':, ' * d}index, ...]",  # the ... makes it an array also where no dim is left
-        parameters="index", constants="low, high, checked",
+        data, parameters="index", constants="low, high, checked, empty_for",
         before="index = index if index.__class__ is int and low <= index < high else checked(index)",
-    )(without_dim(layout, d), kind, -n, n, checked)  # fmt: skip
+    )(part, kind, -n, n, checked, empty_for)  # fmt: skip
 
 
 def without_dim(layout: Layout, d: int) -> Layout:

@@ -63,7 +63,7 @@ class Reshaped(Reshaping):
             )
         if x_layout.contiguous:  # NumPy's reshape takes half as long as a view by strides
             made = intern(x_layout.numpy_dtype, full, None, x_layout.device)
-            return viewing(made, "x._data.reshape(shape)", shape=full)
+            return viewing(made, "x._data.reshape(shape)", shape=made.array_shape)
         return relaying(x_layout, full, strides)
 
 
@@ -89,7 +89,7 @@ class UnsafeView(Structured):
 
     def plan(x_layout, shape):
         layout = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        return lambda x: wrap(x._data.reshape(shape), layout)
+        return lambda x: wrap(x._data.reshape(layout.array_shape), layout)
 
     def grad_x(g, x_layout):
         return reshaped(g, x_layout.shape)

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 import jitgrad
@@ -92,3 +93,33 @@ def test_random_layouts():
             for library in (jitgrad, torch)
         )
         assert tuple(ours) == tuple(theirs), (shape, layouts)
+
+
+def test_reads_at_indices():
+    """Index tensors, masks and slices of tensors whose dims lie in another order, or are repeated, in memory."""
+    generator, draws = random.Random(1), np.random.default_rng(1)
+    for _ in range(200):
+        shape = [generator.choice((1, 2, 3, 4)) for _ in range(generator.randint(1, 4))]
+        layout = generator.sample(range(len(shape)), len(shape)), [generator.choice((1, 1, 2)) for _ in shape]
+        repeated = [generator.random() < 0.2 for _ in shape]
+        found = generator.choice(((2,), (3,), (2, 2), ()))
+        key = [
+            generator.choice((slice(None), slice(0, 2), draws.integers(0, n, found), draws.integers(0, n, found)))
+            for n in shape[: generator.randint(1, len(shape))]
+        ]
+        if isinstance(key[0], slice) and generator.random() < 0.3:
+            key[0] = draws.random(shape[0]) > 0.4
+
+        def read(library):
+            at = tuple(k if isinstance(k, slice) else library.tensor(k) for k in key)
+            return operand(library, shape, *layout, repeated)[at]
+
+        try:
+            theirs = read(torch)
+        except IndexError:  # a mask beside indices of another length
+            continue
+        assert strided(read(jitgrad)) == strided(theirs), (shape, layout, repeated, key)
+
+
+def strided(x):
+    return [s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1] if x.numel() else []

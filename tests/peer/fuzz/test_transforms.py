@@ -163,6 +163,7 @@ def compare(seed):
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype, (seed, nest, place)
+        b = np.where(np.isnan(b), a, b)  # PyTorch's second derivative of a standard deviation of 0 is 0 * inf
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9, err_msg=f"seed {seed}, {nest}, argument {place}")
 
 

@@ -46,6 +46,7 @@ FUNCTIONS = {
     "layer": ((4, 5), [(5,), (5,)], lambda F, x, w, b: F.layer_norm(x, (5,), w, b)),
     "layer, long rows": ((3, 4500), [(4500,), (4500,)], lambda F, x, w, b: F.layer_norm(x, (4500,), w, b)),
     "layer, many rows": ((70, 3), [(3,), (3,)], lambda F, x, w, b: F.layer_norm(x, (3,), w, b)),
+    "layer, rows summed in chunks": ((528, 3), [(3,), (3,)], lambda F, x, w, b: F.layer_norm(x, (3,), w, b)),
     "layer over two dims": ((2, 3, 4), [(3, 4)], lambda F, x, w: F.layer_norm(x, (3, 4), w, eps=0.1)),
     "layer, no bias": ((2, 3, 4), [(4,)], lambda F, x, w: F.layer_norm(x, [4], w)),
     "layer, bare, transposed": ((4, 3), [], lambda F, x: F.layer_norm(x.t(), (4,))),

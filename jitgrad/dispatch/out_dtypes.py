@@ -1,0 +1,59 @@
+"""Which dtypes the argument ``out=`` may have.
+
+Of most ops the result is converted to the dtype of ``out``, if that is not of a lower category. The ops below take the
+result's own dtype only, each in PyTorch's words: "wanted" and "given" stand for the names of the two dtypes.
+"""
+
+from __future__ import annotations
+
+from jitgrad.core.dtypes import dtype
+from jitgrad.core.errors import cpp_type, scalar_type
+from jitgrad.dispatch.operand_checks import check_result_cast
+
+__all__ = ["check_out_dtype"]
+
+_STRICT = {
+    "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
+        "addmm addmv aminmax argmax argmin baddbmm bmm cross diag gather index_add index_copy log_softmax matmul mm "
+        "msort norm scatter_add slice_scatter softmax sort take_along_dim topk tril triu",
+    "Found dtype {given} but expected {wanted}":
+        "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",
+    "dtype {wanted} does not match dtype of out parameter ({given})": "empty full ones rand randn zeros",
+    "result dtype {given} does not match input dtype {wanted}": "dot vdot",
+    "Expected the dtype for input and out to match, but got {wanted} for input's dtype and {given} for out's dtype.":
+        "amax amin",
+    "tensordot: Expected the output tensor to have dtype {wanted}, but got an output tensor with dtype {given}":
+        "inner tensordot",
+    "{op} does not support non-boolean outputs.": "isneginf isposinf signbit",
+    "index_select(): self and result must have the same scalar type": "index_select",
+    "output values must be of same type as input": "kthvalue median nanmedian",
+    "multinomial expects Long tensor out, got: {given}": "multinomial",
+    "addmv input tensors must have the same dtype, but got {given}, {wanted}, and {wanted}": "mv",
+    "nan_to_num: dtype of out: {given} should be same as input: {wanted}": "nan_to_num",
+    "nonzero: Expected out tensor to have scalar type {wanted} but got scalar type{given}": "nonzero",
+    "take(): self and out expected to have the same dtype, but got self.dtype = {wanted} and out.dtype = {given}":
+        "take",
+    "Expected object of scalar type {wanted} but got scalar type {given} for argument 'out'": "complex polar",
+    "the output given to float_power has dtype {given} but the operation's result requires dtype {wanted}":
+        "float_power",
+}  # fmt: skip
+_WORDS = {op: text for text, ops in _STRICT.items() for op in ops.split()}
+_TRUTHS = ("all", "any")  # whose results may go into bools and bytes
+_JOINS = ("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack")
+
+
+def check_out_dtype(op: str, wanted: dtype, given: dtype) -> None:
+    """RuntimeError (of joins TypeError) if ``op`` writes no result of dtype ``wanted`` to one of dtype ``given``."""
+    if wanted is given:
+        return
+    if op in _TRUTHS and given.name != "uint8":
+        raise RuntimeError(f"{op} only supports bool tensor for result, got: {scalar_type(given)}")
+    text = _WORDS.get(op)
+    if text is not None:
+        raise RuntimeError(text.format(
+            op=op, wanted=scalar_type(wanted), given=scalar_type(given), wanted_type=cpp_type(wanted),
+            given_type=cpp_type(given),
+        ))  # fmt: skip
+    if op in _JOINS and wanted.category > given.category:
+        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {scalar_type(given)}")
+    check_result_cast(wanted, given)

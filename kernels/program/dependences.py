@@ -1,0 +1,123 @@
+"""What launches read and write, as ranges of addresses, and which of them have to follow which.
+
+A launch depends on an earlier one where one of them writes memory that the other reads or writes. Ranges are compared,
+not the elements in them: two columns of one matrix count as overlapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
+from jitgrad.kernels.launch import Kernel
+
+__all__ = ["Access", "Launch", "Span", "accesses", "dependences", "extent", "span_of"]
+
+
+class Launch(NamedTuple):
+    """A launch, and the checks that follow it: (array, what raises, arguments), see `kernels.launch.check`."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    checks: list[tuple[Any, Callable[..., Any], tuple[Any, ...]]]
+
+
+class Span(NamedTuple):
+    """Contiguous memory that is visited from ``low`` on, element after element."""
+
+    low: int
+    size: int
+    dtype: Any
+
+
+class Access(NamedTuple):
+    """A range of bytes that a launch reads, writes or, where it may do either, both.
+
+    span: the memory as a vector, None unless the launch's loop visits all of it in order.
+    """
+
+    low: int
+    high: int
+    reads: bool
+    writes: bool
+    span: Span | None
+
+
+def extent(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one after its last."""
+    return _extent(address_of(array), array.shape, array.strides, array.itemsize)
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """The address of an array's element number 0."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _extent(low: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    if 0 in shape:
+        return low, low
+    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    return low + sum(s for s in steps if s < 0), low + sum(s for s in steps if s > 0) + itemsize
+
+
+def span_of(array: np.ndarray[Any, Any]) -> Span:
+    """A contiguous array's memory as a vector."""
+    return Span(address_of(array), array.size, array.dtype)
+
+
+def accesses(launch: Launch) -> list[Access]:
+    """What a launch touches, an access for each of its arrays."""
+    kernel, args = launch.kernel, launch.args
+    exact = isinstance(kernel, ElementwiseKernel)  # whose outputs are written and not read
+    ranges = _strided_extents(args) if isinstance(kernel, StridedKernel) else {}
+    written = set(kernel.writes)
+    found = []
+    for k, a in enumerate(args):
+        if isinstance(a, np.ndarray) and a.ndim <= 1 and k in ranges:
+            found.append(Access(*ranges[k], k not in written, k in written, None))
+        elif isinstance(a, np.ndarray) and a.size:
+            span = span_of(a) if exact and not ranges and a.flags.c_contiguous else None
+            found.append(Access(*extent(a), not (exact and k in written), k in written, span))
+    found += [Access(*extent(flag), True, False, None) for flag, *_ in launch.checks]
+    return found
+
+
+def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:
+    """By position, what a strided kernel visits: it is given first elements, then sizes and strides in elements."""
+    shape, strides = args[-4].tolist(), args[-3].astype(np.int64).tolist()
+    return {
+        k: _extent(address_of(args[k]), shape, [s * args[k].itemsize for s in steps], args[k].itemsize)
+        for k, steps in enumerate(strides)
+    }
+
+
+def dependences(every: Sequence[Sequence[Access]]) -> list[dict[int, bool]]:
+    """For each launch, given what each touches, the earlier ones that it has to follow.
+
+    The value is True where both visit the same memory element by element, so that one loop may do both of them.
+    """
+    found: list[dict[int, bool]] = [{} for _ in every]
+    for together in _connected(every):
+        for at, (number, one) in enumerate(together):
+            for before, other in together[:at]:
+                if before != number and (one.writes or other.writes) and one.low < other.high and other.low < one.high:
+                    same = one.span is not None and one.span == other.span
+                    found[number][before] = found[number].get(before, True) and same
+    return found
+
+
+def _connected(every: Iterable[Sequence[Access]]) -> list[list[tuple[int, Access]]]:
+    """Accesses, with the numbers of their launches, in groups between which nothing overlaps; in order in each."""
+    ordered = sorted(((n, a) for n, found in enumerate(every) for a in found), key=lambda pair: pair[1].low)
+    groups: list[list[tuple[int, Access]]] = []
+    end = 0
+    for number, access in ordered:
+        if not groups or access.low >= end:
+            groups.append([])
+            end = access.high
+        end = max(end, access.high)
+        groups[-1].append((number, access))
+    return [sorted(g, key=lambda pair: pair[0]) for g in groups]

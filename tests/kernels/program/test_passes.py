@@ -1,0 +1,244 @@
+"""Launches as passes leave them do what they did: each pass on and off, against the launches one by one."""
+
+import math
+import random
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+from jitgrad.kernels.launch import observers
+from jitgrad.kernels.program import Launch, Passes, fused_kernel, fusion, improved
+from jitgrad.kernels.program.dependences import accesses, dependences, extent
+from jitgrad.kernels.program.fused_kernel import FusedKernel
+
+ALL, NONE = Passes(), Passes(fusion=False, sums=False)
+
+
+@contextmanager
+def recorded():
+    launches = []
+    observer = lambda kernel, args, seconds: launches.append(Launch(kernel, args, []))
+    observers.append(observer)
+    try:
+        yield launches
+    finally:
+        observers.remove(observer)
+
+
+def root(a):
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    return a
+
+
+def check(launches, before, kept, passes=ALL, exact=False):
+    """Improved launches leave in ``kept`` what the launches do that ran from the state ``before``; returns them.
+
+    before: pairs (array, its numbers before the launches).
+    """
+    want = [np.array(a) for a in kept]
+    extents = [extent(a) for a in kept]
+    made = improved([launches], lambda low, high: any(a < high and low < b for a, b in extents), passes)[0]
+    temporary = {id(root(a)): root(a) for made_ in launches for a in made_.args if isinstance(a, np.ndarray)}
+    outside = {id(root(a)) for a, _ in before}
+    for key, a in temporary.items():
+        written = any(id(root(m.args[w])) == key for m in launches for w in m.kernel.writes)
+        if key not in outside and written and a.dtype.kind == "f":
+            a[...] = np.nan  # what isn't computed anew shows
+    for a, numbers in before:
+        a[...] = numbers
+    for kernel, args, _ in made:
+        kernel.call(*args)
+    for a, w in zip(kept, want, strict=True):
+        if exact or a.dtype.kind not in "fc":
+            np.testing.assert_array_equal(a, w)
+        else:
+            np.testing.assert_allclose(a, w, rtol=2e-5 if a.dtype.itemsize == 4 else 1e-12, atol=1e-5)
+    return made
+
+
+@pytest.fixture
+def in_python(monkeypatch, one_thread):
+    """Fused loops are run by Python, and made for any number of elements: nothing is compiled."""
+
+    def run(name, text, **options):
+        scope = {"np": np, "math": math, "njit": lambda **given: lambda f: f, "scratch": lambda n, t: np.empty(n, t)}
+        exec(text, scope)
+        scope[name].text_file = ""
+
+        def quiet(*args):
+            with np.errstate(all="ignore"):
+                scope[name](*args)
+
+        quiet.text_file = ""
+        return quiet
+
+    monkeypatch.setattr(fused_kernel, "compile_text", run)
+    monkeypatch.setattr(fused_kernel, "_kernels", {})
+    monkeypatch.setattr(fusion, "FUSED_SIZE", 0)
+    monkeypatch.setattr(fusion, "_ROW_SIZE", 1)
+
+
+def names(launches):
+    return [sorted(m.kernel.of) if isinstance(m.kernel, FusedKernel) else m.kernel.name for m in launches]
+
+
+def step(n=5000, dtype=torch.float32):
+    x, y = (torch.rand(n, dtype=dtype, requires_grad=True) for _ in range(2))
+    with recorded() as launches:
+        loss = (torch.sigmoid(x) * y + x).sum()
+        loss.backward()
+    return launches, [], [loss._data, x.grad._data, y.grad._data]
+
+
+def test_forward_and_backward_are_one_loop():
+    launches, before, kept = step()
+    made = check(launches, before, kept)
+    together = [m for m in made if isinstance(m.kernel, FusedKernel)]
+    assert len(together) == 1 and len(together[0].kernel.of) >= 6
+    # The two inputs and gradients and the number that backward begins with: nothing in between is stored.
+    assert sum(isinstance(a, np.ndarray) and a.size >= 5000 for a in together[0].args) == 4
+    assert "sum_rows" in together[0].kernel.of
+
+
+def test_without_passes():
+    launches, before, kept = step()
+    assert check(launches, before, kept, NONE, exact=True) == launches
+    assert not any("sum_rows" in m.kernel.of for m in check(launches, before, kept, Passes(sums=False))
+                   if isinstance(m.kernel, FusedKernel))  # fmt: skip
+
+
+@pytest.fixture
+def one_thread():
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(count)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_on_threads(threads, one_thread):
+    torch.set_num_threads(threads)
+    check(*step(300_001))
+    check(*step(1 << 19))
+
+
+def test_in_place_and_read_before(in_python):
+    x, y = torch.rand(30), torch.rand(30)
+    before = [(x._data, x._data.copy())]
+    with recorded() as launches:
+        a = x * y
+        x += a
+        b = x * y
+        x.mul_(2)
+        c = a + b
+    assert len(check(launches, before, [x._data, c._data])) == 1
+
+
+def test_overlapping_views_are_no_one_loop(in_python):
+    x = torch.rand(30)
+    before = [(x._data, x._data.copy())]
+    with recorded() as launches:
+        a = x[1:] + 1
+        x[:-1].mul_(2)
+        b = x[1:] * a
+    assert names(check(launches, before, [x._data, a._data, b._data])) == [m.kernel.name for m in launches]
+
+
+def test_one_number_and_what_it_is_computed_from(in_python):
+    x = torch.rand(30)
+    with recorded() as launches:
+        total = (x * x).sum()
+        y = x / total  # waits for the sum
+        z = y * y + total
+    made = check(launches, [], [z._data])
+    assert len(made) < len(launches)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64])
+def test_dtypes(dtype, in_python):
+    x, y = torch.arange(6).to(dtype), torch.tensor([3, 0, 1, 1, 0, 2]).to(dtype)
+    with recorded() as launches:
+        a = x * y
+        b = torch.where(a == y, x, a)
+        c = (b == x) & (a == y) if dtype is not torch.complex64 else b.abs()
+        d = b * a
+    check(launches, [], [b._data, c._data, d._data])
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (1, 1), (3, 0), ()])
+def test_sizes(shape, in_python):
+    x = torch.rand(shape, requires_grad=True)
+    with recorded() as launches:
+        loss = (torch.exp(x) * x).sum()
+        loss.backward()
+    check(launches, [], [loss._data, x.grad._data])
+
+
+def test_accuracy_of_sums():
+    x = torch.rand(1 << 20) + 1e4
+    with recorded() as launches:
+        total = (x + 1).sum()
+    made = check(launches, [], [total._data])
+    assert any(isinstance(m.kernel, FusedKernel) for m in made)
+    exact = (x._data + np.float32(1)).astype(np.float64).sum()
+    assert abs(float(total._data) - exact) <= 1e-6 * exact
+
+
+def test_dependences():
+    x, y = torch.rand(8), torch.rand(8)
+    with recorded() as launches:
+        a = x + y  # 0
+        b = a * y  # 1, after 0 and in its order
+        c = a.flip(0)  # 2, after 0
+        a.neg_()  # 3, after all of them
+        d = b[:4] + c[4:]  # 4, after 1 and 2
+    found = dependences([accesses(m) for m in launches])
+    assert d.numel() == 4
+    assert found == [{}, {0: True}, {0: False}, {0: True, 1: True, 2: False}, {1: False, 2: False}]
+
+
+def program(seed):
+    """A random program: what its launches are, what was there before them, what has to be there afterwards."""
+    draw = random.Random(seed)
+    shape = draw.choice([(6,), (2, 3), (3, 4), (4, 1)])
+    tensors = [torch.randn(shape) for _ in range(3)]
+    before = [(t._data, t._data.copy()) for t in tensors]
+    pick = lambda: draw.choice(tensors)
+
+    def view(t):
+        if t.dim() == 0:
+            return t
+        return draw.choice([lambda: t, lambda: t, lambda: t[1:] if len(t) > 1 else t, lambda: t[:1], lambda: t.t(),
+                            lambda: t.reshape(-1)])()  # fmt: skip
+
+    def made():
+        x, y = pick(), pick()
+        y = y if draw.random() < 0.7 else view(y)
+        try:
+            return draw.choice([
+                lambda: x + y, lambda: x * y, lambda: torch.tanh(x), lambda: x - 2 * y, lambda: x.exp(),
+                lambda: torch.where(x > y, x, y), lambda: torch.relu(x),
+                lambda: x.sum(), lambda: x.sum(-1, keepdim=True), lambda: x * x.sum(),
+                lambda: x.double() * 2, lambda: x.add_(y), lambda: x.mul_(0.5), lambda: view(x).neg_(),
+                lambda: view(x), lambda: torch.softmax(x, -1),
+            ])()  # fmt: skip
+        except RuntimeError:  # of shapes that don't fit, or dtypes that can't be written
+            return None
+
+    with recorded() as launches:
+        for _ in range(draw.randint(3, 14)):
+            if (t := made()) is not None:
+                tensors.append(t)
+    kept = [t._data for t in draw.sample(tensors, min(4, len(tensors)))] + [a for a, _ in before]
+    return launches, before, kept
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_random_programs(block, in_python):
+    for seed in range(40):
+        launches, before, kept = program(1000 * block + seed)
+        check(launches, before, kept)
+
