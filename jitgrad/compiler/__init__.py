@@ -6,6 +6,6 @@ function and listens to its launches; `replay` makes a function of that: guards,
 what Python has to see afterwards.
 """
 
-from jitgrad.compiler.compiled import CompileWarning, Compiled, compile
+from jitgrad.compiler.compiled import CompileWarning, Compiled, compile, disable, is_compiling, reset
 
-__all__ = ["CompileWarning", "Compiled", "compile"]
+__all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]

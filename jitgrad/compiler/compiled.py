@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.compiler.explanation import Explanation
 from jitgrad.compiler.guards import NotReplayable
 from jitgrad.compiler.recording import record
-from jitgrad.compiler.replay import MISS, replay_of
+from jitgrad.compiler.replay import MISS, Replay, replay_of
 from jitgrad.core.errors import type_name
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.launch import observers
 
-__all__ = ["CompileWarning", "Compiled", "compile"]
+__all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
 
 _MOST_VARIANTS = 8
 # The first calls often prepare what later ones only use, such as the state of an optimiser.
@@ -40,19 +43,31 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], fullgraph: bool):
         functools.update_wrapper(self, function, updated=())
         self._compiled_function, self._fullgraph = function, fullgraph
-        self._variants: list[Callable[..., Any]] = []
-        self._failures: list[tuple[str, str]] = []
-        self._disabled = False
+        self.forget()
+        _every.add(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        # Recordings are of the function and the tensors that it had.
+        return Compiled(copy.deepcopy(self._compiled_function, memo), self._fullgraph)
+
+    def __reduce__(self) -> Any:
+        return Compiled, (self._compiled_function, self._fullgraph)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the function or module that was compiled has."""
+        if name == "_compiled_function":  # while a copy or a pickle is made
+            raise AttributeError(name)
+        return getattr(self._compiled_function, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for replay in self._variants:
             result = replay(args, kwargs)
             if result is not MISS:
                 return result
-        if self._disabled or _state.recording or observers:
+        if self._given_up or _state.recording or observers:
             return self._compiled_function(*args, **kwargs)
         return self._record(args, kwargs)
 
@@ -60,34 +75,52 @@ class Compiled:
         _state.recording = True
         try:
             made = record(self._compiled_function, args, kwargs)
+            reason, place = made.notes.reason, made.notes.place
+            if reason is None:
+                try:
+                    self._add(replay_of(made))
+                except NotReplayable as error:
+                    reason, place = str(error), ""
         finally:
             _state.recording = False
-        reason, place = made.notes.reason, made.notes.place
-        if reason is None:
-            try:
-                replay = replay_of(made)
-            except NotReplayable as error:
-                reason, place = str(error), ""
-            else:
-                self._variants.insert(0, replay)
-                self._failures.clear()
-                if len(self._variants) > _MOST_VARIANTS:
-                    self._variants.pop()
-                    self._give_up(f"it has been recorded for {_MOST_VARIANTS} different situations", "")
         if reason is not None:
             self._failures.append((reason, place))
             if len(self._failures) >= _ATTEMPTS:
                 self._give_up(reason, place)
         return made.result
 
+    def _add(self, replay: Replay) -> None:
+        self._variants.insert(0, replay)
+        self._failures.clear()
+        if len(self._variants) > _MOST_VARIANTS:
+            self._variants.pop()
+            self._give_up(f"it has been recorded for {_MOST_VARIANTS} different situations", "")
+
     def _give_up(self, reason: str, place: str) -> None:
         """Run the function as it is from now on, where no recording holds."""
-        self._disabled = True
+        self._given_up = True
         name = getattr(self._compiled_function, "__qualname__", type(self._compiled_function).__name__)
         message = f"torch.compile: {name} runs uncompiled, since {reason}" + (f" ({place})" if place else "")
         if self._fullgraph:
             raise RuntimeError(message)
         warnings.warn(message, CompileWarning, stacklevel=user_level())
+
+    def forget(self) -> None:
+        """Forget all recordings, and what could not be compiled."""
+        self._variants: list[Replay] = []
+        self._failures: list[tuple[str, str]] = []
+        self._given_up = False
+
+    def explain(self) -> Explanation:
+        """What there is of recordings, why there are not more, and what their programs do."""
+        return Explanation([replay.summary for replay in self._variants], list(self._failures))  # type: ignore
+
+    def source(self) -> str:
+        """The text of the kernels that were made for the recordings: loops that stand for several launches."""
+        return self.explain().source()
+
+
+_every: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 def compile(
@@ -108,3 +141,27 @@ def compile(
     if not callable(model):
         raise RuntimeError(f"torch.compile expects a callable, but got {type_name(model)}")
     return model if disable else Compiled(model, fullgraph)
+
+
+def is_compiling() -> bool:
+    """Whether a function is being recorded in this thread."""
+    return _state.recording
+
+
+def reset() -> None:
+    """Forget all recordings of all compiled functions."""
+    for compiled in list(_every):
+        compiled.forget()
+
+
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True) -> Any:
+    """Let a function run as it is: whatever calls it isn't compiled either. Without ``fn`` a decorator."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+
+    @functools.wraps(fn)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    vars(disabled)["_jitgrad_disabled"] = True
+    return disabled

@@ -143,6 +143,7 @@ class Temporaries:
         taken = {id(f.root) for f in escaping} | set(recording.initial) | outside
         roots = {id(r): r for r in _roots(launches) if id(r) in recording.announced}
         self._roots = {key: root for key, root in roots.items() if key not in taken and root.size}
+        self.recorded = sum(root.nbytes for root in self._roots.values())
         self._extents = sorted(extent_of(root) for root in self._roots.values())
         self._lows = [low for low, _ in self._extents]
 

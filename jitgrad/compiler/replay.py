@@ -14,6 +14,7 @@ import numpy as np
 from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
+from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Guards, Names
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
@@ -31,7 +32,7 @@ from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.program import Program, Rows, words_of_dict, words_of_references
 
-__all__ = ["MISS", "replay_of"]
+__all__ = ["MISS", "Replay", "replay_of"]
 
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -157,6 +158,11 @@ class _Text:
         exec(compile(text, "<jitgrad replay>", "exec"), self.scope)
         replay = self.scope["replay"]
         replay.text, replay.program = text, program
+        behind = None if self.backward is None else len(self.backward.launches)
+        temporaries = self.temporaries
+        replay.summary = summary_of(
+            self.recording, list(self.stretches), behind, temporaries.recorded, temporaries.nbytes
+        )  # fmt: skip
         return replay
 
     def _bindings(self, program: Program, kept: set[str]) -> list[str]:

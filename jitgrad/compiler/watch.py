@@ -123,6 +123,8 @@ class Watch(BuiltinCalls):
     def _function(self, function: types.FunctionType, args: Any, kwargs: Any) -> Any:
         if WATCH in function.__code__.co_freevars or (function is as_number and type(args[0]) is LiveNumber):
             return args[0] if function is as_number else function(*args, **kwargs)
+        if hasattr(function, "_jitgrad_disabled"):
+            self.notes.fail(f"it calls {title(function)}, which compiler.disable() keeps from being compiled")
         if is_watched(function):
             return self.prepared(function)(*args, **kwargs)
         if module_of(function).startswith("numpy"):

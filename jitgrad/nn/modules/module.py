@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from types import MethodType
 from typing import Any
 
+import jitgrad
 from jitgrad.nn.modules import global_hooks
 from jitgrad.nn.modules.global_hooks import (
     register_module_backward_hook,
@@ -39,6 +41,10 @@ class Module(ModuleStateDict, ModuleCall):
     ``parameters()``, saved by ``state_dict()`` and moved by ``to()``. A subclass calls
     ``super().__init__()`` first and defines ``forward``; the module is called like a function.
     """
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile ``forward`` of this module from now on, with the options of ``torch.compile``."""
+        self.__dict__["forward"] = jitgrad.compile(MethodType(type(self).forward, self), *args, **kwargs)
 
     def extra_repr(self) -> str:
         """What ``repr`` shows between the parentheses besides the children."""
