@@ -174,7 +174,7 @@ def _is_store(node: ast.Subscript) -> bool:
 
 def _base_name(node: ast.expr) -> str:
     """The name of the array that an expression is an element or a part of; "" for anything else."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "ravel":
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("ravel", "reshape"):
         node = node.func  # of a contiguous array: a view of it
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value

@@ -114,7 +114,7 @@ def any_columns(x, out, every):
 def place(g, index, out):
     """The gradient of a choice: g where it was taken from, zero elsewhere."""
     m, inner = g.shape[1], out.shape[2]
-    flat, places, slope = out.ravel(), index.ravel(), g.ravel()
+    flat, places, slope = out.reshape(out.size), index.reshape(index.size), g.reshape(g.size)
     for o in range(out.shape[0]):
         block = flat[o * out.shape[1] * inner : (o + 1) * out.shape[1] * inner]
         for i in range(block.size):

@@ -1,7 +1,7 @@
 """Gather and scatter: reading, writing and adding at places that an array names.
 
-Index arrays are int64. Kernels that take them do not check: `first_outside` and `fold_index` do, and
-leave what they found for the caller to raise. Data is seen as (outer, n, inner), where ``n`` is the
+Index arrays are int64. Kernels that take them do not check, but for `gather`: `first_outside` and `fold_index` do,
+and leave what they found for the caller to raise. Data is seen as (outer, n, inner), where ``n`` is the
 dimension that is indexed, and an index for every element as (outer, m, inner).
 """
 
@@ -42,7 +42,8 @@ __all__ = [
 # Blocks (the outer dim) are independent of each other. A single block is cut along the index where elements are read.
 # Where they are written, places may repeat, and what is added to one of them has to be added in the order of the index
 # for any number of threads: so what is cut is the rows of the result, or their columns, and each thread goes through
-# all of the index. The arrays are read as flat ones, where LLVM knows that neighbours in the last dim are neighbours.
+# all of the index. The arrays are read as flat ones, where LLVM knows that neighbours in the last dim are neighbours:
+# by ``reshape``, for ``ravel`` may copy, and whatever makes an array counts references, which takes time in each call.
 
 WIDE = 64  # columns from which a thread that takes half of them still reads whole cache lines
 # The same where an index names whole rows. Processors fetch the neighbours of a line as well, so that threads with
@@ -92,7 +93,7 @@ def take_rows(x, index, out, begin, end):
     """out[o, j] = x[o, index[j]]: x (outer, n, inner), out (outer, m, inner)."""
     n, inner, m = x.shape[1], x.shape[2], index.size
     first, last, low, high = read_part(x.shape[0], m, begin, end)
-    source, target, places = x.ravel(), out.ravel(), index[low:high]
+    source, target, places = x.reshape(x.size), out.reshape(out.size), index[low:high]
     for o in range(first, last):
         if inner == 1:
             row, part = source[o * n : (o + 1) * n], target[o * m + low : o * m + high]
@@ -125,7 +126,7 @@ def write_rows(name: str, combine: Callable[..., Any]) -> Loop:
     def rows(x, index, out, begin, end):
         n, inner, m = out.shape[1], out.shape[2], index.size
         first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE_ROWS)
-        source, target = x.ravel(), out.ravel()
+        source, target = x.reshape(x.size), out.reshape(out.size)
         for o in range(first, last):
             for j in range(m):
                 place = index[j]
@@ -173,24 +174,41 @@ def embed(x, out, start, step, inner):
 # -- an index for every element -----------------------------------------------------------------------
 
 
+def outside(places, n):
+    """Whether any of some places is not in 0 .. n - 1."""
+    furthest = np.uint64(0)
+    for k in range(places.size):
+        # Unsigned, so that what is below 0 is far above n; without a branch, for vectors.
+        furthest = max(furthest, np.uint64(places[k]))
+    return furthest >= np.uint64(n)
+
+
+CHECKED = 4096  # indices at a time, if blocks are small: they stay in the cache between the check and the read
+
+
 @loop(pieces=read_pieces)
 def gather(x, index, out, begin, end):
-    """out[o, j, i] = x[o, index[o, j, i], i]."""
+    """out[o, j, i] = x[o, index[o, j, i], i]. IndexError, and no more is read, for an index outside of 0 .. n - 1."""
     n, inner, m = x.shape[1], x.shape[2], index.shape[1]
     first, last, low, high = read_part(x.shape[0], m, begin, end)
-    source, target, places = x.ravel(), out.ravel(), index.ravel()
-    for o in range(first, last):
-        block = source[o * n * inner : (o + 1) * n * inner]
-        if inner == 1:
-            of_row, part = places[o * m + low : o * m + high], target[o * m + low : o * m + high]
-            for j in range(part.size):
-                part[j] = block[np.uint64(of_row[j])]
-        else:
-            for j in range(low, high):
-                at = (o * m + j) * inner
-                of_row, part = places[at : at + inner], target[at : at + inner]
-                for i in range(part.size):
-                    part[i] = block[np.uint64(of_row[i]) * np.uint64(inner) + np.uint64(i)]
+    source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
+    # Counted without signs, as the indices are once they are checked: Numba then leaves out its test for negative ones.
+    columns, width, group = np.uint64(inner), np.uint64((high - low) * inner), max(1, CHECKED // max(m * inner, 1))
+    for start in range(first, last, group):
+        stop = min(start + group, last)
+        if outside(places[(start * m + low) * inner : ((stop - 1) * m + high) * inner], n):
+            raise IndexError("an index is out of bounds")
+        for o in range(start, stop):
+            block, at = np.uint64(o * n * inner), np.uint64((o * m + low) * inner)
+            if inner == 1:
+                for k in range(width):
+                    target[at + k] = source[block + np.uint64(places[at + k])]
+                continue
+            end_of_block = at + width
+            while at < end_of_block:
+                for i in range(columns):
+                    target[at + i] = source[block + np.uint64(places[at + i]) * columns + i]
+                at += columns
 
 
 def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
@@ -199,17 +217,24 @@ def write_elements(name: str, combine: Callable[..., Any]) -> Loop:
     def elements(x, index, out, begin, end):
         n, inner, m = out.shape[1], out.shape[2], index.shape[1]
         first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
-        lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
-        source, target, places = x.ravel(), out.ravel(), index.ravel()
+        source, target, places = x.reshape(x.size), out.reshape(out.size), index.reshape(index.size)
+        # Without signs, as in `gather`; what is below ``low`` is then far above it.
+        columns, span = np.uint64(inner), np.uint64(high - low)
         for o in range(first, last):
-            block = target[o * n * inner : (o + 1) * n * inner]
-            for j in range(lines):
-                at = o * m * inner + j * inner
-                for i in range(left, right):
-                    place = places[np.uint64(at + i)]
-                    if low <= place < high:
-                        k = np.uint64(place * inner + i * column)
-                        block[k] = combine(block[k], source[np.uint64(at + i)])
+            block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+            if inner == 1:
+                for k in range(np.uint64(m)):
+                    place = np.uint64(places[at + k] - low)
+                    if place < span:
+                        target[block + place] = combine(target[block + place], source[at + k])
+                continue
+            for _ in range(m):
+                for i in range(np.uint64(left), np.uint64(right)):
+                    place = np.uint64(places[at + i] - low)
+                    if place < span:
+                        k = block + place * columns + i
+                        target[k] = combine(target[k], source[at + i])
+                at += columns
 
     elements.__name__ = name
     return loop(elements, pieces=write_pieces)
@@ -225,16 +250,16 @@ def scatter_fill(index, out, value, begin, end):
     """out[o, index[o, j, i], i] = value."""
     n, inner, m = out.shape[1], out.shape[2], index.shape[1]
     first, last, low, high, left, right = write_part(out.shape[0], n, inner, begin, end, WIDE)
-    lines, right, column = (1, m, 0) if inner == 1 else (m, right, 1)  # one line of columns is the quicker loop
-    target, places = out.ravel(), index.ravel()
+    target, places = out.reshape(out.size), index.reshape(index.size)
+    columns, span = np.uint64(inner), np.uint64(high - low)
     for o in range(first, last):
-        block = target[o * n * inner : (o + 1) * n * inner]
-        for j in range(lines):
-            at = o * m * inner + j * inner
-            for i in range(left, right):
-                place = places[np.uint64(at + i)]
-                if low <= place < high:
-                    block[np.uint64(place * inner + i * column)] = value
+        block, at = np.uint64((o * n + low) * inner), np.uint64(o * m * inner)
+        for _ in range(m):
+            for i in range(np.uint64(left), np.uint64(right)):
+                place = np.uint64(places[at + i] - low)
+                if place < span:
+                    target[block + place * columns + i] = value
+            at += columns
 
 
 # -- checks -------------------------------------------------------------------------------------------

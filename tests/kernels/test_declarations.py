@@ -1,15 +1,19 @@
 """A rule that has no meaning in a kernel or on tensors is refused where it is declared."""
 
 import ast
+import pkgutil
 import subprocess
 import sys
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+from jitgrad.kernels import loops
 from jitgrad.kernels.codegen.rules import Rule, RuleError
 from jitgrad.kernels.elementwise.declaration import TABLE, Elementwise
+from jitgrad.kernels.launch import Loop
 from jitgrad.kernels.loops import indexing, norm, softmax, sort
 from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import SourceError, definition
@@ -329,5 +333,11 @@ def test_words_texts_are_made_once():
 def test_loops_know_what_they_write_by_another_name():
     assert softmax.softmax_rows.writes == (1,)
     assert norm.normalize_rows.writes == (3, 4, 5)
-    assert indexing.take_rows.writes == (2,)  # into a view of all of it
+    assert indexing.take_rows.writes == indexing.gather.writes == (2,)  # into a view of all of it
     assert sort.kth.writes == (1, 2)  # and into a copy of a row of x
+
+
+def test_every_loop_of_the_house_writes():
+    modules = [import_module(f"jitgrad.kernels.loops.{m.name}") for m in pkgutil.iter_modules(loops.__path__)]
+    declared = {k.name: k.writes for m in modules for k in vars(m).values() if isinstance(k, Loop)}
+    assert len(declared) > 100 and [n for n, writes in declared.items() if not writes] == []

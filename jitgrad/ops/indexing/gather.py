@@ -18,13 +18,14 @@ from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp, through_rows
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.operand_checks import check_inplace_target
-from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.constants import convert_number
 from jitgrad.ops.indexing.places import (
     blocks_around,
@@ -184,16 +185,45 @@ class Gather(Structured, public=True):
         shape = blocks[0], index_layout.shape[d], blocks[2]
         arrays = as_blocks("x", x_layout, blocks), Read("index", shape), Written(0, shape)
         launches = Launches([(kernels.gather, *arrays)], [row_major(x_layout, index_layout.shape)])
-        read = compiled(launches, {"x": x_layout, "index": int64_of(index_layout)})
-        return lambda x, index: read(x, check(index))
+        places_layout = int64_of(index_layout)
+        read = compiled(launches, {"x": x_layout, "index": places_layout})
+        if index_layout is not places_layout:
+            return lambda x, index: read(x, check(index))
+
+        def run(x: Tensor, index: Tensor) -> Tensor:
+            try:
+                return read(x, index)
+            except IndexError:  # of the kernel, which does not say which index it is
+                check(index)
+                raise
+
+        return run
 
     def grad_x(g, x_layout, dim, index):
         return ScatterAdd.apply(zeros_of(x_layout), dim, index, g)
 
     def kernel_x(g, x_layout, dim, index):
-        out = zeros_of(x_layout)
-        ScatterAdd.write(out, dim, index, g)
-        return out
+        return _spread(g, x_layout, dim, index)
+
+
+@planned("g", "index")
+def _spread(g, x_layout, dim, index):
+    """Zeros of a layout, to whose elements those of ``g`` are added that ``gather`` has read there."""
+    d, out = normalize_dim(dim, x_layout.ndim), row_major(g, x_layout.shape)
+    if not _fitting(x_layout, d, index) or index is not int64_of(index):
+        return _spread_any
+    blocks = blocks_around(x_layout.shape, d)
+    shape = blocks[0], index.shape[d], blocks[2]
+    clear = fill, Written(0, (out.numel,)), out.numpy_dtype.type(0).item()
+    arrays = as_blocks("g", g, shape), Read("index", shape), Written(0, blocks)
+    return Launches([clear, (kernels.scatter_add, *arrays)], [out])
+
+
+def _spread_any(g: Tensor, layout: Layout, dim: int, index: Tensor) -> Tensor:
+    """``_spread`` for any index and on any device."""
+    out = zeros_of(layout)
+    ScatterAdd.write(out, dim, index, g)  # type: ignore[arg-type]
+    return out
 
 
 # -- writes ---------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from hypothesis.extra import numpy as hnp
 import jitgrad as torch
 from jitgrad.autograd import gradcheck, gradgradcheck
 
+RNG = np.random.default_rng(0)
+
 
 def pair(shape):
     array = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
@@ -321,3 +323,20 @@ def test_conjugate_views_are_read_at_indices_as_their_numbers():
     x, k = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([1, 0])
     for _ in range(3):
         assert x.conj()[k].tolist() == [3 + 1j, 1 - 2j]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((5, 9000), 1), ((9000, 3), 0), ((3, 1500, 4), 1), ((9000,), 0), ((2000, 2), 1)]
+)
+def test_the_last_index_of_a_gather_is_checked_before_it_is_read(shape, dim):
+    x, index = np.arange(np.prod(shape), dtype=np.float32).reshape(shape), RNG.integers(0, shape[dim], shape)
+    given = torch.tensor(x, requires_grad=True)
+    read = given.gather(dim, torch.tensor(index))
+    np.testing.assert_array_equal(read.detach().numpy(), np.take_along_axis(x, index, dim))
+    (g,) = torch.autograd.grad(read, given, torch.ones(shape))
+    expected = torch.zeros(shape).scatter_add(dim, torch.tensor(index), torch.ones(shape))
+    np.testing.assert_array_equal(g.numpy(), expected.numpy())
+    for wrong in (shape[dim], -1, 1 << 62):
+        index.reshape(-1)[-1] = wrong
+        with pytest.raises(RuntimeError, match=f"index {wrong} is out of bounds for dimension {dim} with size"):
+            given.gather(dim, torch.tensor(index))
