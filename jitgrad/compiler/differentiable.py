@@ -26,6 +26,7 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, fill_array
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine.engine import run
+from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.program import Launch
 
 __all__ = ["Backward", "CompiledFunctionBackward", "record_backward"]
@@ -127,17 +128,18 @@ class Backward:
         program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
-        lines += ["with lock:"]
-        if program.slots:
-            bound = ", ".join([memory.slots[k] for k in program.slots])
-            lines.append(f"    bind_some({list(range(len(program.slots)))}, ({bound},))")
-        lines += ["    relocate()", f"    {program.statement}"]
+        bound = "".join([f"{memory.slots[k]}, " for k in program.slots])
+        lines += ["with lock:", f"    status = begin(({bound}))", "    if status: fail(status - 3)"]
+        lines += [] if program.brief else [f"    {program.statement}"]
         results = [self._gradient(f, made, name, lines) for f in self.found]
         lines.append(f"found = ({''.join(r + ', ' for r in results)})")
         lines += ["if any([g is None for g in grads]):", "    there = of([g is not None for g in grads])"]
         lines += ["    return [f if t else None for f, t in zip(found, there)]", "return found"]
         text = "def backward(arrays, grads):\n" + "".join(f"    {line}\n" for line in lines)
-        scope |= program.names() | {"lock": threading.Lock()}
+        scope |= {
+            "lock": threading.Lock(), "begin": program.beginning(program.slots).call, "run": program.run,
+            "fail": program.fail, "one_thread": one_thread,
+        }  # fmt: skip
         exec(compile(text, "<jitgrad backward>", "exec"), scope)
         return scope["backward"]
 

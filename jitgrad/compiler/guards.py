@@ -59,7 +59,7 @@ class _Group:
 
 
 class Guards:
-    """The guards of a recording; ``hold()`` is whether they do, ``unchanged()`` -1 if nothing has changed at all."""
+    """The guards of a recording; ``hold()`` is whether they do, which need be asked only if ``rows`` have changed."""
 
     def __init__(self, notes: Notes, name: Names, set_number: Callable[[Any, float], None]):
         self.name, self.set_number = name, set_number
@@ -132,12 +132,11 @@ class Guards:
         self._checks = [names.scope[f"group{k}"] for k in range(len(groups))]
         self._watched = groups
         # Other words than there are: the run has changed things since they were read, so the first call looks at all.
-        self._rows = Rows([[(at, offset, ~word) for at, offset, word in g.words()] for g in groups])
-        self.unchanged = self._rows.comparison()
+        self.rows = Rows([[(at, offset, ~word) for at, offset, word in g.words()] for g in groups])
 
     def hold(self) -> bool:
         """Whether the conditions hold that depend on what has changed; live numbers among that are set anew."""
-        changed = self._rows.unlike()
+        changed = self.rows.unlike()
         try:
             while changed >= 0:
                 group = self._watched[changed]
@@ -146,10 +145,10 @@ class Guards:
                     return False
                 for key, item in group.live:
                     self.set_number(key, group.obj[item])
-                if len(words) != self._rows.length(changed):
+                if len(words) != self.rows.length(changed):
                     return False
-                self._rows.expect(changed, words)
-                changed = self._rows.unlike(changed + 1)
+                self.rows.expect(changed, words)
+                changed = self.rows.unlike(changed + 1)
         except (AttributeError, KeyError, IndexError, ValueError, TypeError):
             return False
         return True

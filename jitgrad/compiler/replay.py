@@ -30,10 +30,12 @@ from jitgrad.dispatch.strides import owner_of
 from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
-from jitgrad.kernels.program import Program, Rows, words_of_dict, words_of_references
+from jitgrad.kernels.blas import one_thread
+from jitgrad.kernels.program import Beginning, Program, Rows, words_of_dict, words_of_references
 
 __all__ = ["MISS", "Replay", "replay_of"]
 
+_NEVER = (id(None), -1, 0)  # a row that does not hold: that is a count of references
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
@@ -43,23 +45,17 @@ def replay_of(recording: Recording) -> Replay:
     return _Text(recording, record_backward(recording)).function()
 
 
-def _binding(slots: list[str], chosen: Callable[[str], bool]) -> list[str]:
-    """The line that binds some of the slots, which are expressions, if there are any."""
-    numbers = [k for k, slot in enumerate(slots) if chosen(slot)]
-    return [f"bind_some({numbers}, ({', '.join(slots[k] for k in numbers)},))"] if numbers else []
-
-
 class _Kept:
     """New gradients that a run may write to again, because nobody but their leaves has them.
 
-    They are those of the last run. ``same()`` is -1 if all of them are still where that put them and nobody else has
-    the tensor or its memory.
+    They are those of the last run. ``rows`` are the words that say so: all of them are still where that put them, and
+    nobody else has the tensor or its memory.
     """
 
-    def __init__(self, leaves: list[Tensor]):
-        self.leaves, self.grads = leaves, list[Any]()
-        self.rows: Rows | None = None
-        self.same: Callable[[], int] = lambda: 0
+    def __init__(self, leaves: list[Tensor], begin: Beginning):
+        self.leaves, self.begin = leaves, begin
+        self.grads: list[Any] = []
+        begin.compare(second=Rows([[_NEVER]]))
 
     def take(self, *grads: Tensor) -> None:
         """Note the gradients that the leaves have got."""
@@ -73,8 +69,7 @@ class _Kept:
             if None in parts:
                 return
             rows += [row for part in parts for row in part or ()]
-        self.rows = Rows([rows])
-        self.same = self.rows.comparison()
+        self.begin.compare(second=Rows([rows]))
 
 
 class _Text:
@@ -144,16 +139,22 @@ class _Text:
             self._add_tensor(note)
         self.guards.finish()
         kept = self._kept()
-        lines = [*self._arguments(), *self._conditions(), "if not acquire(False): return MISS", "try:"]
-        lines += [f"    {line}" for line in self._bindings(program, kept)]
-        lines += [f"    {program.statement}", "finally: release()", *self._effects()]
+        begin, arrays, everything = self._beginnings(program, kept)
+        lines = [*self._arguments(), *self._conditions()]
+        run = [*self._run(kept, arrays, everything), *([] if program.brief else [program.statement])]
+        if program.brief:  # a call of ``begin``, which does not let go of Python's lock, is all of the run
+            lines += run
+        else:
+            lines += ["if not acquire(False): return MISS", "try:", *(f"    {line}" for line in run)]
+            lines.append("finally: release()")
+        lines += self._effects()
         for key, (obj, item) in self.notes.live.items():
             program.set_number(key, obj[item])
         text = "def replay(args, kwargs):\n" + "".join(f"    {line}\n" for line in lines)
         lock = threading.Lock()
-        self.scope |= program.names() | {
-            "acquire": lock.acquire, "release": lock.release, "unchanged": self.guards.unchanged,
-            "hold": self.guards.hold,
+        self.scope |= {
+            "acquire": lock.acquire, "release": lock.release, "hold": self.guards.hold, "run": program.run,
+            "fail": program.fail, "one_thread": one_thread, "begin": begin.call,
         }  # fmt: skip
         exec(compile(text, "<jitgrad replay>", "exec"), self.scope)
         replay = self.scope["replay"]
@@ -165,17 +166,31 @@ class _Text:
         )  # fmt: skip
         return replay
 
-    def _bindings(self, program: Program, kept: set[str]) -> list[str]:
-        """Lines that make new memory and tell the program where it is, and where the arguments are."""
-        bound = [self.memory.slots[k] for k in program.slots]
+    def _beginnings(self, program: Program, kept: set[str]) -> tuple[Beginning, str, str]:
+        """What begins a run, the arrays that it binds, and those that are bound where gradients are made anew."""
+        slots = {k: self.memory.slots[k] for k in program.slots}
+        first, second = [[k for k, s in slots.items() if (s in kept) is wanted] for wanted in (False, True)]
+        begin, begin_all = program.beginning(first), program.beginning([*first, *second])
+        begin.compare(first=self.guards.rows)
+        self.keeper = _Kept([c.tensor for c in self.kept], begin) if kept else None
+        self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
+        arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
+        return begin, arrays[0], arrays[1]
+
+    def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
+        """Lines that compare, make new memory, and say where it is and where the arguments are."""
         lines = [f.allocation(self.name) for f in self.fresh if f.name not in kept]
         if self.block is not None:
             lines.append(Fresh(self.block, "block0").allocation(self.name))
+        lines += [
+            f"status = begin({arrays})", "if status == 1:", "    if not hold(): return MISS",
+            f"    status = begin({arrays})",
+        ]  # fmt: skip
         if kept:
-            lines += ["again = same_grads() == -1", "if not again:"]
+            lines += ["again = status != 2", "if not again:"]
             lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
-            lines += [f"    {line}" for line in _binding(bound, lambda b: b in kept)]
-        return [*lines, *_binding(bound, lambda b: b not in kept), "relocate()"]
+            lines += [f"    status = begin_all({everything})"]
+        return [*lines, "if status:", "    if status < 3: return MISS", "    fail(status - 3)"]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -185,9 +200,11 @@ class _Text:
             f"state.enabled is {state.enabled} and state.inference is {state.inference} and not state.levels "
             "and state.scope is None and not saving.hooks"
         )
-        lines = ["try:", f"    if not ({own}): return MISS", "    if unchanged() >= 0 and not hold(): return MISS"]
-        lines += [f"    if not ({c}): return MISS" for c in self.guards.always]
-        return [*lines, "except (AttributeError, KeyError, IndexError, ValueError, TypeError): return MISS"]
+        lines = [f"if not ({own}): return MISS"]
+        if self.guards.always:
+            lines += ["try:", *(f"    if not ({c}): return MISS" for c in self.guards.always)]
+            lines.append("except (AttributeError, KeyError, IndexError, ValueError, TypeError): return MISS")
+        return lines
 
     def _add_modes(self) -> None:
         """What kernels and Python code depend on that is the same for all threads."""
@@ -247,8 +264,6 @@ class _Text:
             owners.setdefault(self.fresh_of(leaf).name, []).append(None)
         alone = {n: c[0] for n, c in owners.items() if len(c) == 1 and c[0] is not None}
         self.kept = [c for c in alone.values() if not self.moves(self.notes.tensors[id(c.tensor)])]
-        keeper = _Kept([c.tensor for c in self.kept])
-        self.scope |= {"same_grads": lambda: keeper.same(), "take": keeper.take}
         return {self.fresh_of(c.grad).name for c in self.kept}
 
     def _effects(self) -> list[str]:

@@ -11,7 +11,7 @@ Before that `passes` makes fewer launches of them: `dependences` says which have
 that one loop can do, `fused_kernel` and `fused_text` make it.
 """
 
-from jitgrad.kernels.program.builder import Builder, LiveNumber, Place, Program
+from jitgrad.kernels.program.builder import Beginning, Builder, LiveNumber, Place, Program
 from jitgrad.kernels.program.object_words import (
     Row,
     Rows,
@@ -24,6 +24,6 @@ from jitgrad.kernels.program.dependences import Launch
 from jitgrad.kernels.program.passes import Passes, improved
 
 __all__ = [
-    "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
+    "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
     "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
 ]  # fmt: skip

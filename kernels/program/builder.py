@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,16 +16,18 @@ import numpy as np
 from numba.core import types
 
 from jitgrad.kernels import pool_code, threads
-from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
+from jitgrad.kernels.loops.matmul import stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
 from jitgrad.kernels.program import products
+from jitgrad.kernels.program.builtin_function import builtin_function, item_place, new_int
 from jitgrad.kernels.program.executor import code, functions
+from jitgrad.kernels.program.object_words import Rows
 from jitgrad.kernels.split_call import SplitCall
 
-__all__ = ["Builder", "LiveNumber", "Place", "Program"]
+__all__ = ["Beginning", "Builder", "LiveNumber", "Place", "Program"]
 
 
 class Place(NamedTuple):
@@ -71,11 +72,13 @@ class Builder:
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
         self.keep: list[Any] = []
         self.uses_blas = False
+        self.nbytes = 0  # of all arrays of all launches
 
     # -- launches -----------------------------------------------------------------------------------
 
     def launch(self, kernel: Kernel, args: Sequence[Any]) -> None:
         """Add what a launch of ``kernel`` on ``args`` does."""
+        self.nbytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
         if isinstance(kernel, Foreach):
             count, many = kernel.count, len(kernel.arrays) * kernel.count
             for k in range(count):
@@ -210,7 +213,8 @@ class Builder:
 
     def _product(self, args: Sequence[Any]) -> bool:
         found = products.jobs(*args)
-        self.uses_blas = True
+        x, _, out = args
+        self.uses_blas |= x.ndim > 0 and not stays_on_one(out.shape, x.shape[-1])
         if found is None:
             return False
         rows = []
@@ -286,11 +290,14 @@ def _address_of(a: np.ndarray[Any, Any]) -> int:
     return int(a.__array_interface__["data"][0])
 
 
+_BRIEF_BYTES, _BRIEF_ROWS = 1 << 17, 200
+
+
 class Program:
     """Rows that are ready to run.
 
-    ``slots`` of a run are bound by ``bind_some`` and ``relocate``, numbers set by ``set_number``; ``run`` does the
-    launches. A program has one set of words: two runs at once are the caller's to prevent.
+    ``slots``: the numbers of the slots that have to be bound. ``brief``: whether a run is so short that it need not let
+    go of Python's lock. A program has one set of words: two runs at once are the caller's to prevent.
     """
 
     def __init__(self, made: Builder):
@@ -301,50 +308,36 @@ class Program:
         self.table = np.array([w for r in made.rows for w in (r.entry, base + 8 * r.words)], np.int64)
         self.starts = [r.words for r in made.rows]
         self.calls, self.checks, self.keep = made.calls, made.checks, made.keep
-        self.uses_blas = made.uses_blas
+        self.uses_blas, self._base, self._cells = made.uses_blas, base, made.cells
         self._floats = self.words.view(np.float64)
         self.live: dict[Any, list[int]] = {}
         for key, at in made.live:
             self.live.setdefault(key, []).append(at)
-        self._bindings(made, base)
-        self._bind, _, self._run_rows = functions()
-        self._where, self._count = _address_of(self.table), len(made.rows)
-
-    def _bindings(self, made: Builder, base: int) -> None:
-        cells: list[int] = []
-        ends = []
         self.slots = sorted(made.cells)
-        for slot in self.slots:
+        self._run_rows = functions()[1]
+        self._where, self._count = _address_of(self.table), len(made.rows)
+        short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
+        self.brief = short and not made.calls and not made.uses_blas
+
+    def beginning(self, slots: Sequence[int]) -> Beginning:
+        """What starts a run with these slots bound; see `Beginning`."""
+        cells: list[int] = []
+        bindings: list[int] = []
+        for slot in slots:
             first = len(cells)
-            for absolute, place, offset in made.cells[slot]:
-                cells += [place if absolute else base + 8 * place, offset]
-            ends.append((first, len(cells)))
-        self._cells = np.array(cells, np.int64)
-        at = _address_of(self._cells)
-        self.bindings = array("q", [w for a, b in ends for w in (0, at + 8 * a, at + 8 * b)])
-        self._bindings_at, self._slots = self.bindings.buffer_info()[0], len(self.slots)
-
-    def bind_some(self, which: Sequence[int], arrays: Sequence[Any]) -> None:
-        """Let some slots, by their places in ``slots``, be these arrays for the runs after the next ``relocate``.
-
-        An array has to live until another one takes its place, or until no run is to come.
-        """
-        bindings = self.bindings
-        for k, a in zip(which, arrays):
-            bindings[3 * k] = id(a)
+            for absolute, place, offset in self._cells[slot]:
+                cells += [place if absolute else self._base + 8 * place, offset]
+            bindings += [8 * first, 8 * len(cells)]
+        table = np.array(cells, np.int64)
+        at = _address_of(table)
+        made = Beginning(np.array([at + b for b in bindings], np.int64), table, self)
+        self.keep.append(made)  # its call holds nothing but its words
+        return made
 
     @property
     def statement(self) -> str:
-        """The statement that does a run, in a text with ``names()``."""
+        """The statement that does a run, in a text where ``run`` and ``one_thread`` are known."""
         return "with one_thread: run()" if self.uses_blas else "run()"
-
-    def names(self) -> dict[str, Any]:
-        """What a text needs to bind and run the program."""
-        return {"bind_some": self.bind_some, "relocate": self.relocate, "run": self.run, "one_thread": one_thread}
-
-    def relocate(self) -> None:
-        """Write the addresses of the bound arrays to where the kernels find them."""
-        self._bind(self._bindings_at, self._slots)
 
     def set_number(self, key: Any, value: float) -> None:
         """Give a live number its value for the next run."""
@@ -367,12 +360,38 @@ class Program:
     def _rows(self, first: int, last: int) -> None:
         failed = self._run_rows(self._where, first, last)
         if failed >= 0:
-            self._raise(failed)
+            self.fail(failed)
 
-    def _raise(self, row: int) -> None:
+    def fail(self, row: int) -> None:
+        """Raise the error that a row has left."""
         error = int(self.words[self.starts[row] + HEAD - 1])
         self.words[self.starts[row] + HEAD - 1] = 0
         if row in self.checks:
             found, fail, args = self.checks[row]
             fail(found, *args)
         raise_error(error)
+
+
+class Beginning:
+    """``call(arrays)``: compare rows, bind the arrays and, if the program is brief, run it; see `executor.begin`.
+
+    The arrays, a tuple in the order of the slots, are contiguous from their first element on; each has to live until
+    another one is bound in its place, or until no run is to come.
+    """
+
+    def __init__(self, bindings: np.ndarray[Any, Any], cells: np.ndarray[Any, Any], program: Program):
+        rows = program._count if program.brief else 0
+        self._words = np.array(
+            [new_int(), item_place(), 0, 0, 0, 0, _address_of(bindings), len(bindings) // 2, program._where, rows],
+            np.int64,
+        )  # fmt: skip
+        self._keep = [bindings, cells]
+        self._rows: dict[int, Rows] = {}
+        self.call = builtin_function("begin", code()["begin"], self._words)
+
+    def compare(self, first: Rows | None = None, second: Rows | None = None) -> None:
+        """Let a call compare these rows: it does nothing and returns 1 if the first have changed, 2 if the second."""
+        for place, rows in ((2, first), (4, second)):
+            if rows is not None:
+                self._words[place : place + 2] = rows.address, rows.count
+                self._rows[place] = rows

@@ -19,16 +19,15 @@ ERROR = 8  # where a row's words have that for its error, in bytes
 DATA = pool_code.DATA
 
 
-def bind(bindings, count):
+def bind(bindings, count, items):
     """Write addresses into the cells that hold them.
 
-    A binding: the address of an array object of Python's, then where its cells begin and end. A cell: the address of
-    a word, and by how many bytes what it is to hold lies behind the array's first element.
+    A binding: where its cells begin and end. A cell: the address of a word, and by how many bytes what it is to hold
+    lies behind the array's first element. items: where the addresses of the array objects of Python's stand.
     """
     for k in range(count):
-        place = bindings + 24 * k
-        data = read(read(place) + DATA)
-        cell, end = read(place + 8), read(place + 16)
+        data = read(read(items + 8 * k) + DATA)
+        cell, end = read(bindings + 16 * k), read(bindings + 16 * k + 8)
         while cell < end:
             write(read(cell), data + read(cell + 8))
             cell += 16
@@ -62,6 +61,25 @@ def run_rows(table, first, last):
             return row
         row += 1
     return -1
+
+
+def begin(owner, arrays):
+    """A function of Python's: compares rows, binds arrays, which it gets as a tuple, and runs a short program.
+
+    The int that it returns: 0, or 1 where the first rows have changed, 2 where the second have, 3 + the number of the
+    row that failed. ``owner`` is an array of words, in this order: PyLong_FromSsize_t, where a tuple has its items; the
+    first rows, how many; the second rows, how many; bindings, how many; the program, how many rows to run.
+    """
+    words = read(owner + DATA)
+    if first_changed(read(words + 16), 0, read(words + 24)) >= 0:
+        return ask(read(words), 1)
+    if first_changed(read(words + 32), 0, read(words + 40)) >= 0:
+        return ask(read(words), 2)
+    bind(read(words + 48), read(words + 56), arrays + read(words + 8))
+    failed = run_rows(read(words + 64), 0, read(words + 72))
+    if failed >= 0:
+        return ask(read(words), failed + 3)
+    return ask(read(words), 0)
 
 
 def clear(words):
@@ -125,16 +143,15 @@ _HELPERS = (
 @functools.cache
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
-    functions = [bind, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
+    functions = [bind, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
     return compiled_words("program", functions, _HELPERS)
 
 
 @functools.cache
-def functions() -> tuple[Callable[[int, int], int], Callable[[int, int, int], int], Callable[[int, int, int], int]]:
-    """``bind``, ``first_changed`` and ``run_rows`` for Python; the last lets go of the GIL."""
+def functions() -> tuple[Callable[[int, int, int], int], Callable[[int, int, int], int]]:
+    """``first_changed`` and ``run_rows`` for Python; the second lets go of the GIL."""
     word, found = ctypes.c_ssize_t, code()
     return (
-        ctypes.PYFUNCTYPE(word, word, word)(found["bind"]),
         ctypes.PYFUNCTYPE(word, word, word, word)(found["first_changed"]),
         ctypes.CFUNCTYPE(word, word, word, word)(found["run_rows"]),
     )

@@ -90,7 +90,10 @@ def words_of_references(obj: Any, count: int) -> list[Row] | None:
 
 
 class Rows:
-    """Rows that are compared together, in groups; ``unlike(first)`` is the first group whose words have changed."""
+    """Rows that are compared together, in groups; ``unlike(first)`` is the first group whose words have changed.
+
+    ``address``, ``count``: where they are, how many, for `executor.begin`.
+    """
 
     def __init__(self, groups: Sequence[Sequence[Row]]):
         self._words = array("q", [w for g in groups for row in g for w in row])
@@ -100,17 +103,13 @@ class Rows:
             self._starts.append(count)
             count += len(g)
         self._starts.append(count)
-        self._compare = functools.partial(functions()[1], self._words.buffer_info()[0])
-        self._count = count
+        self.address, self.count = self._words.buffer_info()[0], count
+        self._compare = functools.partial(functions()[0], self.address)
 
     def unlike(self, first: int = 0) -> int:
         """The number of the first group, from ``first`` on, whose words are not as expected; -1 if there is none."""
-        row = self._compare(self._starts[first], self._count)
+        row = self._compare(self._starts[first], self.count)
         return -1 if row < 0 else self._group_of[row]
-
-    def comparison(self) -> Any:
-        """``first_changed`` of all rows, to be called without arguments: -1 if nothing has changed."""
-        return functools.partial(self._compare, 0, self._count)
 
     def length(self, group: int) -> int:
         """How many rows a group has."""
