@@ -33,7 +33,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from numba.core import config
-from numba.core.compiler import CompileResult
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
@@ -41,6 +41,11 @@ from jitgrad.kernels.cache_lock import CacheLock
 from jitgrad.kernels.codegen.source import Definition
 from jitgrad.kernels.collector import paused_collector
 from jitgrad.kernels.inlined_functions import share_inlined
+
+try:
+    from jitgrad.kernels.pipeline import InlinedPipeline, KernelPipeline
+except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
+    KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
 __all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "numba_setting", "statistics"]
 
@@ -99,12 +104,17 @@ def _user_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "jitgrad"
 
 
+@functools.cache
+def _host() -> tuple[str, str]:
+    """The CPU and its features. LLVM compiles for these: machine code of another CPU could trap."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _stamp() -> str:
     """Names everything outside the kernel's text that its machine code depends on."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k == "NUMBA_OPT")
-    # LLVM compiles for the host's features: machine code of another CPU could trap.
-    cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+    host = _host()
+    cpu, features = os.environ.get("NUMBA_CPU_NAME") or host[0], os.environ.get("NUMBA_CPU_FEATURES") or host[1]
     digest = hashlib.sha256(repr((features, settings, llvm.get_process_triple())).encode()).hexdigest()[:12]
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     return f"numba{numba.__version__}-{python}-{cpu}-{digest}"
@@ -338,10 +348,10 @@ def compile_text(
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
     text = f"{PRELUDE}{SCRATCH if 'scratch(' in text else ''}{text}"
-    options = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
+    chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
-    options += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
-    key = hashlib.sha256(f"{text}{sorted(fastmath)}{options}".encode()).hexdigest()[:24]
+    chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))
+    key = hashlib.sha256(f"{text}{sorted(fastmath)}{chosen}".encode()).hexdigest()[:24]
     stem = f"{name}-{key}"
     module = types.ModuleType(f"jitgrad_kernel_{name}_{key}")
     # Registered first: what is loaded from disk looks its module up by name.
@@ -354,10 +364,10 @@ def compile_text(
         exec(compile(text, filename, "exec"), module.__dict__)
         for d in definitions:
             exec(compile(ast.Module([d.tree], []), d.file, "exec"), module.__dict__)
-        share_inlined(module, name)
-        dispatcher = numba.njit(**OPTIONS, _nrt=allocates, boundscheck=checked, fastmath=set(fastmath))(
-            getattr(module, name)
-        )
+        share_inlined(module, name, InlinedPipeline)
+        pipeline = Compiler if definitions else KernelPipeline
+        options = {"pipeline_class": pipeline, "_nrt": allocates, "boundscheck": checked, "fastmath": set(fastmath)}
+        dispatcher = numba.njit(**OPTIONS, **options)(getattr(module, name))
     if hasattr(dispatcher, "_cache"):
         dispatcher._cache = cache = DiskCache(stem, text)
         dispatcher.compile = _Timed(name, dispatcher, cache)

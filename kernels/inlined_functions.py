@@ -19,8 +19,10 @@ __all__ = ["share_inlined"]
 _compiled_once: dict[str, Any] = {}
 
 
-def share_inlined(module: ModuleType, kernel: str) -> None:
+def share_inlined(module: ModuleType, kernel: str, pipeline: type[Any]) -> None:
     """Replace the functions that ``module`` defines beside its kernel by equal ones of other kernels.
+
+    pipeline: the Numba pipeline that compiles them.
 
     A module defines what a function calls before the function: names that a function looks up are shared already when
     its turn comes.
@@ -31,6 +33,7 @@ def share_inlined(module: ModuleType, kernel: str) -> None:
             digest = hashlib.sha256(_definition(function, vars(module)).encode()).hexdigest()[:24]
             if digest not in _compiled_once:
                 _rename(function.py_func, digest)
+                vars(function)["_compiler"].pipeline_class = pipeline  # Numba has no other way to set it afterwards
             setattr(module, name, _compiled_once.setdefault(digest, function))
 
 

@@ -12,9 +12,11 @@ generator of MKL's. Here, as in PyTorch elsewhere, they come from MT19937 too.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
-from jitgrad.kernels.launch import loop
+from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.generator_state import STATE_WORDS, integer_range, pack_state, unpack_state
 from jitgrad.kernels.words.random import box_muller, draw, next_normals, uniforms32, uniforms64
 from jitgrad.kernels.words.vocabulary import T, scratch
@@ -44,19 +46,19 @@ __all__ = [
 ]
 
 
-@loop
+_mersenne_twister, _seeding = np.random.RandomState(0), threading.Lock()
+
+
+@library("state")
 def seed(state, value):
     """Start afresh from ``value``, an int64 with the bits of the uint64 seed: the low 32 decide."""
-    y = np.uint64(value) & np.uint64(0xFFFFFFFF)
+    low, high = value & 0xFFFFFFFF, (value >> 32) & 0xFFFFFFFF
+    with _seeding:
+        # NumPy starts its generator by Matsumoto and Nishimura's init_genrand, too: 30 us, and nothing to compile.
+        _mersenne_twister.seed(low)
+        state[:624] = _mersenne_twister.get_state()[1]
     state[624:628] = 0
-    state[628] = y
-    state[629] = np.uint64(value) >> np.uint64(32)
-    state[630:632] = 0
-    # The initialisation of Matsumoto and Nishimura's init_genrand, whose multiplier is Knuth's.
-    for i in range(624):
-        state[i] = y
-        y = (y ^ (y >> np.uint64(30))) * np.uint64(1812433253) + np.uint64(i + 1)
-        y &= np.uint64(0xFFFFFFFF)
+    state[628:] = low, high, 0, 0
 
 
 @loop
@@ -68,7 +70,7 @@ def uniform32(out, state, low, high):
     units = scratch(512, np.float32)
     n, step = np.uint64(out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms32(state, units, count)
         for i in range(count):
             value = units[i] * width + start
@@ -81,7 +83,7 @@ def uniform64(out, state, low, high):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             value = units[i] * (high - low) + low
@@ -104,7 +106,7 @@ def normal32(out, state, mean, std):
     whole = n - n % np.uint64(16)
     done = np.uint64(0)
     while done < n:
-        first, count, skip = done, min(step, whole - done), np.uint64(0)
+        first, count, skip = done, step if whole - done > step else whole - done, np.uint64(0)
         # All whole blocks are done: the words of the incomplete one are skipped, then the last 16 drawn.
         if count == 0:
             first, count, skip = n - np.uint64(16), np.uint64(16), n - whole
@@ -135,7 +137,7 @@ def normal64(out, state, mean, std):
     whole = n - n % np.uint64(16)
     done = np.uint64(0)
     while done < n:
-        first, count, skip = done, min(step, whole - done), np.uint64(0)
+        first, count, skip = done, step if whole - done > step else whole - done, np.uint64(0)
         if count == 0:
             first, count, skip = n - np.uint64(16), np.uint64(16), n - whole
         state[624] = uniforms64(state, units, skip + count)
@@ -166,7 +168,7 @@ def log_normal(out, state, mean, std):
     values = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = next_normals(state, values, count)
         for i in range(count):
             out[first + i] = np.exp(values[i] * std + mean)
@@ -183,7 +185,7 @@ def integers(out, state, low, span, wide):
     modulus, size = np.uint64(span), np.float64(span)
     inverse = 1 / size
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = draw(state, words, count + count if wide else count)
         if wide:
             for i in range(count):
@@ -213,7 +215,7 @@ def permutation(out, state):
     for i in range(n):
         out[i] = i
     for first in range(np.uint64(1), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = draw(state, words, count)
         for k in range(count):
             i = first - np.uint64(1) + k
@@ -228,7 +230,7 @@ def bernoulli(out, state, p):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             # The comparison of PyTorch's bernoulli_distribution: u < p.
@@ -241,7 +243,7 @@ def bernoulli_each32(p, out, state):
     units = scratch(512, np.float32)
     n, step = np.uint64(out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms32(state, units, count)
         for i in range(count):
             out[first + i] = T(1) if units[i] < p[first + i] else T(0)
@@ -253,7 +255,7 @@ def bernoulli_each64(p, out, state):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             out[first + i] = T(1) if units[i] < p[first + i] else T(0)
@@ -266,7 +268,7 @@ def dropout_mask(out, state, keep):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             out[first + i] = scale if units[i] < keep else T(0)
@@ -278,7 +280,7 @@ def exponential(out, state, rate):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             out[first + i] = (-1 / rate) * np.log1p(-units[i])
@@ -291,7 +293,7 @@ def geometric(out, state, p):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             out[first + i] = np.ceil(np.log(units[i]) / scale)
@@ -303,7 +305,7 @@ def cauchy(out, state, median, sigma):
     units = scratch(256, np.float64)
     n, step = np.uint64(out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
-        count = min(step, n - first)
+        count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)
         for i in range(count):
             out[first + i] = median + sigma * np.tan(np.pi * (units[i] - np.float64(0.5)))

@@ -36,7 +36,8 @@ class draw:
                     state[624] = state[0]  # the last word's neighbour is the first, already new
                     begin, end, ahead = end, np.uint64(624), -end
                 used = np.uint64(0)
-            take = min(count - done, np.uint64(624) - used)
+            left = np.uint64(624) - used
+            take = left if count - done > left else count - done
             for i in range(take):
                 # Tempering, which equidistributes the bits of what is handed out.
                 y = state[used + i]

@@ -10,7 +10,6 @@ from typing import Any
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 __all__ = ["scratch"]
 
@@ -26,6 +25,9 @@ def scratch(typing_context: Any, size: Any, dtype: Any) -> Any:
     array = types.Array(dtype.dtype, 1, "C")
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Here, since kernels that are on disk need this module but not Numba's, whose import takes 25 ms.
+        from numba.np.arrayobj import populate_array
+
         element = context.get_data_type(array.dtype)
         memory = cgutils.alloca_once(builder, element, size=context.get_constant(types.intp, size.literal_value))
         made = context.make_array(array)(context, builder)
