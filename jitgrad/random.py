@@ -17,6 +17,7 @@ import numpy as np
 
 from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor, wrap
@@ -82,17 +83,23 @@ class Generator:
 
     def seed(self) -> int:
         """Start afresh from a number that nobody can foresee; return it."""
+        if read_observers:
+            announce_read("seed()")
         value = secrets.randbits(53)  # a double holds it exactly, as PyTorch has it
         self.manual_seed(value)
         return value
 
     def initial_seed(self) -> int:
         """The seed that the generator last started from."""
+        if read_observers:
+            announce_read("initial_seed()")
         # Two words of 32 bits, behind those of the Mersenne twister, hold the seed for this.
         return int(self.state[628:630].view(np.uint64)[0])
 
     def get_state(self) -> Tensor:
         """The state as 5056 bytes, uint8, in PyTorch's layout."""
+        if read_observers:
+            announce_read("get_state() of a random generator")
         with self.lock:
             packed = kernels.pack_state(self.state)
         return wrap(packed, layout_of(packed))
@@ -104,6 +111,8 @@ class Generator:
         """
         if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
             raise TypeError("RNG state must be a torch.ByteTensor")
+        if read_observers:
+            announce_read("set_state() of a random generator")
         with self.lock:
             kernels.unpack_state(new_state.numpy(), self.state)
         return self
@@ -114,6 +123,11 @@ class Generator:
 
     def __reduce__(self) -> Any:
         return _restored, (self.get_state(),)
+
+
+def generators() -> list[Generator]:
+    """All generators that there are."""
+    return list(_generators)
 
 
 def _restored(state: Tensor) -> Generator:

@@ -58,10 +58,7 @@ class Accesses:
             return notes.tensor_attribute(obj, name)
         if isinstance(obj, types.ModuleType):
             value = getattr(obj, name)
-            if not obj.__name__.startswith("jitgrad"):
-                notes.attribute(obj, name, value)
-            else:
-                notes.know(value)
+            notes.attribute(obj, name, value)
             return value
         kind = type(obj)
         if isinstance(obj, (*PLAIN, *CONTAINERS, super)) and not isinstance(obj, type):
@@ -79,6 +76,8 @@ class Accesses:
             if isinstance(value, types.MethodType) and name not in own:
                 notes.lacks(obj, name)
                 notes.know(value.__self__)
+                if not (kind.__module__ or "").startswith("jitgrad"):  # of whose methods none is exchanged
+                    notes.attribute(kind, name, getattr(kind, name))
             else:
                 notes.attribute(obj, name, value)
         return value

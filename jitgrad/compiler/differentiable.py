@@ -129,7 +129,7 @@ class Backward:
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
         bound = "".join([f"{memory.slots[k]}, " for k in program.slots])
-        lines += ["with lock:", f"    status = begin(({bound}))", "    if status: fail(status - 3)"]
+        lines += ["with lock:", f"    status = begin(({bound}))", "    if status: fail(status - 4)"]
         lines += [] if program.brief else [f"    {program.statement}"]
         results = [self._gradient(f, made, name, lines) for f in self.found]
         lines.append(f"found = ({''.join(r + ', ' for r in results)})")

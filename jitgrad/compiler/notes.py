@@ -82,6 +82,7 @@ class Notes:
         self.actions: list[Action] = []
         self.counted: set[tuple[int, str]] = set()
         self.host_made: set[int] = set()  # ids of memory that Python's numbers were put in
+        self.found_elsewhere: set[int] = set()  # tensors that were given and are also in what the function reads
         self.arguments: set[int] = set()  # tensors and containers that the call was given
 
     def fail(self, reason: str) -> None:
@@ -108,7 +109,14 @@ class Notes:
                 self.know(value.__self__)
 
     def _guard(self, kind: str, obj: Any, key: Any, value: Any) -> None:
-        self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
+        if id(obj) not in self.arguments:  # whose structure is compared for every call
+            self.guards.setdefault((kind, id(obj), key), Guard(kind, obj, key, value))
+
+    def _found(self, obj: Any, value: Any) -> None:
+        """Something was found in a known object."""
+        if id(value) in self.arguments and id(obj) not in self.arguments:
+            self.found_elsewhere.add(id(value))
+        self.know(value)
 
     def attribute(self, obj: Any, name: str, value: Any) -> None:
         """``obj.name`` was read."""
@@ -117,12 +125,12 @@ class Notes:
         if type(value) is LiveNumber:
             value = float(value)
         self._guard("attr", obj, name, value)
-        self.know(value)
+        self._found(obj, value)
 
     def item(self, obj: Any, key: Any, value: Any) -> None:
         """``obj[key]`` was read."""
         self._guard("item", obj, key, value)
-        self.know(value)
+        self._found(obj, value)
 
     def has(self, obj: dict[Any, Any], key: Any) -> bool:
         """It was looked up whether a dictionary has a key."""
@@ -132,7 +140,7 @@ class Notes:
     def cell(self, cell: Any, value: Any) -> None:
         """A variable of an enclosing function was read."""
         self._guard("cell", cell, None, value)
-        self.know(value)
+        self._found(cell, value)
 
     def lacks(self, obj: Any, name: str) -> None:
         """An attribute was not found in the object itself."""
@@ -149,10 +157,10 @@ class Notes:
         else:
             values = list(obj)
             found = tuple(values)
-        if id(obj) not in self.arguments and not isinstance(obj, (tuple, frozenset)):
+        if not isinstance(obj, (tuple, frozenset)):
             self._guard("contents", obj, None, found)
         for value in values:
-            self.know(value)
+            self._found(obj, value)
 
     def advance(self, iterator: Any) -> None:
         """An iterator may be advanced."""

@@ -15,7 +15,7 @@ from jitgrad.autograd import anomaly
 from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
-from jitgrad.compiler.guards import Guards, Names
+from jitgrad.compiler.guards import Guards, Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
@@ -32,6 +32,7 @@ from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.program import Beginning, Program, Rows, words_of_dict, words_of_references
+from jitgrad.random import generators
 
 __all__ = ["MISS", "Replay", "replay_of"]
 
@@ -97,6 +98,9 @@ class _Text:
             Region(*extent_of(n.data), f"{self.expression(n)}._data", address_of(n.data))
             for n in self.notes.tensors.values() if n.layout.numel and self.moves(n)
         ]  # fmt: skip
+        extents = [extent_of(n.data) for n in self.notes.tensors.values() if n.layout.numel]
+        if any(sum(_meet(r[:2], e) for e in extents) > 1 for r in self.moving):
+            raise NotReplayable("an argument shares memory with another tensor from outside")
         block = self.backward.block if self.backward is not None else []
         self.offsets, at = dict[int, int](), 0
         for root in block:
@@ -116,11 +120,12 @@ class _Text:
 
     def moves(self, note: TensorNote) -> bool:
         """Whether the tensor may lie elsewhere in the next run: arguments and gradients."""
-        return note.owner is not None or id(note.tensor) in self.numbers
+        given = id(note.tensor) in self.numbers and id(note.tensor) not in self.notes.found_elsewhere
+        return note.owner is not None or given
 
     def expression(self, note: TensorNote) -> str:
         """What a tensor that was there before is called in the text."""
-        if id(note.tensor) in self.numbers:
+        if id(note.tensor) in self.numbers and self.moves(note):
             return f"a{self.numbers[id(note.tensor)]}"
         return f"g{self.name(note.owner)}" if note.owner is not None else self.name(note.tensor)
 
@@ -142,6 +147,11 @@ class _Text:
         begin, arrays, everything = self._beginnings(program, kept)
         lines = [*self._arguments(), *self._conditions()]
         run = [*self._run(kept, arrays, everything), *([] if program.brief else [program.statement])]
+        locks = [g.lock for g in generators() if any(a is g._state for made in self.stretches for a in made.args)]
+        if locks:  # nobody else may draw meanwhile
+            run = [f"with {', '.join(map(self.name, locks))}:", *(f"    {line}" for line in run)]
+        if failing := self._after_failure():
+            run = ["try:", *(f"    {line}" for line in run), "except BaseException:", *failing, "    raise"]
         if program.brief:  # a call of ``begin``, which does not let go of Python's lock, is all of the run
             lines += run
         else:
@@ -172,10 +182,36 @@ class _Text:
         first, second = [[k for k, s in slots.items() if (s in kept) is wanted] for wanted in (False, True)]
         begin, begin_all = program.beginning(first), program.beginning([*first, *second])
         begin.compare(first=self.guards.rows)
+        apart = self._apart([slots[k] for k in first])
+        begin.refuse_overlap(apart)
+        begin_all.refuse_overlap(apart)
         self.keeper = _Kept([c.tensor for c in self.kept], begin) if kept else None
         self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
         arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
         return begin, arrays[0], arrays[1]
+
+    def _apart(self, slots: list[str]) -> list[tuple[int, int, int, int, int, int]]:
+        """Pairs of tensors from outside, one of which is written to, that share no memory in the recording.
+
+        Launches may have been put in another order, which is right only while that is so.
+        """
+        writes = [
+            extent_of(made.args[w]) for made in self.recording.launches for w in made.kernel.writes
+            if isinstance(made.args[w], np.ndarray)
+        ]  # fmt: skip
+        notes = [n for n in self.notes.tensors.values() if n.layout.numel]
+        known = [(extent_of(n.data), f"{self.expression(n)}._data") for n in notes]
+        written = {k for k, (e, _) in enumerate(known) if any(_meet(e, w) for w in writes)}
+        pairs = []
+        for k, (here, slot) in enumerate(known):
+            for j, (there, other) in enumerate(known):
+                both = slot in slots and other in slots
+                if slot not in slots or k == j or (both and j < k) or not {k, j} & written or _meet(here, there):
+                    continue
+                place = slots.index(other) if both else -1
+                end = (0, there[1] - there[0]) if both else there
+                pairs.append((slots.index(slot), 0, here[1] - here[0], place, *end))
+        return pairs
 
     def _run(self, kept: set[str], arrays: str, everything: str) -> list[str]:
         """Lines that compare, make new memory, and say where it is and where the arguments are."""
@@ -190,7 +226,7 @@ class _Text:
             lines += ["again = status != 2", "if not again:"]
             lines += [f"    {f.allocation(self.name)}" for f in self.fresh if f.name in kept]
             lines += [f"    status = begin_all({everything})"]
-        return [*lines, "if status:", "    if status < 3: return MISS", "    fail(status - 3)"]
+        return [*lines, "if status:", "    if status < 4: return MISS", "    fail(status - 4)"]
 
     # -- guards -------------------------------------------------------------------------------------------
 
@@ -250,6 +286,10 @@ class _Text:
             lines.append(f"if structure != {self.name(structure)}: return MISS")
             lines += [f"{', '.join(names)}, = leaves"] if names else []
         plain = [(n, leaf) for n, leaf in zip(names, leaves, strict=True) if not isinstance(leaf, Tensor)]
+        twice = [(n, self.numbers[id(leaf)]) for n, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Tensor)]
+        lines += [f"if {n} is not a{k}: return MISS" for n, k in twice if n != f"a{k}"]
+        same = [leaf for leaf in leaves if id(leaf) in self.notes.found_elsewhere]
+        lines += [f"if a{self.numbers[id(leaf)]} is not {self.name(leaf)}: return MISS" for leaf in same]
         return lines + [f"if not ({self.name.equals(n, leaf)}): return MISS" for n, leaf in plain]
 
     # -- effects --------------------------------------------------------------------------------------------
@@ -290,6 +330,11 @@ class _Text:
             return [*lines, f"return {leaves[0]}"]
         structure = self.name(self.recording.result_structure)
         return [*lines, f"return unflatten([{', '.join(leaves)}], {structure})"]
+
+    def _after_failure(self) -> list[str]:
+        """Lines for what was raised in the middle of a run: gradients that it would have left are not there."""
+        new = [c for c in self.recording.changes if c.new_grad and not self.moves(self.notes.tensors[id(c.tensor)])]
+        return [f"    {self._leaf(c)}._grad = None" for c in new]
 
     def _leaf(self, change: Change) -> str:
         return self.expression(self.notes.tensors[id(change.tensor)])
@@ -343,6 +388,10 @@ class _Text:
         for k, result in enumerate(backward.results):
             lines.append(f"{made[id(result)]}._edge = {'node' if count == 1 else f'edge_to(node, {k})'}")
         return lines
+
+
+def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
 
 
 def _alias(tensor: Tensor) -> Tensor:

@@ -381,13 +381,17 @@ class Beginning:
 
     def __init__(self, bindings: np.ndarray[Any, Any], cells: np.ndarray[Any, Any], program: Program):
         rows = program._count if program.brief else 0
-        self._words = np.array(
-            [new_int(), item_place(), 0, 0, 0, 0, _address_of(bindings), len(bindings) // 2, program._where, rows],
-            np.int64,
-        )  # fmt: skip
+        head = [new_int(), item_place(), 0, 0, 0, 0, _address_of(bindings), len(bindings) // 2]
+        self._words = np.array([*head, program._where, rows, 0, 0], np.int64)
         self._keep = [bindings, cells]
         self._rows: dict[int, Rows] = {}
         self.call = builtin_function("begin", code()["begin"], self._words)
+
+    def refuse_overlap(self, pairs: Sequence[tuple[int, int, int, int, int, int]]) -> None:
+        """Let a call do nothing and return 3 where two arrays share memory; for the pairs see `executor.overlap`."""
+        table = np.array(pairs, np.int64)
+        self._words[10:12] = _address_of(table), len(pairs)
+        self._keep.append(table)
 
     def compare(self, first: Rows | None = None, second: Rows | None = None) -> None:
         """Let a call compare these rows: it does nothing and returns 1 if the first have changed, 2 if the second."""

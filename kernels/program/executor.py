@@ -63,12 +63,33 @@ def run_rows(table, first, last):
     return -1
 
 
+def overlap(pairs, count, items):
+    """Whether two pieces of memory share a byte that must not.
+
+    A pair: which of the arrays, how many bytes behind its first element a piece begins and ends; the same of another
+    one, or -1 and the addresses between which that lies.
+    """
+    for k in range(count):
+        pair = pairs + 48 * k
+        data = read(read(items + 8 * read(pair)) + DATA)
+        low, high = data + read(pair + 8), data + read(pair + 16)
+        other_low, other_high = read(pair + 32), read(pair + 40)
+        other = read(pair + 24)
+        if other >= 0:
+            data = read(read(items + 8 * other) + DATA)
+            other_low, other_high = other_low + data, other_high + data
+        if low < other_high and other_low < high:
+            return 1
+    return 0
+
+
 def begin(owner, arrays):
     """A function of Python's: compares rows, binds arrays, which it gets as a tuple, and runs a short program.
 
-    The int that it returns: 0, or 1 where the first rows have changed, 2 where the second have, 3 + the number of the
-    row that failed. ``owner`` is an array of words, in this order: PyLong_FromSsize_t, where a tuple has its items; the
-    first rows, how many; the second rows, how many; bindings, how many; the program, how many rows to run.
+    The int that it returns: 0, or 1 where the first rows have changed, 2 where the second have, 3 where arrays overlap
+    that must not, 4 + the number of the row that failed. ``owner`` is an array of words, in this order:
+    PyLong_FromSsize_t, where a tuple has its items; the first rows, how many; the second rows, how many; bindings, how
+    many; the program, how many rows to run; pairs of arrays, how many.
     """
     words = read(owner + DATA)
     if first_changed(read(words + 16), 0, read(words + 24)) >= 0:
@@ -76,9 +97,11 @@ def begin(owner, arrays):
     if first_changed(read(words + 32), 0, read(words + 40)) >= 0:
         return ask(read(words), 2)
     bind(read(words + 48), read(words + 56), arrays + read(words + 8))
+    if overlap(read(words + 80), read(words + 88), arrays + read(words + 8)):
+        return ask(read(words), 3)
     failed = run_rows(read(words + 64), 0, read(words + 72))
     if failed >= 0:
-        return ask(read(words), failed + 3)
+        return ask(read(words), failed + 4)
     return ask(read(words), 0)
 
 
@@ -143,7 +166,7 @@ _HELPERS = (
 @functools.cache
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
-    functions = [bind, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
+    functions = [bind, overlap, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
     return compiled_words("program", functions, _HELPERS)
 
 

@@ -62,7 +62,30 @@ def test_one_tensor_for_two_arguments_that_are_written_to():
 
         return step, arguments, list
 
-    check(make, recordings=None)
+    check(make, recordings=2)
+
+
+def test_arguments_that_share_memory_with_what_is_written():
+    def make():
+        total = torch.zeros(64)
+
+        def step(x, y):
+            y = y * 2 + 1
+            total.add_(x)
+            return y + x.exp(), (total * x).sum()
+
+        def arguments(k):
+            if k in (3, 4):
+                return total, normal(64, seed=k)
+            return (total[:], total[:]) if k == 5 else (normal(64, seed=k), normal(64, seed=k + 1))
+
+        return step, arguments, lambda: [total]
+
+    check(make, calls=9, recordings=None)
+
+
+def test_states_of_generators_are_not_frozen():
+    check(of(lambda x: (x * torch.rand(4, 8), torch.get_rng_state()), matrix), recordings=0)
 
 
 def test_containers_and_keywords():

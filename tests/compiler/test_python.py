@@ -141,6 +141,40 @@ def test_errors_of_checks_come_where_eager_has_them():
     assert (total == 5).all() and len(step._variants) == 1
 
 
+def test_gradients_after_an_error():
+    table = normal(5, 3).requires_grad_()
+    optimizer = torch.optim.SGD([table], 0.1)
+
+    @torch.compile
+    def step(i):
+        optimizer.zero_grad()
+        (table * 2).sum().backward(retain_graph=True)
+        table[i].exp().sum().backward()
+        optimizer.step()
+
+    for _ in range(4):
+        step(torch.tensor([0, 4]))
+    before = table.detach().clone()
+    with pytest.raises(IndexError):
+        step(torch.tensor([0, 7]))
+    assert (table == before).all() and table.grad is None
+    step(torch.tensor([0, 4]))
+    assert not (table == before).all()
+
+
+def test_methods_that_are_exchanged():
+    class Net(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    step = torch.compile(lambda x: net(x) + torch.relu(x))
+    for _ in range(3):
+        assert (step(matrix(0)) == matrix(0) * 2 + matrix(0).relu()).all()
+    Net.forward = lambda self, x: x * 3
+    assert (step(matrix(0)) == matrix(0) * 3 + matrix(0).relu()).all()
+
+
 def test_errors_while_recording_leave_nothing_behind():
     def step(x):
         y = x * 2
