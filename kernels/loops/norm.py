@@ -65,7 +65,8 @@ def row_gradient(g, x, mean, rstd, weight, out):
     for o in range(x.shape[0]):
         for k in range(x.shape[1]):
             slope, row, target, factor = g[o, k], x[o, k], out[o, k], weight[k]
-            middle, scale = mean[o, k], rstd[o, k]
+            # Rows of one element become their bias: no gradient, rather than what rounding leaves of a difference.
+            middle, scale = mean[o, k], rstd[o, k] if n > 1 else T(0)
             total, product = W(0), W(0)
             for begin in range(0, n, 512):
                 end = min(begin + 512, n)

@@ -13,3 +13,10 @@ def test_equal_elements_give_the_bias():
     assert (F.layer_norm(x, (7,)) == 0).all()
     assert (F.layer_norm(x, (7,), bias=jitgrad.full((7,), 0.25, dtype=jitgrad.float64)) == 0.25).all()
     assert (F.group_norm(x[:, None], 1) == 0).all()
+
+
+def test_one_element_has_no_gradient():
+    x = jitgrad.tensor([[0.3], [-2.7]], requires_grad=True)
+    weight = jitgrad.tensor([1.1], requires_grad=True)
+    F.layer_norm(x, (1,), weight).mul(jitgrad.tensor([[0.7], [1.3]])).sum().backward()
+    assert (x.grad == 0).all() and (weight.grad == 0).all()
