@@ -25,7 +25,9 @@ def normalize_rows(x, weight, bias, out, mean, rstd, eps):
     for o in range(x.shape[0]):
         for k in range(x.shape[1]):
             row, target, factor, shift = x[o, k], out[o, k], weight[k], bias[k]
-            total = W(0)
+            total, alike = W(0), 1
+            while alike < n and row[alike] == row[0]:
+                alike += 1
             # Blocks of 512 stay in the first-level cache, and their sums in T (vectorised) are short enough to round
             # little.
             for begin in range(0, n, 512):
@@ -34,7 +36,8 @@ def normalize_rows(x, weight, bias, out, mean, rstd, eps):
                     block += part[i]
                 total += block
             # A second pass over the distances: E[x**2] - E[x]**2 would cancel where the mean is large.
-            middle, squares = T(total / n), W(0)
+            # The mean of equal elements is themselves, without a rounding: results are exactly the bias then.
+            middle, squares = row[0] if alike == n else T(total / n), W(0)
             for begin in range(0, n, 512):
                 part, block = row[begin : begin + 512], T(0)
                 for i in range(part.size):
@@ -62,7 +65,8 @@ def row_gradient(g, x, mean, rstd, weight, out):
     for o in range(x.shape[0]):
         for k in range(x.shape[1]):
             slope, row, target, factor = g[o, k], x[o, k], out[o, k], weight[k]
-            middle, scale = mean[o, k], rstd[o, k]
+            # Rows of one element become their bias: no gradient, rather than what rounding leaves of a difference.
+            middle, scale = mean[o, k], rstd[o, k] if n > 1 else T(0)
             total, product = W(0), W(0)
             for begin in range(0, n, 512):
                 end = min(begin + 512, n)

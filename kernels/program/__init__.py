@@ -8,7 +8,8 @@ Read `builder` first: it turns launches into rows; `products` does so for matrix
 what no row can be made of, such as a sort by NumPy, it calls between them.
 
 Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `fusion` finds those
-that one loop can do, `fused_kernel` and `fused_text` make it.
+that one loop can do, `fused_launch`, `fused_kernel` and `fused_text` make it; `row_blocks` finds those that go row by
+row together, `block_rows` makes rows of them.
 """
 
 from jitgrad.kernels.program.builder import Beginning, Builder, LiveNumber, Place, Program

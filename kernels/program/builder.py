@@ -8,7 +8,6 @@ among the arguments says under which key it is set.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,9 +21,12 @@ from jitgrad.kernels.loops.matmul import stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
 from jitgrad.kernels.program import products
+from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
 from jitgrad.kernels.program.builtin_function import builtin_function, item_place, new_int
 from jitgrad.kernels.program.executor import code, functions
+from jitgrad.kernels.program.number_words import bits, words_of_number
 from jitgrad.kernels.program.object_words import Rows
+from jitgrad.kernels.program.row_blocks import RowBlocks
 from jitgrad.kernels.split_call import SplitCall
 
 __all__ = ["Beginning", "Builder", "LiveNumber", "Place", "Program"]
@@ -43,11 +45,6 @@ class LiveNumber(float):
     key: Any = None
 
 
-class _Row(NamedTuple):
-    entry: int
-    words: int  # the number of its first word
-
-
 class _Call(NamedTuple):
     """A kernel that Python calls, between the rows before it and those after it."""
 
@@ -63,13 +60,14 @@ class Builder:
     def __init__(self, locate: Callable[[np.ndarray[Any, Any]], Place]):
         self.locate = locate
         self.words: list[int] = []
-        self.rows: list[_Row] = []
+        self.rows: list[TableRow] = []
         self.calls: list[_Call] = []
         # By row: the array that is tested, what raises, its further arguments.
         self.checks: dict[int, tuple[Any, Callable[..., Any], tuple[Any, ...]]] = {}
         self.cells: dict[int, list[tuple[bool, int, int]]] = {}  # by slot: (absolute, address or word, offset)
         self.pointers: list[tuple[int, int]] = []  # (word, the word whose address it holds)
         self.live: list[tuple[Any, int]] = []  # (key, word) of numbers
+        self.arrays: list[int] = []  # words that hold addresses of arrays
         self.keep: list[Any] = []
         self.uses_blas = False
         self.nbytes = 0  # of all arrays of all launches
@@ -86,6 +84,8 @@ class Builder:
                 self._compiled(kernel.loop.variant(arrays[0].dtype), [*arrays, *args[many:]])
         elif kernel.name in products.KINDS and self._product(args):
             pass
+        elif isinstance(kernel, RowBlocks):
+            add_row_blocks(self, kernel)
         elif isinstance(kernel, Loop):
             self._loop(kernel, args)
         elif kernel is join:
@@ -109,14 +109,15 @@ class Builder:
         if isinstance(run, SplitCall):
             split, run = run, run.run
         try:
-            row = self._serial(run, args)
+            row = self.serial(run, args)
         except NotImplementedError:
             self._python(split or run, args)
             return
         shared = split.shared(tuple(args)) if split is not None and threads.get_num_threads() > 1 else None
         self.rows.append(row if shared is None else self._in_parts(row, shared, args))
 
-    def _serial(self, run: Any, args: Sequence[Any]) -> _Row:
+    def serial(self, run: Any, args: Sequence[Any]) -> TableRow:
+        """The row of a compiled function; NotImplementedError if it takes what words can't be made of."""
         given = [float(a) if isinstance(a, LiveNumber) else a for a in args]
         signature = tuple([run.typeof_pyval(a) for a in given])
         if not all(isinstance(t, (types.Array, types.Integer, types.Boolean, types.Float, types.Complex))
@@ -131,16 +132,17 @@ class Builder:
                 self._array(a)
             elif isinstance(a, LiveNumber):
                 self.live.append((a.key, len(self.words)))
-                self.words.append(_bits("d", value))
+                self.words.append(bits("d", value))
             else:
-                self.words += _scalar(value, kind)
+                self.words += words_of_number(value, kind)
         assert len(self.words) == start + count, run
         self.keep.append(run)
-        return _Row(address, start)
+        return TableRow(address, start)
 
     def _array(self, a: np.ndarray[Any, Any]) -> None:
         """Add Numba's struct of an array: two owners, not needed here, size, itemsize, address, shape, strides."""
         self.words += [0, 0, a.size, a.itemsize]
+        self.arrays.append(len(self.words))
         self.pointer_to(a)
         self.words += [*a.shape, *a.strides]
 
@@ -158,29 +160,29 @@ class Builder:
         """A contiguous array as a vector, in whatever order its memory lies."""
         return np.lib.stride_tricks.as_strided(a, (a.size,), (a.itemsize,))
 
-    def _in_parts(self, serial: _Row, shared: tuple[Any, Sequence[int]], args: Sequence[Any]) -> _Row:
+    def _in_parts(self, serial: TableRow, shared: tuple[Any, Sequence[int]], args: Sequence[Any]) -> TableRow:
         """A row that shares a kernel among threads. shared: what `SplitCall.shared` returns."""
         plan, words = shared
         self.keep.append(plan)
         start = len(self.words)
         self.words += [serial.entry, 0]
-        self._address(serial.words)
+        self.address_of_word(serial.words)
         self.words.append(0)
         self.words += words[:6]
         for a, word in zip(args, words[6:], strict=True):
             if isinstance(a, LiveNumber):
                 self.live.append((a.key, len(self.words)))
             self.words.append(id(self.stand_in(a)) if isinstance(a, np.ndarray) else word)
-        return _Row(code()["in_parts"], start)
+        return TableRow(code()["in_parts"], start)
 
     def _join(self, out: Any, how: Join, *parts: Any) -> None:
         start = len(self.words)
         self.words += [join_address(), 0, how.address]
         self.words += [id(self.stand_in(a)) for a in (out, *parts)]
         self.keep.append(how)
-        self.rows.append(_Row(code()["packed"], start))
+        self.rows.append(TableRow(code()["packed"], start))
 
-    def _address(self, target: int) -> None:
+    def address_of_word(self, target: int) -> None:
         """Add a word that holds the address of word number ``target``."""
         self.pointers.append((len(self.words), target))
         self.words.append(0)
@@ -219,24 +221,33 @@ class Builder:
             return False
         rows = []
         for address, head, places in found:
-            rows.append(_Row(address, len(self.words)))
+            rows.append(TableRow(address, len(self.words)))
             self.words += head
             for matrix, (offset, distance) in zip(args, places, strict=True):
                 self.pointer_to(matrix, offset)
                 self.words.append(distance)
-        if len(rows) == 1:
-            self.rows.append(rows[0])
-            return True
-        table = len(self.words)
+        self.together(rows)
+        return True
+
+    def table(self, rows: Sequence[TableRow]) -> int:
+        """The number of the first word of a table of rows."""
+        start = len(self.words)
         for row in rows:
             self.words.append(row.entry)
-            self._address(row.words)
-        start = len(self.words)
-        self.words += [0, 0, threads.control(len(rows) - 1)]
-        self._address(table)
-        self.words += [len(rows), len(rows) - 1]
-        self.rows.append(_Row(code()["together"], start))
-        return True
+            self.address_of_word(row.words)
+        return start
+
+    def together(self, rows: Sequence[TableRow], helpers: int = 0) -> None:
+        """Add rows that may run at once, with as many ``helpers`` among the threads, by default one for each."""
+        if len(rows) == 1:
+            self.rows.append(rows[0])
+            return
+        helpers = helpers or len(rows) - 1
+        table, start = self.table(rows), len(self.words)
+        self.words += [0, 0, threads.control(helpers)]
+        self.address_of_word(table)
+        self.words += [len(rows), helpers]
+        self.rows.append(TableRow(code()["together"], start))
 
     def clear(self, a: np.ndarray[Any, Any]) -> None:
         """Add a row that fills an array, of a multiple of 8 bytes, with zeros."""
@@ -244,7 +255,7 @@ class Builder:
         self.words += [0, 0]
         self.pointer_to(a)
         self.words.append(a.nbytes // 8)
-        self.rows.append(_Row(code()["clear"], start))
+        self.rows.append(TableRow(code()["clear"], start))
 
     def restore(self, a: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
         """Add a row that fills an array with the memory of another one; both are dense and alike."""
@@ -253,7 +264,7 @@ class Builder:
         self.pointer_to(a)
         self.words += [_address_of(numbers), numbers.nbytes]
         self.keep.append(numbers)
-        self.rows.append(_Row(code()["restore"], start))
+        self.rows.append(TableRow(code()["restore"], start))
 
     def check(self, found: np.ndarray[Any, Any], fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Add a row that stops the program unless the first element of ``found`` is zero: ``fail(found, *args)``."""
@@ -262,28 +273,11 @@ class Builder:
         self.pointer_to(found)
         self.words.append(found.itemsize)
         self.checks[len(self.rows)] = self.stand_in(found), fail, args
-        self.rows.append(_Row(code()["check"], start))
+        self.rows.append(TableRow(code()["check"], start))
 
     def finish(self) -> Program:
         """The program of all rows so far."""
         return Program(self)
-
-
-def _bits(form: str, value: Any) -> int:
-    return int.from_bytes(struct.pack("=" + form, value).ljust(8, b"\0"), "little", signed=True)
-
-
-def _scalar(value: Any, kind: Any) -> list[int]:
-    """The words of a number."""
-    if isinstance(kind, types.Complex):
-        form = "d" if kind.bitwidth == 128 else "f"
-        return [_bits(form, value.real), _bits(form, value.imag)]
-    if isinstance(kind, types.Float):
-        if kind.bitwidth < 32:
-            raise NotImplementedError
-        return [_bits("d" if kind.bitwidth == 64 else "f", value)]
-    number = int(value)
-    return [number - (1 << 64) if number >= 1 << 63 else number]
 
 
 def _address_of(a: np.ndarray[Any, Any]) -> int:

@@ -6,13 +6,14 @@ not the elements in them: two columns of one matrix count as overlapping.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
-from jitgrad.kernels.launch import Kernel
+from jitgrad.kernels.launch import Kernel, Loop
+from jitgrad.kernels.program.fused_kernel import FusedKernel
 
 __all__ = ["Access", "Launch", "Span", "accesses", "dependences", "extent", "span_of"]
 
@@ -36,7 +37,7 @@ class Span(NamedTuple):
 class Access(NamedTuple):
     """A range of bytes that a launch reads, writes or, where it may do either, both.
 
-    span: the memory as a vector, None unless the launch's loop visits all of it in order.
+    span: the memory as a vector, None unless the launch visits all of it in order, by elements or by rows.
     """
 
     low: int
@@ -71,7 +72,7 @@ def span_of(array: np.ndarray[Any, Any]) -> Span:
 def accesses(launch: Launch) -> list[Access]:
     """What a launch touches, an access for each of its arrays."""
     kernel, args = launch.kernel, launch.args
-    exact = isinstance(kernel, ElementwiseKernel)  # whose outputs are written and not read
+    in_order, only_writes = _known(kernel, len(args))
     ranges = _strided_extents(args) if isinstance(kernel, StridedKernel) else {}
     written = set(kernel.writes)
     found = []
@@ -79,10 +80,21 @@ def accesses(launch: Launch) -> list[Access]:
         if isinstance(a, np.ndarray) and a.ndim <= 1 and k in ranges:
             found.append(Access(*ranges[k], k not in written, k in written, None))
         elif isinstance(a, np.ndarray) and a.size:
-            span = span_of(a) if exact and not ranges and a.flags.c_contiguous else None
-            found.append(Access(*extent(a), not (exact and k in written), k in written, span))
+            span = span_of(a) if k in in_order and a.flags.c_contiguous else None
+            found.append(Access(*extent(a), k not in only_writes, k in written, span))
     found += [Access(*extent(flag), True, False, None) for flag, *_ in launch.checks]
     return found
+
+
+def _known(kernel: Kernel, count: int) -> tuple[Collection[int], Collection[int]]:
+    """Positions, of so many arguments, of arrays that a kernel visits in order, and of those that it never reads."""
+    if isinstance(kernel, StridedKernel):
+        return (), kernel.writes
+    if isinstance(kernel, ElementwiseKernel):
+        return range(count), kernel.writes
+    if isinstance(kernel, FusedKernel):
+        return kernel.in_order, kernel.only_writes
+    return kernel.split if isinstance(kernel, Loop) else (), ()
 
 
 def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:
@@ -97,7 +109,7 @@ def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:
 def dependences(every: Sequence[Sequence[Access]]) -> list[dict[int, bool]]:
     """For each launch, given what each touches, the earlier ones that it has to follow.
 
-    The value is True where both visit the same memory element by element, so that one loop may do both of them.
+    The value is True where both visit the same memory in order, so that one loop, of elements or of rows, may do both.
     """
     found: list[dict[int, bool]] = [{} for _ in every]
     for together in _connected(every):

@@ -156,17 +156,43 @@ def together(words):
     write(words + ERROR, error)
 
 
+def move(moves, end, times):
+    """Let words grow by so many times what belongs to each. A move: the address of a word, and a number."""
+    while moves < end:
+        write(read(moves), read(read(moves)) + times * read(moves + 8))
+        moves += 16
+
+
+def blocks(words):
+    """An entry: rows that are run several times, each time on other memory. Its words: unused, error, times, table,
+    count, where the moves from one time to the next begin, where they end."""
+    times, table, count = read(words + 16), read(words + 24), read(words + 32)
+    moves, end = read(words + 40), read(words + 48)
+    done, error = 0, 0
+    while done < times:
+        failed = run_rows(table, 0, count)
+        if failed >= 0:
+            error = read(read(table + 16 * failed + 8) + ERROR)
+            break
+        move(moves, end, 1)
+        done += 1
+    move(moves, end, 0 - done)
+    write(words + ERROR, error)
+
+
 _HELPERS = (
     pool_code.run_job, pool_code.take_first, pool_code.has_jobs, pool_code.sleep, pool_code.wake, pool_code.publish,
     pool_code.wait_for_workers, pool_code.run_table, pool_code.write_array, pool_code.write_arguments,
-    pool_code.split, pool_code.run,
+    pool_code.split, pool_code.run, move,
 )  # fmt: skip
 
 
 @functools.cache
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
-    functions = [bind, overlap, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together]
+    functions = [
+        bind, overlap, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together, blocks,
+    ]  # fmt: skip
     return compiled_words("program", functions, _HELPERS)
 
 

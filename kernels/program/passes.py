@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitgrad.kernels.program.dependences import Access, Launch, accesses, dependences
+from jitgrad.kernels.program.dependences import Access, Launch, accesses
 from jitgrad.kernels.program.fusion import fused
+from jitgrad.kernels.program.row_blocks import in_row_blocks
 
 __all__ = ["Passes", "improved"]
 
@@ -19,10 +20,12 @@ class Passes:
     """Which passes are made.
 
     fusion: elementwise launches become one loop where they can. sums: such a loop takes sums of rows as well.
+    row_blocks: launches that work row by row are done on some rows at a time.
     """
 
     fusion: bool = True
     sums: bool = True
+    row_blocks: bool = True
 
 
 def improved(
@@ -64,6 +67,9 @@ def _is_read(later: Sequence[Access], low: int, high: int) -> bool:
 def _improved(
     launches: Sequence[Launch], every: list[list[Access]], needed: Callable[[int, int], bool], passes: Passes
 ) -> list[Launch]:  # fmt: skip
-    if not passes.fusion or len(launches) < 2:
-        return list(launches)
-    return fused(launches, every, dependences(every), needed, passes.sums)
+    if passes.fusion and len(launches) > 1:
+        launches = fused(launches, every, needed, passes.sums)
+        every = [accesses(launch) for launch in launches]
+    if passes.row_blocks and len(launches) > 1:
+        launches = in_row_blocks(launches, every, needed)
+    return list(launches)

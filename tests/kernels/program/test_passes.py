@@ -1,91 +1,23 @@
 """Launches as passes leave them do what they did: each pass on and off, against the launches one by one."""
 
-import math
 import random
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.kernels.launch import observers
-from jitgrad.kernels.program import Launch, Passes, fused_kernel, fusion, improved
-from jitgrad.kernels.program.dependences import accesses, dependences, extent
+from jitgrad.kernels.program import Passes
+from jitgrad.kernels.program.dependences import accesses, dependences
 from jitgrad.kernels.program.fused_kernel import FusedKernel
 
-ALL, NONE = Passes(), Passes(fusion=False, sums=False)
-
-
-@contextmanager
-def recorded():
-    launches = []
-    observer = lambda kernel, args, seconds: launches.append(Launch(kernel, args, []))
-    observers.append(observer)
-    try:
-        yield launches
-    finally:
-        observers.remove(observer)
-
-
-def root(a):
-    while isinstance(a.base, np.ndarray):
-        a = a.base
-    return a
-
-
-def check(launches, before, kept, passes=ALL, exact=False):
-    """Improved launches leave in ``kept`` what the launches do that ran from the state ``before``; returns them.
-
-    before: pairs (array, its numbers before the launches).
-    """
-    want = [np.array(a) for a in kept]
-    extents = [extent(a) for a in kept]
-    made = improved([launches], lambda low, high: any(a < high and low < b for a, b in extents), passes)[0]
-    temporary = {id(root(a)): root(a) for made_ in launches for a in made_.args if isinstance(a, np.ndarray)}
-    outside = {id(root(a)) for a, _ in before}
-    for key, a in temporary.items():
-        written = any(id(root(m.args[w])) == key for m in launches for w in m.kernel.writes)
-        if key not in outside and written and a.dtype.kind == "f":
-            a[...] = np.nan  # what isn't computed anew shows
-    for a, numbers in before:
-        a[...] = numbers
-    for kernel, args, _ in made:
-        kernel.call(*args)
-    for a, w in zip(kept, want, strict=True):
-        if exact or a.dtype.kind not in "fc":
-            np.testing.assert_array_equal(a, w)
-        else:
-            np.testing.assert_allclose(a, w, rtol=2e-5 if a.dtype.itemsize == 4 else 1e-12, atol=1e-5)
-    return made
-
-
-@pytest.fixture
-def in_python(monkeypatch, one_thread):
-    """Fused loops are run by Python, and made for any number of elements: nothing is compiled."""
-
-    def run(name, text, **options):
-        scope = {"np": np, "math": math, "njit": lambda **given: lambda f: f, "scratch": lambda n, t: np.empty(n, t)}
-        exec(text, scope)
-        scope[name].text_file = ""
-
-        def quiet(*args):
-            with np.errstate(all="ignore"):
-                scope[name](*args)
-
-        quiet.text_file = ""
-        return quiet
-
-    monkeypatch.setattr(fused_kernel, "compile_text", run)
-    monkeypatch.setattr(fused_kernel, "_kernels", {})
-    monkeypatch.setattr(fusion, "FUSED_SIZE", 0)
-    monkeypatch.setattr(fusion, "_ROW_SIZE", 1)
+NONE = Passes(fusion=False, row_blocks=False)
 
 
 def names(launches):
     return [sorted(m.kernel.of) if isinstance(m.kernel, FusedKernel) else m.kernel.name for m in launches]
 
 
-def step(n=5000, dtype=torch.float32):
+def step(recorded, n=5000, dtype=torch.float32):
     x, y = (torch.rand(n, dtype=dtype, requires_grad=True) for _ in range(2))
     with recorded() as launches:
         loss = (torch.sigmoid(x) * y + x).sum()
@@ -93,8 +25,8 @@ def step(n=5000, dtype=torch.float32):
     return launches, [], [loss._data, x.grad._data, y.grad._data]
 
 
-def test_forward_and_backward_are_one_loop():
-    launches, before, kept = step()
+def test_forward_and_backward_are_one_loop(recorded, check):
+    launches, before, kept = step(recorded)
     made = check(launches, before, kept)
     together = [m for m in made if isinstance(m.kernel, FusedKernel)]
     assert len(together) == 1 and len(together[0].kernel.of) >= 6
@@ -103,29 +35,21 @@ def test_forward_and_backward_are_one_loop():
     assert "sum_rows" in together[0].kernel.of
 
 
-def test_without_passes():
-    launches, before, kept = step()
+def test_without_passes(recorded, check):
+    launches, before, kept = step(recorded)
     assert check(launches, before, kept, NONE, exact=True) == launches
     assert not any("sum_rows" in m.kernel.of for m in check(launches, before, kept, Passes(sums=False))
                    if isinstance(m.kernel, FusedKernel))  # fmt: skip
 
 
-@pytest.fixture
-def one_thread():
-    count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(count)
-
-
 @pytest.mark.parametrize("threads", [1, 2])
-def test_on_threads(threads, one_thread):
+def test_on_threads(threads, one_thread, recorded, check):
     torch.set_num_threads(threads)
-    check(*step(300_001))
-    check(*step(1 << 19))
+    check(*step(recorded, 300_001))
+    check(*step(recorded, 1 << 19))
 
 
-def test_in_place_and_read_before(in_python):
+def test_in_place_and_read_before(in_python, recorded, check):
     x, y = torch.rand(30), torch.rand(30)
     before = [(x._data, x._data.copy())]
     with recorded() as launches:
@@ -137,7 +61,7 @@ def test_in_place_and_read_before(in_python):
     assert len(check(launches, before, [x._data, c._data])) == 1
 
 
-def test_overlapping_views_are_no_one_loop(in_python):
+def test_overlapping_views_are_no_one_loop(in_python, recorded, check):
     x = torch.rand(30)
     before = [(x._data, x._data.copy())]
     with recorded() as launches:
@@ -147,7 +71,7 @@ def test_overlapping_views_are_no_one_loop(in_python):
     assert names(check(launches, before, [x._data, a._data, b._data])) == [m.kernel.name for m in launches]
 
 
-def test_one_number_and_what_it_is_computed_from(in_python):
+def test_one_number_and_what_it_is_computed_from(in_python, recorded, check):
     x = torch.rand(30)
     with recorded() as launches:
         total = (x * x).sum()
@@ -158,7 +82,7 @@ def test_one_number_and_what_it_is_computed_from(in_python):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64])
-def test_dtypes(dtype, in_python):
+def test_dtypes(dtype, in_python, recorded, check):
     x, y = torch.arange(6).to(dtype), torch.tensor([3, 0, 1, 1, 0, 2]).to(dtype)
     with recorded() as launches:
         a = x * y
@@ -169,7 +93,7 @@ def test_dtypes(dtype, in_python):
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (1, 1), (3, 0), ()])
-def test_sizes(shape, in_python):
+def test_sizes(shape, in_python, recorded, check):
     x = torch.rand(shape, requires_grad=True)
     with recorded() as launches:
         loss = (torch.exp(x) * x).sum()
@@ -177,7 +101,7 @@ def test_sizes(shape, in_python):
     check(launches, [], [loss._data, x.grad._data])
 
 
-def test_accuracy_of_sums():
+def test_accuracy_of_sums(recorded, check):
     x = torch.rand(1 << 20) + 1e4
     with recorded() as launches:
         total = (x + 1).sum()
@@ -187,7 +111,7 @@ def test_accuracy_of_sums():
     assert abs(float(total._data) - exact) <= 1e-6 * exact
 
 
-def test_dependences():
+def test_dependences(recorded):
     x, y = torch.rand(8), torch.rand(8)
     with recorded() as launches:
         a = x + y  # 0
@@ -200,7 +124,7 @@ def test_dependences():
     assert found == [{}, {0: True}, {0: False}, {0: True, 1: True, 2: False}, {1: False, 2: False}]
 
 
-def program(seed):
+def program(seed, recorded):
     """A random program: what its launches are, what was there before them, what has to be there afterwards."""
     draw = random.Random(seed)
     shape = draw.choice([(6,), (2, 3), (3, 4), (4, 1)])
@@ -237,8 +161,8 @@ def program(seed):
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_random_programs(block, in_python):
+def test_random_programs(block, in_python, recorded, check):
     for seed in range(40):
-        launches, before, kept = program(1000 * block + seed)
+        launches, before, kept = program(1000 * block + seed, recorded)
         check(launches, before, kept)
 

@@ -1,0 +1,139 @@
+"""One launch for a group of elementwise launches on the same number of elements, and for row sums of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.kernels.program.dependences import Launch, Span, span_of
+from jitgrad.kernels.program.fused_kernel import fused_kernel
+from jitgrad.kernels.program.fused_text import FusedLoop, Step
+
+__all__ = ["fused_launch"]
+
+
+def fused_launch(
+    launches: Sequence[Launch], sums: Sequence[Launch], needed: Callable[[int, int], bool]
+) -> list[Launch]:  # fmt: skip
+    """The launch that does what these do, in order, or none if nothing that they leave is needed.
+
+    launches: of flat elementwise kernels of one compute dtype, on the same number of elements. sums: of ``sum_rows``
+    on results of these, with one number of rows. ``needed(low, high)``: whether anything else reads what the launches
+    leave in this range of addresses; what nobody needs is not stored.
+    """
+    group = _Group(launches[0].kernel.dtype)  # type: ignore[attr-defined]
+    for launch in launches:
+        group.add(launch)
+    return group.launch([*launches, *sums], sums, needed)
+
+
+class _Group:
+    """Steps of a loop, with a name for each value."""
+
+    def __init__(self, dtype: str):
+        self.dtype = dtype
+        self.steps: list[Step] = []
+        self.values: dict[Span, tuple[str, str]] = {}  # the name and the dtype of what memory holds now
+        self.read: dict[Span, tuple[str, str]] = {}  # (array's name, value's name)
+        self.once: dict[Span, tuple[str, str]] = {}
+        self.written: dict[Span, np.ndarray[Any, Any]] = {}
+        self.given: dict[str, Any] = {}  # arguments by name
+        self.numbers: dict[Any, str] = {}
+        self._made: dict[Any, tuple[str, ...]] = {}  # results of a step, by what it computes
+        self._count = 0
+
+    def add(self, launch: Launch) -> None:
+        """Let the group do a launch as well."""
+        kernel: Any = launch.kernel
+        inputs = sum(a.kind == "array" for a in kernel.arguments)
+        outputs = launch.args[inputs : inputs + len(kernel.rules)]
+        arrays, numbers = iter(launch.args[:inputs]), iter(launch.args[inputs + len(outputs) :])
+        operands = [
+            self._operand(a, next(arrays)) if a.kind == "array" else self._number(next(numbers))
+            for a in kernel.arguments if a.kind != "literal"
+        ]  # fmt: skip
+        arguments = tuple(a._replace(once=False) for a in kernel.arguments)
+        key = kernel.rules, arguments, kernel.out_dtypes, kernel.conjugate, tuple(operands)
+        results = self._made.get(key)
+        if results is None:
+            results = self._made[key] = tuple(f"v{self._count + k}" for k in range(len(outputs)))
+            self._count += len(outputs)
+            self.steps.append(Step(*key, results))
+        for array, name, kind in zip(outputs, results, kernel.out_dtypes, strict=True):
+            self.values[span_of(array)] = name, kind
+            self.written[span_of(array)] = array
+
+    def _operand(self, argument: Any, array: np.ndarray[Any, Any]) -> str:
+        span = span_of(array)
+        if argument.once:
+            if span not in self.once:
+                self.once[span] = f"once{len(self.once)}", f"c{len(self.once)}"
+                self.given[self.once[span][0]] = array
+            name, kind = self.once[span][1], array.dtype.name
+        else:
+            if span not in self.values:
+                self.read[span] = f"a{len(self.read)}", f"x{len(self.read)}"
+                self.values[span] = self.read[span][1], array.dtype.name
+                self.given[self.read[span][0]] = array
+            name, kind = self.values[span]
+        if argument.condition:
+            return f"bool({name})"
+        return name if kind == self.dtype else f"T({name})"
+
+    def _number(self, number: Any) -> str:
+        # Equal numbers are one argument; of those that may change, only what is one number.
+        key = (type(number), getattr(number, "key", None), repr(number))
+        if key not in self.numbers:
+            self.numbers[key] = f"s{len(self.numbers)}"
+            self.given[f"n{len(self.numbers) - 1}"] = number
+        return self.numbers[key]
+
+    def launch(
+        self, every: Sequence[Launch], sums: Sequence[Launch], needed: Callable[[int, int], bool]
+    ) -> list[Launch]:
+        """The launch of the group's kernel, see `fused_launch`."""
+        stored: list[tuple[str, str, str]] = []
+        for span, array in self.written.items():
+            if needed(span.low, span.low + array.nbytes):
+                name = self.read[span][0] if span in self.read else f"o{len(stored)}"
+                self.given[name] = array
+                stored.append((name, *self.values[span]))
+        summed: list[tuple[str, str, str]] = []
+        for number, launch in enumerate(sums):
+            x, out = launch.args
+            self.given[f"sum{number}"] = out
+            summed.append((f"sum{number}", *self.values[span_of(x)]))
+        if not stored and not summed:
+            return []
+        steps, used = self._used_steps({value for _, value, _ in (*stored, *summed)})
+        loop = FusedLoop(
+            self.dtype, steps, tuple(p for p in self.read.values() if p[1] in used),
+            tuple(p for p in self.once.values() if p[1] in used),
+            tuple((f"n{s[1:]}", s) for s in self.numbers.values() if s in used), tuple(stored), tuple(summed),
+        )  # fmt: skip
+        walked, shape = loop.walked, sums[0].args[0].shape if sums else (-1,)
+        args = [self.given[p].reshape(shape) if p in walked else self.given[p] for p in loop.parameters]
+        return [Launch(fused_kernel(loop, [made.kernel for made in every]), tuple(args), [])]
+
+    def _used_steps(self, wanted: set[str]) -> tuple[tuple[Step, ...], set[str]]:
+        """(the steps without what nobody wants, the values that are wanted)."""
+        kept = []
+        for step in reversed(self.steps):
+            results = tuple(zip(step.rules, step.out_dtypes, step.results, strict=True))
+            results = tuple(r for r in results if r[2] in wanted)
+            if results:
+                used = {p for (rule, _), _, _ in results for p in rule.parameters}
+                given = zip((a for a in step.arguments if a.kind != "literal"), step.operands, strict=True)
+                operands = tuple(operand for a, operand in given if a.name in used)
+                rules, kinds, names = zip(*results, strict=True)
+                arguments = tuple(a for a in step.arguments if a.name in used)
+                kept.append(Step(rules, arguments, kinds, step.conjugate, operands, names))
+                wanted |= {_value(operand) for operand in operands}
+        return tuple(reversed(kept)), wanted
+
+
+def _value(operand: str) -> str:
+    """The name in an operand, which may be within a cast."""
+    return operand[operand.find("(") + 1 :].rstrip(")")
