@@ -36,9 +36,12 @@ VERSIONS: Makers = {
     **{f"{name}, recorded": lambda e, name=name: calls(e, True)[name] for name in CALLS},  # type: ignore[misc]
     "deep, 200 000": lambda e: chain(e, 200_000),
 }
-WORKS: Makers = {**VERSIONS, **STEPS, **TINY_STEPS}
-# Seconds of a sample, and of work ahead of it: longer than the spinning of the predecessor's threads.
-SAMPLE, AHEAD = 0.012, 0.006
+FUSED: Makers = {
+    f"fused train, {name}": lambda e, name=name: mlp_step(e, name, fused=True) for name in MLPS  # type: ignore[misc]
+}
+WORKS: Makers = {**VERSIONS, **FUSED, **STEPS, **TINY_STEPS}
+# Seconds of a sample. Half as much work goes ahead of it, which is longer than the predecessor's threads spin.
+SAMPLE = 0.012
 
 
 def serve(engine: str, checkout: str, threads: str) -> None:
@@ -48,22 +51,28 @@ def serve(engine: str, checkout: str, threads: str) -> None:
     assert engine != "jitgrad" or Path(module.__file__).parents[1] == Path(checkout), module.__file__
     if threads:
         module.set_num_threads(int(threads))
-    made: dict[str, tuple[Callable[[], Any], int, int]] = {}
+    made: dict[str, tuple[Callable[[], Any], int]] = {}
     for line in sys.stdin:
         name = line.rstrip("\n")
         if name not in made:
             made.clear()  # what another work keeps for its engine would stay in memory
             work = WORKS[name](module)
-            made[name] = work, calls_in(work, SAMPLE), calls_in(work, AHEAD)
-        work, count, ahead = made[name]
-        mean_of(work, ahead)  # caches hold the other process's data, and its threads may still spin
+            made[name] = work, calls_in(work, SAMPLE)
+        work, count = made[name]
+        mean_of(work, -(-count // 2))  # caches hold the other process's data, and its threads may still spin
         print(mean_of(work, count), flush=True)
 
 
 class Contender:
-    """A process that times the work it is asked for, with one engine; threads: as the engine has them by default."""
+    """A process that times the work it is asked for, with one engine.
 
-    def __init__(self, engine: str = "jitgrad", checkout: Path = BENCH.parent, threads: int | None = None):
+    threads: by default as many as the engine takes by itself. variant: what the names of its works begin with.
+    """
+
+    def __init__(
+        self, engine: str = "jitgrad", checkout: Path = BENCH.parent, threads: int | None = None, variant: str = ""
+    ):
+        self.variant = variant
         code = "import sys; sys.path.insert(0, sys.argv[1]); from figures.contenders import serve; serve(*sys.argv[2:])"
         given = [str(BENCH), engine, str(checkout.resolve()), str(threads or "")]
         command = [sys.executable, "-c", code, *given]
@@ -72,7 +81,7 @@ class Contender:
     def seconds(self, name: str) -> float:
         """One sample of a work."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        print(name, file=self.process.stdin, flush=True)
+        print(self.variant + name, file=self.process.stdin, flush=True)
         return float(self.process.stdout.readline())
 
     def close(self) -> None:
@@ -80,7 +89,7 @@ class Contender:
         self.process.communicate()
 
 
-def engines_apart(threads: int) -> dict[str, Contender]:
+def engines_apart(threads: int | None = None) -> dict[str, Contender]:
     """jitgrad, and torch where it is installed, each with ``threads`` threads in a process of its own."""
     return {e: Contender(e, threads=threads) for e in ("jitgrad", "torch") if find_spec(e)}
 
@@ -88,7 +97,7 @@ def engines_apart(threads: int) -> dict[str, Contender]:
 def turns_of_processes(contenders: Mapping[str, Contender], work: str, seconds: float) -> dict[str, Times]:
     """Let the contenders time a work in turns, for ``seconds`` together and five samples at least."""
     samples: dict[str, list[float]] = {name: [] for name in contenders}
-    order, end = list(contenders), 0.0
+    order = list(contenders)
     for name in order:  # not counted: the work is made, and its kernels compiled
         contenders[name].seconds(work)
     end = time.perf_counter() + seconds

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from benchmarks.rounds import Times, in_turn, optional, take_single_turns, take_turns, threads
 from benchmarks.transforms import TRANSFORMS, transform
-from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mixture, mlp_step, normal, pearlmutter, wide
+from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mixture, normal, pearlmutter, wide
 
 import jitgrad
 
+from .contenders import Contender, engines_apart, turns_of_processes
 from .table import Figure
 
 __all__ = ["SPEED"]
@@ -239,13 +240,14 @@ def norms() -> None:
 def train() -> None:
     """A training step of a perceptron with Adam, against torch's Adam and its fused one."""
     figure = Figure("MLP step: forward, cross entropy, backward, Adam", ("torch", "torch fused"))
-    torch = optional("torch")
+    contenders = engines_apart()
+    if "torch" in contenders:
+        contenders["torch fused"] = Contender("torch", variant="fused ")
     for name in MLPS:
-        works = {"jitgrad": mlp_step(jitgrad, name)}
-        if torch:
-            works |= {"torch": mlp_step(torch, name), "torch fused": mlp_step(torch, name, fused=True)}
-        figure.add(name, take_turns(works, 8.0))
+        figure.add(name, turns_of_processes(contenders, f"train, {name}", 8.0))
     figure.show()
+    for contender in contenders.values():
+        contender.close()
 
 
 def transforms() -> None:

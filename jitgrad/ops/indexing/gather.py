@@ -23,7 +23,7 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.structured import Structured
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.launch import Loop, launch, prepared
+from jitgrad.kernels.launch import Loop, check_observers, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.creation.constants import convert_number
@@ -191,6 +191,8 @@ class Gather(Structured, public=True):
             return lambda x, index: read(x, check(index))
 
         def run(x: Tensor, index: Tensor) -> Tensor:
+            if check_observers:  # who repeats the launches wants to repeat the check
+                check(index)
             try:
                 return read(x, index)
             except IndexError:  # of the kernel, which does not say which index it is

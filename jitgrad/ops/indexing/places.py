@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.planned import Launches, Read, Written, planned
 from jitgrad.dispatch.planned import row_major as as_blocks
-from jitgrad.kernels.launch import SPLIT_SIZE, check, launch, prepared
+from jitgrad.kernels.launch import SPLIT_SIZE, check, check_observers, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.kernels.loops.fill import fill
 from jitgrad.ops.shape.copy import cast, contiguous
@@ -25,7 +26,7 @@ __all__ = [
     "row_major", "spread_blocks", "written",
 ]  # fmt: skip
 
-_ROWS = 64  # as which a long index is checked, so that several threads can
+_ROWS = 16  # as which a long index is checked, so that several threads can
 
 
 def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
@@ -38,33 +39,32 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)`` raises."""
     places = contiguous(cast(index.detach(), int64))
-    size = places._layout.numel
-    rows = _ROWS if size >= SPLIT_SIZE and size % _ROWS == 0 else 1
-    found = np.zeros((rows, 2), np.int64)
-    launch(kernels.first_outside, places._data.reshape(rows, -1), found, 0, n)
-    for row in found:
-        check(row, _refuse, raise_for)
-    return places
-
-
-def _refuse(found: np.ndarray, raise_for: Any) -> None:
-    raise_for(found.item(1))
+    return checking(places._layout, n, raise_for)(places)
 
 
 def checking(index: Layout, n: int, raise_for: Any) -> Callable[[Tensor], Tensor]:
     """The plan of ``checked_index(index, n, raise_for)``."""
     m, kernel = index.numel, kernels.first_outside
-    if index.dtype is not int64 or not index.contiguous or index.device != "cpu" or m >= SPLIT_SIZE:
+    if index is not int64_of(index):
         return lambda index: checked_index(index, n, raise_for)
-    run = prepared(kernel, index.numpy_dtype, (1, m), (1, 2), None, None)
+    rows = _ROWS if m >= SPLIT_SIZE and m % _ROWS == 0 else 1
+    shape = rows, m // rows
 
     def checked(index: Tensor) -> Tensor:
-        found = np.zeros((1, 2), np.int64)
-        run(index._data.reshape(1, m), found, 0, n)
-        check(found[0], _refuse, raise_for)
+        found = np.zeros((rows, 2), np.int64)
+        run(index._data.reshape(shape), found, 0, n)
+        if check_observers or found.item(0) or (rows > 1 and found.any()):
+            for row in found:
+                check(row, _refuse, raise_for)
         return index
 
+    plain = index.device == "cpu"
+    run = prepared(kernel, index.numpy_dtype, shape, (rows, 2), None, None) if plain else partial(launch, kernel)
     return checked
+
+
+def _refuse(found: np.ndarray, raise_for: Any) -> None:
+    raise_for(found.item(1))
 
 
 def in_blocks(x: Tensor, blocks: tuple[int, int, int]) -> Any:

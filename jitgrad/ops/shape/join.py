@@ -89,7 +89,8 @@ def _joining(out: Layout, places: Sequence[_Place], layouts: Sequence[Layout]) -
     if any(len(p.sizes) > MOST_LOOPS for p in parts):
         return lambda tensors: _joined(out, places, tensors)
     how = Join(parts)
-    return _joiner(len(layouts))(out, out.shape, out.numpy_dtype, how, how.address, how.pack, compiled_join())
+    make = _joiner(len(layouts) if len(layouts) <= _NAMED else None)
+    return make(out, out.shape, out.numpy_dtype, how, how.address, how.pack, compiled_join())
 
 
 def _part(place: _Place, source: Layout) -> Part:
@@ -108,7 +109,7 @@ _JOINER = """\
 def make(out, shape, dtype, how, address, pack, run):
     def compute(tensors):
         data = empty(shape, dtype)
-        {names}, = tensors
+        {unpack}
         if observers or run(pack(address, id(data), {addresses})):
             launch(join, data, how, {arrays})
         result = new(Tensor); result._data = data; result._layout = out
@@ -118,13 +119,17 @@ def make(out, shape, dtype, how, address, pack, run):
 """
 
 
+_NAMED = 8  # So many tensors are named in the text; for more a loop costs less than a text of their own.
+
+
 @functools.cache
-def _joiner(count: int) -> Callable[..., Callable[[Sequence[Tensor]], Tensor]]:
-    """``make(out, ...)``, which returns the function that joins ``count`` tensors."""
-    names = [f"x{k}" for k in range(count)]
+def _joiner(count: int | None) -> Callable[..., Callable[[Sequence[Tensor]], Tensor]]:
+    """``make(out, ...)``, which returns the function that joins ``count`` tensors, or any number of them."""
+    arrays = [f"x{k}._data" for k in range(count or 0)]
+    named = "".join([f"x{k}, " for k in range(count or 0)])
     text = _JOINER.format(
-        names=", ".join(names), addresses=", ".join([f"id({n}._data)" for n in names]),
-        arrays=", ".join([f"{n}._data" for n in names]),
+        unpack=f"{named}= tensors" if named else "arrays = [t._data for t in tensors]",
+        addresses=", ".join([f"id({a})" for a in arrays]) or "*map(id, arrays)", arrays=", ".join(arrays) or "*arrays",
     )  # fmt: skip
     scope: dict[str, Any] = {
         "empty": np.empty, "join": join, "launch": launch, "observers": observers, "new": object.__new__,
