@@ -16,7 +16,10 @@ from jitgrad.kernels.blas import entries, one_thread
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.product_parts import multiply_in_parts
 
-__all__ = ["add_row", "dot", "dot_on_one", "matmul", "small_product", "small_products", "stays_on_one"]
+__all__ = [
+    "add_row", "dot", "dot_on_one", "few_rows_by_transposed", "matmul", "small_product", "small_products",
+    "stays_on_one",
+]  # fmt: skip
 
 
 class _Quiet(threading.local):
@@ -109,7 +112,7 @@ def dot_on_one(x, y, out):
 @library("out")
 def dot(x, y, out):
     """Product of two matrices, a matrix and a vector, or two vectors; ``out`` is contiguous."""
-    if _few_rows_by_transposed(x, y, out):
+    if few_rows_by_transposed(x, y, out):
         transposed = np.empty(out.shape[::-1], out.dtype)
         _product(np.dot, y.T, x.T, transposed)
         np.copyto(out, transposed.T)
@@ -117,7 +120,7 @@ def dot(x, y, out):
         _product(np.dot, x, y, out)
 
 
-def _few_rows_by_transposed(x, y, out):
+def few_rows_by_transposed(x, y, out):
     """Whether to multiply few rows by a transposed matrix, as linear layers do, as the transposed product.
 
     OpenBLAS brings the matrix that stands on the left in its column-major view, here ``y``, into the order of its inner

@@ -17,7 +17,7 @@ from numba.core import types
 from jitgrad.kernels import pool_code, threads
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
-from jitgrad.kernels.loops.matmul import stays_on_one
+from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
 from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
 from jitgrad.kernels.program import products
@@ -214,9 +214,14 @@ class Builder:
     # -- matrix products, flags, copies ---------------------------------------------------------------
 
     def _product(self, args: Sequence[Any]) -> bool:
-        found = products.jobs(*args)
-        x, _, out = args
+        x, y, out = args
         self.uses_blas |= x.ndim > 0 and not stays_on_one(out.shape, x.shape[-1])
+        if few_rows_by_transposed(x, y, out) and out.size * x.shape[1] >= products.WORTH_TURNING:
+            turned = np.empty(out.shape[::-1], out.dtype)
+            if self._product((y.T, x.T, turned)):
+                self._turn(turned, out)
+                return True
+        found = products.jobs(*args)
         if found is None:
             return False
         rows = []
@@ -228,6 +233,15 @@ class Builder:
                 self.words.append(distance)
         self.together(rows)
         return True
+
+    def _turn(self, source: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
+        """Add a row that copies a row-major matrix of float32 transposed."""
+        start = len(self.words)
+        self.words += [0, 0]
+        self.pointer_to(out)
+        self.pointer_to(source)
+        self.words += [*out.shape]
+        self.rows.append(TableRow(code()["turn"], start))
 
     def table(self, rows: Sequence[TableRow]) -> int:
         """The number of the first word of a table of rows."""

@@ -128,6 +128,28 @@ def restore(words):
     copy(read(words + 16), read(words + 24), read(words + 32))
 
 
+def turn(words):
+    """An entry: out[i, j] = source[j, i], of float32, in squares that a cache holds.
+
+    Its words: unused, error, out, source, rows and columns of out.
+    """
+    out, source, rows, columns = read(words + 16), read(words + 24), read(words + 32), read(words + 40)
+    top = 0
+    while top < rows:
+        bottom, left = top + 16, 0
+        if bottom > rows:
+            bottom = rows
+        while left < columns:
+            right = left + 16
+            if right > columns:
+                right = columns
+            for i in range(top, bottom):
+                for j in range(left, right):
+                    copy(out + 4 * (i * columns + j), source + 4 * (j * rows + i), 4)
+            left = right
+        top = bottom
+
+
 def packed(words):
     """An entry: a function whose result is its error. Its words: the function, error, what the function reads."""
     write(words + ERROR, ask(read(words), words + 16))
@@ -191,7 +213,7 @@ _HELPERS = (
 def code() -> dict[str, int]:
     """The addresses of the functions above, by name."""
     functions = [
-        bind, overlap, begin, first_changed, run_rows, clear, check, restore, packed, in_parts, together, blocks,
+        bind, overlap, begin, first_changed, run_rows, clear, check, restore, turn, packed, in_parts, together, blocks,
     ]  # fmt: skip
     return compiled_words("program", functions, _HELPERS)
 

@@ -8,7 +8,9 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.loops import matmul
 from jitgrad.kernels.product_parts import product_jobs
 
-__all__ = ["KINDS", "jobs"]
+__all__ = ["KINDS", "WORTH_TURNING", "jobs"]
+
+WORTH_TURNING = 1 << 21  # multiplications from which a transposed product and its copy are quicker than the product
 
 KINDS = {matmul.dot.name, matmul.dot_on_one.name, matmul.matmul.name}  # kernels that are one product of matrices
 
