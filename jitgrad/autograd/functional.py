@@ -211,7 +211,7 @@ def _by_rows(at: Evaluation, number: int, vectorize: bool) -> list[Tensor]:
             raise RuntimeError(_JACOBIAN_FIXED.format(k))
         if rows_of_x is None:
             rows_of_x = zeros((n, *x.shape), dtype=x.dtype, device=x.device)
-        results.append(rows_of_x.reshape(*shape, *x.shape))
+        results.append(rows_of_x.reshape((*shape, *x.shape)))
     return results
 
 
@@ -245,7 +245,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, copy_inputs: bool = False
     for out, rows_of_out in zip(values, columns, strict=True):
         parts = []
         for x, part in zip(given, rows_of_out.split(sizes), strict=True):
-            parts.append(part.movedim(0, -1).reshape(*out.shape, *x.shape))
+            parts.append(part.movedim(0, -1).reshape((*out.shape, *x.shape)))
         rows.append(tuple(parts) if several else parts[0])
     return tuple(rows) if several_outputs else rows[0]
 
@@ -254,7 +254,7 @@ def _basis(x: Tensor) -> Tensor:
     """The unit vectors of the space of ``x``, as a tensor of shape (numel, *shape)."""
     n = x._layout.numel
     units: Tensor = eye(n, dtype=x.dtype, device=x.device)
-    return units.reshape(n, *x.shape)
+    return units.reshape((n, *x.shape))
 
 
 def _columns_of_all_inputs(

@@ -37,7 +37,7 @@ def _cut(stacked: Tensor, tensors: Sequence[Tensor], dim: int) -> list[Tensor]:
     """``stacked`` split along ``dim``, which runs over the elements of all tensors; that dim in each tensor's shape."""
     parts = stacked.split([t.numel() for t in tensors], dim)
     before, after = stacked.shape[:dim], stacked.shape[dim + 1 :]
-    return [p.reshape(*before, *t.shape, *after) for p, t in zip(parts, tensors, strict=True)]
+    return [p.reshape((*before, *t.shape, *after)) for p, t in zip(parts, tensors, strict=True)]
 
 
 def _check_real(name: str, tree: Any, what: str) -> None:
