@@ -255,8 +255,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     right = [d for d in range(b._layout.ndim) if d not in second]
     # -1 would be ambiguous in the shape of a tensor without elements, so there the other size is computed.
     size = Size(a.shape[d] for d in first).numel()
-    x = a.permute(*left, *first).reshape(-1 if size else Size(a.shape[d] for d in left).numel(), size)
-    y = b.permute(*second, *right).reshape(size, -1 if size else Size(b.shape[d] for d in right).numel())
+    x = a.permute((*left, *first)).reshape(-1 if size else Size(a.shape[d] for d in left).numel(), size)
+    y = b.permute((*second, *right)).reshape(size, -1 if size else Size(b.shape[d] for d in right).numel())
     return Mm.apply(x, y).view([*[a.shape[d] for d in left], *[b.shape[d] for d in right]])
 
 
