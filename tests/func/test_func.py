@@ -291,3 +291,9 @@ def test_transforms_leave_nothing_to_the_collector():
             assert not left_to_the_collector(lambda call=call: call(x))
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd", "hessian"])
+def test_derivatives_of_a_number_by_a_number(name):
+    found = getattr(torch.func, name)(lambda x: x**3)(torch.tensor(2.0))
+    assert found.shape == () and found.item() == 12
