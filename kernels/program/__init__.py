@@ -7,7 +7,8 @@ types of the arguments alone, so another program compiles nothing that a kernel 
 Read `builder` first: it turns launches into rows; `products` does so for matrix products. `executor` runs the rows;
 what no row can be made of, such as a sort by NumPy, it calls between them.
 
-Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `fusion` finds those
+Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `redundant` leaves out
+what isn't needed or is there, `fusion` finds those
 that one loop can do, `fused_launch`, `fused_kernel` and `fused_text` make it; `row_blocks` finds those that go row by
 row together, `block_rows` makes rows of them.
 """
@@ -21,10 +22,10 @@ from jitgrad.kernels.program.object_words import (
     words_of_list,
     words_of_references,
 )
-from jitgrad.kernels.program.dependences import Launch
+from jitgrad.kernels.program.dependences import Launch, Outside
 from jitgrad.kernels.program.passes import Passes, improved
 
 __all__ = [
-    "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
+    "Beginning", "Builder", "Launch", "LiveNumber", "Outside", "Passes", "Place", "Program", "Row", "Rows", "improved",
     "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
 ]  # fmt: skip

@@ -5,11 +5,13 @@ A pass takes launches and returns launches that leave the same in all memory tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitgrad.kernels.program.dependences import Access, Launch, accesses
+from jitgrad.kernels.program.dependences import Launch, Outside, accesses
 from jitgrad.kernels.program.fusion import fused
+from jitgrad.kernels.program.redundant import without_dead, without_repeated
 from jitgrad.kernels.program.row_blocks import in_row_blocks
 
 __all__ = ["Passes", "improved"]
@@ -19,33 +21,39 @@ __all__ = ["Passes", "improved"]
 class Passes:
     """Which passes are made.
 
-    fusion: elementwise launches become one loop where they can. sums: such a loop takes sums of rows as well.
+    dead: launches are left out whose results nobody reads. repeated: so are elementwise ones that compute what is
+    there. fusion: elementwise launches become one loop where they can. sums: such a loop takes sums of rows as well.
     row_blocks: launches that work row by row are done on some rows at a time.
     """
 
+    dead: bool = True
+    repeated: bool = True
     fusion: bool = True
     sums: bool = True
     row_blocks: bool = True
 
 
 def improved(
-    stretches: Sequence[Sequence[Launch]], keeps: Callable[[int, int], bool], passes: Passes | None = None
+    stretches: Sequence[Sequence[Launch]], keeps: Callable[[int, int], bool], outside: Sequence[Outside] = (),
+    passes: Passes | None = None,
 ) -> list[list[Launch]]:  # fmt: skip
     """The launches of each stretch, fewer and in another order.
 
     Between two stretches something else happens, so no launch is moved from one to another, nor across one with checks.
     ``keeps(low, high)``: whether memory in this range of addresses is needed after the last stretch.
+    outside: memory that was there before, of which some may lie elsewhere in another run.
     """
-    passes = passes or Passes()
-    made = []
-    parts = [_parts(stretch) for stretch in stretches]
+    passes, made = passes or Passes(), []
     later = [a for stretch in stretches for launch in stretch for a in accesses(launch) if a.reads]
-    for stretch in parts:
+
+    def needed(low: int, high: int) -> bool:
+        return any(a.low < high and low < a.high for a in later) or keeps(low, high)
+
+    for stretch in stretches:
         made.append(list[Launch]())
-        for part in stretch:
-            every = [accesses(launch) for launch in part]
-            del later[: sum(a.reads for found in every for a in found)]
-            made[-1] += _improved(part, every, lambda low, high: _is_read(later, low, high) or keeps(low, high), passes)
+        for part in _parts(stretch):
+            del later[: sum(a.reads for launch in part for a in accesses(launch))]
+            made[-1] += _improved(part, needed, outside, passes)
     return made
 
 
@@ -60,16 +68,14 @@ def _parts(launches: Sequence[Launch]) -> list[list[Launch]]:
     return [p for p in parts if p]
 
 
-def _is_read(later: Sequence[Access], low: int, high: int) -> bool:
-    return any(a.low < high and low < a.high for a in later)
-
-
 def _improved(
-    launches: Sequence[Launch], every: list[list[Access]], needed: Callable[[int, int], bool], passes: Passes
-) -> list[Launch]:  # fmt: skip
-    if passes.fusion and len(launches) > 1:
-        launches = fused(launches, every, needed, passes.sums)
-        every = [accesses(launch) for launch in launches]
-    if passes.row_blocks and len(launches) > 1:
-        launches = in_row_blocks(launches, every, needed)
-    return list(launches)
+    launches: Sequence[Launch], needed: Callable[[int, int], bool], outside: Sequence[Outside], passes: Passes
+) -> list[Launch]:
+    made = list(launches)
+    for wanted, improve in (
+        (passes.repeated, without_repeated), (passes.dead, without_dead),
+        (passes.fusion, functools.partial(fused, sums=passes.sums)), (passes.row_blocks, in_row_blocks),
+    ):  # fmt: skip
+        if wanted:
+            made = improve(made, [accesses(launch) for launch in made], needed, outside)
+    return made

@@ -8,7 +8,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.kernels.launch import observers
-from jitgrad.kernels.program import Builder, Launch, Passes, Place, fused_kernel, fusion, improved, row_blocks
+from jitgrad.kernels.program import Builder, Launch, Place, fused_kernel, fusion, improved, row_blocks
 from jitgrad.kernels.program.dependences import extent
 
 
@@ -41,15 +41,18 @@ def _run(launches, compiled):
     program.run()
 
 
-def compare(launches, before, kept, passes=None, exact=False, compiled=False):
+def compare(launches, before, kept, passes=None, exact=False, compiled=False, outside=()):
     """Improved launches leave in ``kept`` what the launches do that ran from the state ``before``; returns them.
 
     before: pairs (array, its numbers before the launches). compiled: whether they are run as a program.
     """
+    for a, numbers in before:
+        a[...] = numbers
+    _run(launches, False)
     want = [np.array(a) for a in kept]
     extents = [extent(a) for a in kept]
     needed = lambda low, high: any(a < high and low < b for a, b in extents)
-    made = improved([launches], needed, passes or Passes())[0]
+    made = improved([launches], needed, outside, passes)[0]
     outside = {id(_root(a)) for a, _ in before}
     written = [_root(m.args[w]) for m in launches for w in m.kernel.writes]
     for a in written:
