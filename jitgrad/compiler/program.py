@@ -13,7 +13,7 @@ from jitgrad.compiler.memory import Memory, written_roots
 from jitgrad.compiler.notes import Action
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.kernels.program import Builder, Launch, Outside, Program, improved
+from jitgrad.kernels.program import Builder, Launch, Program, improved
 
 __all__ = ["Stretches", "new_tensor"]
 
@@ -21,13 +21,10 @@ __all__ = ["Stretches", "new_tensor"]
 class Stretches:
     """Launches, improved, in stretches between what Python does."""
 
-    def __init__(
-        self, launches: Sequence[Launch], actions: Sequence[Action], keeps: Callable[[int, int], bool],
-        outside: Sequence[Outside] = (),
-    ):  # fmt: skip
+    def __init__(self, launches: Sequence[Launch], actions: Sequence[Action], keeps: Callable[[int, int], bool]):
         starts = [0, *sorted({action.launch for action in actions})]
         parts = [launches[start:end] for start, end in zip(starts, [*starts[1:], len(launches)], strict=True)]
-        self.parts = improved(parts, keeps, outside)
+        self.parts = improved(parts, keeps)
         self._actions = [[], *([a for a in actions if a.launch == start] for start in starts[1:])]
 
     def __iter__(self) -> Iterator[Launch]:

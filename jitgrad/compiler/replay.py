@@ -31,7 +31,7 @@ from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Beginning, Outside, Program, Rows, words_of_dict, words_of_references
+from jitgrad.kernels.program import Beginning, Program, Rows, words_of_dict, words_of_references
 from jitgrad.random import generators
 
 __all__ = ["MISS", "Replay", "replay_of"]
@@ -110,8 +110,7 @@ class _Text:
         saved = [Region(*extent_of(r), "block0", extent_of(r)[0] - self.offsets[id(r)]) for r in block]
         launches, staying = self.recording.launches, [*self.fresh, *(Fresh(r, "") for r in block)]
         self.temporaries = Temporaries(self.recording, launches, staying)
-        outside = [Outside(*extent_of(n.data), self.moves(n)) for n in self.notes.tensors.values() if n.layout.numel]
-        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps, outside)
+        self.stretches = Stretches(launches, self.notes.actions, self.temporaries.keeps)
         self.temporaries.place(self.stretches)
         moving = [*(f.region() for f in self.fresh), *self.moving, *saved]
         self.memory = Memory([*moving, *self.temporaries.regions])

@@ -22,10 +22,10 @@ from jitgrad.kernels.program.object_words import (
     words_of_list,
     words_of_references,
 )
-from jitgrad.kernels.program.dependences import Launch, Outside
+from jitgrad.kernels.program.dependences import Launch
 from jitgrad.kernels.program.passes import Passes, improved
 
 __all__ = [
-    "Beginning", "Builder", "Launch", "LiveNumber", "Outside", "Passes", "Place", "Program", "Row", "Rows", "improved",
+    "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",
     "words_of_cell", "words_of_dict", "words_of_list", "words_of_references",
 ]  # fmt: skip

@@ -6,8 +6,7 @@ not the elements in them: two columns of one matrix count as overlapping.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKe
 from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.program.fused_kernel import FusedKernel
 
-__all__ = ["Access", "Launch", "Outside", "Span", "accesses", "address_of", "dependences", "extent", "span_of"]
+__all__ = ["Access", "Launch", "Span", "accesses", "address_of", "dependences", "extent", "span_of"]
 
 
 class Launch(NamedTuple):
@@ -46,18 +45,6 @@ class Access(NamedTuple):
     reads: bool
     writes: bool
     span: Span | None
-
-
-class Outside(NamedTuple):
-    """Memory that was there before a program. If it ``moves``, it may be any other such memory in another run."""
-
-    low: int
-    high: int
-    moves: bool
-
-    def overlaps(self, low: int, high: int) -> bool:
-        """Whether any of it is in a range of addresses."""
-        return self.low < high and low < self.high
 
 
 def extent(array: np.ndarray[Any, Any]) -> tuple[int, int]:
@@ -119,11 +106,10 @@ def _strided_extents(args: Sequence[Any]) -> dict[int, tuple[int, int]]:
     }
 
 
-def dependences(every: Sequence[Sequence[Access]], outside: Sequence[Outside] = ()) -> list[dict[int, bool]]:
+def dependences(every: Sequence[Sequence[Access]]) -> list[dict[int, bool]]:
     """For each launch, given what each touches, the earlier ones that it has to follow.
 
-    outside: memory that was there before. The value is True where both visit the same memory in order, so that one
-    loop, of elements or of rows, may do both.
+    The value is True where both visit the same memory in order, so that one loop, of elements or of rows, may do both.
     """
     found: list[dict[int, bool]] = [{} for _ in every]
     for together in _connected(every):
@@ -132,19 +118,7 @@ def dependences(every: Sequence[Sequence[Access]], outside: Sequence[Outside] = 
                 if before != number and (one.writes or other.writes) and one.low < other.high and other.low < one.high:
                     same = one.span is not None and one.span == other.span
                     found[number][before] = found[number].get(before, True) and same
-    for first, second in _perhaps_shared(every, outside):
-        found[second][first] = False
     return found
-
-
-def _perhaps_shared(every: Sequence[Sequence[Access]], outside: Sequence[Outside]) -> Iterator[tuple[int, int]]:
-    """Pairs of launches that may touch the same memory in a run in which tensors lie elsewhere."""
-    if not any(o.moves for o in outside):
-        return
-    touched = [(n, a, o) for n, found in enumerate(every) for a in found for o in outside if o.overlaps(a.low, a.high)]
-    for (first, a, one), (second, b, other) in itertools.combinations(touched, 2):
-        if first != second and one is not other and (a.writes or b.writes) and (one.moves or other.moves):
-            yield first, second
 
 
 def _connected(every: Iterable[Sequence[Access]]) -> list[list[tuple[int, Access]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
 from jitgrad.kernels.loops.reduction import sum_rows
-from jitgrad.kernels.program.dependences import Access, Launch, Outside, Span, span_of
+from jitgrad.kernels.program.dependences import Access, Launch, Span, span_of
 from jitgrad.kernels.program.fused_launch import fused_launch
 from jitgrad.kernels.program.order import Order
 
@@ -23,22 +23,20 @@ _ROW_SIZE = 64
 
 def fused(
     launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Callable[[int, int], bool],
-    outside: Sequence[Outside] = (), sums: bool = True,
+    sums: bool = True,
 ) -> list[Launch]:  # fmt: skip
     """The launches with groups of them as one loop each.
 
     sums: whether loops may take sums of rows as well. The other arguments are those of `Order`.
     """
-    return _Fusion(launches, every, needed, outside, sums).launches()
+    return _Fusion(launches, every, needed, sums).launches()
 
 
 class _Fusion(Order):
-    def __init__(
-        self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Any, outside: Any, sums: bool
-    ):
+    def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Any, sums: bool):
         self.sizes = [_loop_size(made, found) for made, found in zip(launches, every, strict=True)]
         self.sums = sums
-        super().__init__(launches, every, needed, outside, [size is not None for size in self.sizes])
+        super().__init__(launches, every, needed, [size is not None for size in self.sizes])
 
     def group(self, first: int) -> list[int]:
         """The launches of a loop that begins with ``first``, and sums of rows that it can take."""

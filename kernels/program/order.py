@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Sequence
 
-from jitgrad.kernels.program.dependences import Access, Launch, Outside, dependences
+from jitgrad.kernels.program.dependences import Access, Launch, dependences
 
 __all__ = ["Order"]
 
@@ -17,15 +17,15 @@ class Order:
     """Base of passes that make groups of launches.
 
     every: the accesses of each launch. ``needed(low, high)``: whether memory is read after these launches.
-    outside: memory that was there before. late: whether a launch can be part of a group.
+    late: whether a launch can be part of a group.
     """
 
     def __init__(
         self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Callable[[int, int], bool],
-        outside: Sequence[Outside], late: Sequence[bool],
+        late: Sequence[bool],
     ):  # fmt: skip
         self.given, self.every, self.needed, self.late = launches, every, needed, late
-        self.before = dependences(every, outside)
+        self.before = dependences(every)
         self.left = dict.fromkeys(range(len(launches)))
         self.followers: list[list[int]] = [[] for _ in launches]
         self.waits_for = [len(before) for before in self.before]

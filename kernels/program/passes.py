@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitgrad.kernels.program.dependences import Launch, Outside, accesses
+from jitgrad.kernels.program.dependences import Launch, accesses
 from jitgrad.kernels.program.fusion import fused
 from jitgrad.kernels.program.redundant import without_dead, without_repeated
 from jitgrad.kernels.program.row_blocks import in_row_blocks
@@ -34,14 +34,13 @@ class Passes:
 
 
 def improved(
-    stretches: Sequence[Sequence[Launch]], keeps: Callable[[int, int], bool], outside: Sequence[Outside] = (),
-    passes: Passes | None = None,
+    stretches: Sequence[Sequence[Launch]], keeps: Callable[[int, int], bool], passes: Passes | None = None
 ) -> list[list[Launch]]:  # fmt: skip
     """The launches of each stretch, fewer and in another order.
 
     Between two stretches something else happens, so no launch is moved from one to another, nor across one with checks.
     ``keeps(low, high)``: whether memory in this range of addresses is needed after the last stretch.
-    outside: memory that was there before, of which some may lie elsewhere in another run.
+    It is for the caller to see that what shares no memory now shares none when the launches are run.
     """
     passes, made = passes or Passes(), []
     later = [a for stretch in stretches for launch in stretch for a in accesses(launch) if a.reads]
@@ -53,7 +52,7 @@ def improved(
         made.append(list[Launch]())
         for part in _parts(stretch):
             del later[: sum(a.reads for launch in part for a in accesses(launch))]
-            made[-1] += _improved(part, needed, outside, passes)
+            made[-1] += _improved(part, needed, passes)
     return made
 
 
@@ -69,7 +68,7 @@ def _parts(launches: Sequence[Launch]) -> list[list[Launch]]:
 
 
 def _improved(
-    launches: Sequence[Launch], needed: Callable[[int, int], bool], outside: Sequence[Outside], passes: Passes
+    launches: Sequence[Launch], needed: Callable[[int, int], bool], passes: Passes
 ) -> list[Launch]:
     made = list(launches)
     for wanted, improve in (
@@ -77,5 +76,5 @@ def _improved(
         (passes.fusion, functools.partial(fused, sums=passes.sums)), (passes.row_blocks, in_row_blocks),
     ):  # fmt: skip
         if wanted:
-            made = improve(made, [accesses(launch) for launch in made], needed, outside)
+            made = improve(made, [accesses(launch) for launch in made], needed)
     return made

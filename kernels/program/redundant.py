@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import ElementwiseKernel, StridedKernel
-from jitgrad.kernels.program.dependences import Access, Launch, Outside, accesses, address_of, extent
+from jitgrad.kernels.program.dependences import Access, Launch, accesses, address_of, extent
 
 __all__ = ["without_dead", "without_repeated"]
 
 Needed = Callable[[int, int], bool]
 
 
-def without_dead(
-    launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed, outside: Sequence[Outside] = ()
-) -> list[Launch]:
+def without_dead(launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed) -> list[Launch]:
     """The launches that write what a later one reads, or what is ``needed(low, high)`` after them; and checks."""
     live: list[Launch] = []
     read: list[Access] = []
@@ -33,17 +31,14 @@ def _overlaps(one: Access, others: Sequence[Access]) -> bool:
     return any(one.low < other.high and other.low < one.high for other in others)
 
 
-def without_repeated(
-    launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed, outside: Sequence[Outside] = ()
-) -> list[Launch]:
+def without_repeated(launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed) -> list[Launch]:
     """The launches without elementwise ones that an earlier one has done: who reads their results reads that one's."""
-    return _Repeated(launches, every, needed, outside).launches()
+    return _Repeated(launches, every, needed).launches()
 
 
 class _Repeated:
-    def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed, outside: Any):
+    def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Needed):
         self.left, self.every, self.needed = list(launches), [list(found) for found in every], needed
-        self.outside = outside if any(o.moves for o in outside) else ()
 
     def launches(self) -> list[Launch]:
         """Those that are left."""
@@ -83,13 +78,7 @@ class _Repeated:
         return -1
 
     def _writes(self, number: int, low: int, high: int) -> bool:
-        """Whether a launch writes to a range of addresses, or may do so in a run in which tensors lie elsewhere."""
-        written = [a for a in self.every[number] if a.writes]
-        moving = self._is_outside(low, high)
-        return any((a.low < high and low < a.high) or (moving and self._is_outside(a.low, a.high)) for a in written)
-
-    def _is_outside(self, low: int, high: int) -> bool:
-        return any(o.overlaps(low, high) for o in self.outside)
+        return any(a.writes and a.low < high and low < a.high for a in self.every[number])
 
     def _touches(self, number: int, low: int, high: int) -> bool:
         return any(a.low < high and low < a.high for a in self.every[number])

@@ -23,7 +23,7 @@ from jitgrad.kernels.loops.softmax import (
     softmax_rows,
     softmax_rows_gradient,
 )  # fmt: skip
-from jitgrad.kernels.program.dependences import Access, Launch, Outside, Span, span_of
+from jitgrad.kernels.program.dependences import Access, Launch, Span, span_of
 from jitgrad.kernels.program.fused_kernel import FusedKernel
 from jitgrad.kernels.program.order import Order
 from jitgrad.kernels.split_call import SplitCall
@@ -124,19 +124,18 @@ def _serial(kernel: Kernel, args: Sequence[Any]) -> Any:
 
 
 def in_row_blocks(
-    launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Callable[[int, int], bool],
-    outside: Sequence[Outside] = (),
-) -> list[Launch]:  # fmt: skip
+    launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Callable[[int, int], bool]
+) -> list[Launch]:
     """The launches, those together that can be done block by block; the arguments are those of `Order`."""
-    return _Blocks(launches, every, needed, outside).launches()
+    return _Blocks(launches, every, needed).launches()
 
 
 class _Blocks(Order):
-    def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Any, outside: Any):
+    def __init__(self, launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Any):
         self.rows = [_row_count(made) for made in launches]
         self.sizes = [_size(made) for made in launches]
         late = [bool(r or n) for r, n in zip(self.rows, self.sizes, strict=True)]
-        super().__init__(launches, every, needed, outside, late)
+        super().__init__(launches, every, needed, late)
 
     def group(self, first: int) -> list[int]:
         """The launches that can be done on the rows of one of them, the first that has rows of its own."""

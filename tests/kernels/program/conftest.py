@@ -41,7 +41,7 @@ def _run(launches, compiled):
     program.run()
 
 
-def compare(launches, before, kept, passes=None, exact=False, compiled=False, outside=()):
+def compare(launches, before, kept, passes=None, exact=False, compiled=False):
     """Improved launches leave in ``kept`` what the launches do that ran from the state ``before``; returns them.
 
     before: pairs (array, its numbers before the launches). compiled: whether they are run as a program.
@@ -52,7 +52,7 @@ def compare(launches, before, kept, passes=None, exact=False, compiled=False, ou
     want = [np.array(a) for a in kept]
     extents = [extent(a) for a in kept]
     needed = lambda low, high: any(a < high and low < b for a, b in extents)
-    made = improved([launches], needed, outside, passes)[0]
+    made = improved([launches], needed, passes)[0]
     outside = {id(_root(a)) for a, _ in before}
     written = [_root(m.args[w]) for m in launches for w in m.kernel.writes]
     for a in written:
