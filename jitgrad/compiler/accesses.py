@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.notes import Notes
+from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.trust import (
     ABSENT,
     CONTAINERS,
@@ -22,7 +23,6 @@ from jitgrad.compiler.trust import (
     static_attribute,
 )
 from jitgrad.core.tensor import Tensor
-from jitgrad.kernels.program import LiveNumber
 
 __all__ = ["Accesses"]
 
@@ -52,8 +52,10 @@ class Accesses:
     def attr(self, obj: Any, name: str) -> Any:
         """``obj.name``."""
         notes = self.notes
-        if notes.reason is not None or type(obj) is LiveNumber:
+        if notes.reason is not None:
             return getattr(obj, name)
+        if is_live(obj):
+            return getattr(notes.settled(obj), name)
         if isinstance(obj, Tensor):
             return notes.tensor_attribute(obj, name)
         if isinstance(obj, types.ModuleType):
@@ -178,14 +180,14 @@ class Accesses:
 
     def plain(self, value: Any) -> Any:
         """An operand of a comparison of three or more."""
-        if type(value) is LiveNumber:
+        if is_live(value):
             return self.notes.settled(value)
         return self.given(value) if self.notes.reason is None else value
 
     def tested(self, value: Any) -> Any:
         """What ``if``, ``while``, ``and``, ``or`` and ``not`` test."""
         notes = self.notes
-        if type(value) is LiveNumber:
+        if is_live(value):
             return notes.settled(value)
         if notes.reason is None:
             if isinstance(value, CONTAINERS):
@@ -234,7 +236,7 @@ class Accesses:
             return value
         if isinstance(value, Tensor):
             notes.tensor_argument(value)
-        elif type(value) is LiveNumber:
+        elif is_live(value):
             return notes.settled(value)
         elif isinstance(value, CONTAINERS):
             return self.given(value)
@@ -259,7 +261,7 @@ class Accesses:
             notes.store_tensor_attribute(obj, name, value)
         elif not notes.same_attribute(obj, name, value):
             notes.fail(f"it assigns {name} of a {type(obj).__name__} from outside")
-        setattr(obj, name, value)
+        setattr(obj, name, plain(value))
 
     def store_item(self, obj: Any, key: Any, value: Any) -> None:
         """``obj[key] = value`` for a known object or a tensor."""
@@ -278,7 +280,7 @@ class Accesses:
             return
         else:
             notes.fail(f"it assigns an item of a {type(obj).__name__} from outside")
-        obj[key] = value
+        obj[key] = plain(value)
 
     def delete(self, obj: Any, what: str) -> None:
         """Something of a known object is about to be deleted."""

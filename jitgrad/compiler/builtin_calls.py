@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.accesses import Accesses
+from jitgrad.compiler.numbers import is_live
 from jitgrad.compiler.trust import CONTAINERS, ITERATORS, PURE, PURE_MODULES, READ_ONLY, is_watched, special_method
 from jitgrad.compiler.trust import title as name_of
 from jitgrad.core.tensor import Tensor
@@ -34,9 +35,12 @@ class BuiltinCalls(Accesses):
             return self._by_name(function, *args)
         if function is float and args and type(args[0]) is LiveNumber:
             return args[0]
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
+            if self.notes.repeatable(owner, function.__name__, args, kwargs):
+                return self.notes.host_call(function, args, kwargs)
         args = tuple([self.given(a) for a in args])
         kwargs = {k: self.given(v) for k, v in kwargs.items()}
-        owner = getattr(function, "__self__", None)
         if isinstance(owner, CONTAINERS) and self.notes.is_known(owner):
             return self._method_of_known(owner, function, args, kwargs)
         if function in _SPECIAL and args and type(args[0]) not in ITERATORS and not isinstance(args[0], Tensor):
@@ -83,8 +87,6 @@ class BuiltinCalls(Accesses):
         """A method of a container that was there before."""
         notes, name = self.notes, function.__name__
         if name not in READ_ONLY:
-            if notes.repeatable(owner, name, args, kwargs):
-                return notes.host_call(function, args, kwargs)
             notes.fail(f"it changes a {type(owner).__name__} from outside by {name}()")
         elif isinstance(owner, dict) and name in ("get", "__getitem__", "__contains__"):
             if notes.has(owner, args[0]) and name != "__contains__":
@@ -96,14 +98,14 @@ class BuiltinCalls(Accesses):
     def given(self, value: Any) -> Any:
         """An argument of a function that isn't watched: what it may read of it is guarded, functions are watched."""
         notes = self.notes
-        if type(value) is LiveNumber:
+        if is_live(value):
             return notes.settled(value)
         if isinstance(value, CONTAINERS):
             if notes.is_known(value):
                 notes.contents(value)
             items: Iterable[Any] = value.values() if isinstance(value, dict) else value
             for item in items:
-                if isinstance(item, CONTAINERS) or type(item) is LiveNumber:
+                if isinstance(item, CONTAINERS) or is_live(item):
                     self.given(item)
         elif isinstance(value, Tensor):
             notes.tensor_argument(value)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jitgrad
+from jitgrad.compiler.numbers import is_live, plain, read_number
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
 
@@ -78,6 +79,7 @@ class Notes:
         self.known: dict[int, Any] = {}
         self.tensors: dict[int, TensorNote] = {}
         self.created: dict[int, Tensor] = {}
+        self.reading = False  # whether a number of a tensor is read that a program can read as well
         self.live: dict[Any, tuple[Any, Any]] = {}  # {key of a live number: (dictionary, its key)}
         self.actions: list[Action] = []
         self.counted: set[tuple[int, str]] = set()
@@ -198,12 +200,14 @@ class Notes:
 
     def repeatable(self, owner: Any, name: str, args: Any, kwargs: Any) -> bool:
         """Whether a method that changes a container can be called anew in every run."""
+        if name == "append" and is_live(args[0]):
+            return True
         return name in ("append", "add", "discard") and self.all_constant(args, kwargs)
 
     def host_call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a function now and in every run; it must not launch anything."""
         before = self.length()
-        result = function(*args, **kwargs)
+        result = function(*[plain(a) for a in args], **kwargs)
         if self.length() != before:
             self.fail(f"{getattr(function, '__qualname__', function)} computes with tensors")
         self.actions.append(Action(before, function, args, kwargs))
@@ -226,8 +230,11 @@ class Notes:
         self._guard("float", obj, key, None)
         return number
 
-    def settled(self, number: LiveNumber) -> float:
+    def settled(self, number: Any) -> Any:
         """The value of a live number on which the recording depends."""
+        if not isinstance(number, LiveNumber):
+            self.fail("it computes with a number that item() has read of a tensor, or decides by it")
+            return float(number) if isinstance(number, float) else int(number)
         obj, key = self.live[number.key]
         self._guard("item", obj, key, float(number))
         return float(number)
@@ -257,6 +264,18 @@ class Notes:
             self.created[id(tensor)] = tensor  # views are not announced
         else:
             self.fail("it uses a tensor of which it is not known where it comes from")
+
+    def read(self, tensor: Tensor) -> Any:
+        """``tensor.item()`` of a new tensor."""
+        self.reading = True
+        try:
+            value = tensor.item()
+        finally:
+            self.reading = False
+        number = read_number(tensor, value)
+        if number is value:
+            self.fail(f"item() reads a {type(value).__name__} of a tensor")
+        return number
 
     def tensor_attribute(self, tensor: Tensor, name: str) -> Any:
         """``tensor.name``."""

@@ -11,6 +11,7 @@ from jitgrad.compiler.addresses import address_of
 from jitgrad.compiler.guards import Names
 from jitgrad.compiler.memory import Memory, written_roots
 from jitgrad.compiler.notes import Action
+from jitgrad.compiler.numbers import was_read
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.program import Builder, Launch, Program, improved
@@ -57,8 +58,13 @@ class Stretches:
 
 
 def _act(builder: Builder, action: Action) -> None:
-    call, kwargs = action.call, action.kwargs
-    builder.host((lambda *args: call(*args, **kwargs)) if kwargs else call, *action.args)
+    call, kwargs, reads = action.call, action.kwargs, [was_read(a) for a in action.args]
+    args = [builder.stand_in(a.tensor._data) if read else a for a, read in zip(action.args, reads, strict=True)]
+
+    def act(*args: Any) -> None:
+        call(*[a.item() if read else a for a, read in zip(args, reads, strict=True)], **kwargs)
+
+    builder.host(act, *args)
 
 
 def new_tensor(

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad.compiler.notes import Notes, TensorNote
+from jitgrad.compiler.numbers import is_live, plain
 from jitgrad.compiler.watch import Watch
 from jitgrad.core.host_reads import read_observers
 from jitgrad.core.node import node_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import tensor_observers
 from jitgrad.dispatch.strides import owner_of
-from jitgrad.func.tree import Structure, flatten
+from jitgrad.func.tree import Structure, flatten, unflatten
 from jitgrad.kernels.device_array import DeviceArray
 from jitgrad.kernels.launch import Kernel, check_observers, observers
 from jitgrad.kernels.lazy_array import LazyArray
@@ -85,7 +86,7 @@ class Recording:
                 self.announced.add(id(owner_of(tensor._data)))
 
     def _on_read(self, what: str) -> None:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread and not self.notes.reading:
             self.notes.fail(f"{what} reads numbers of a tensor")
 
     @contextlib.contextmanager
@@ -108,11 +109,13 @@ class Recording:
     def finish(self) -> None:
         """Find out what the run has left behind; a reason is noted if a program can't leave the same."""
         notes = self.notes
+        self.results, self.result_structure = flatten(self.result)
+        if any(map(is_live, self.results)):
+            self.result = unflatten([plain(r) for r in self.results], self.result_structure)
         if notes.reason is not None:
             return
         for note in notes.tensors.values():  # a new tensor on memory from outside is no new memory
             self.initial.pop(id(owner_of(note.data)), None)
-        self.results, self.result_structure = flatten(self.result)
         for leaf in self.results:
             self._check_result(leaf)
         counters: dict[int, int] = {}

@@ -18,6 +18,7 @@ from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Guards, Names, NotReplayable
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
+from jitgrad.compiler.numbers import was_read
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Change, Recording, is_freed
 from jitgrad.core import dtypes, saved_tensors, tensor_observers
@@ -92,7 +93,9 @@ class _Text:
     def _lay_out(self) -> None:
         """Say where memory is in a run: see `memory`."""
         new_grads = [c.grad for c in self.recording.changes if c.new_grad and c.grad is not None]
-        tensors = [*self._new_results(), *new_grads]
+        done = [a for action in self.notes.actions for a in action.args]
+        read = [n.tensor for n in (*self.recording.results, *done) if was_read(n)]
+        tensors = [*self._new_results(), *new_grads, *read]
         self.fresh = fresh_of_tensors(tensors, self.recording, "fresh", self.recording.launches)
         self.moving = [
             Region(*extent_of(n.data), f"{self.expression(n)}._data", address_of(n.data))
@@ -318,7 +321,9 @@ class _Text:
         lines += self._kept_gradients(made)
         leaves = []
         for leaf in self.recording.results:
-            if not isinstance(leaf, Tensor):
+            if was_read(leaf):
+                leaves.append(f"{self._array_of(leaf.tensor)}.item()")
+            elif not isinstance(leaf, Tensor):
                 leaves.append(self.name(leaf))
             elif id(leaf) in self.notes.tensors:
                 leaves.append(self.expression(self.notes.tensors[id(leaf)]))
@@ -326,7 +331,7 @@ class _Text:
                 leaves.append(self._new_tensor(leaf, made, lines))
         if self.backward is not None:
             lines += self._node(self.backward, made)
-        if len(leaves) == 1 and self.recording.result is self.recording.results[0]:
+        if self.recording.result_structure is not None and self.recording.result_structure.type is None:
             return [*lines, f"return {leaves[0]}"]
         structure = self.name(self.recording.result_structure)
         return [*lines, f"return unflatten([{', '.join(leaves)}], {structure})"]
@@ -357,6 +362,13 @@ class _Text:
             inside.append(f"{self._leaf(change)}._grad = {name}")
         inside.append(f"take({', '.join(names)})")
         return ["if not again:", *(f"    {line}" for line in inside)]
+
+    def _array_of(self, tensor: Tensor) -> str:
+        """The expression of the array of a tensor of one element, which a number is read of."""
+        fresh, data = self.fresh_of(tensor), tensor._data
+        if data is fresh.root:
+            return fresh.name
+        return f"ndarray((), {self.name(data.dtype)}, {fresh.name}, {address_of(data) - fresh.address})"
 
     def _new_tensor(self, tensor: Any, made: dict[int, str], lines: list[str]) -> str:
         """The name of a tensor that the run makes anew."""

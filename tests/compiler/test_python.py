@@ -31,6 +31,35 @@ def test_counters_and_lists():
     check(make)
 
 
+def test_numbers_that_are_only_returned_or_kept():
+    def make():
+        seen = []
+
+        def step(x):
+            loss = (x * 2).sum()
+            seen.append(loss.item())
+            return {"loss": loss.item(), "right": (x > 0).sum().item(), "twice": loss * 2}
+
+        return step, lambda k: (matrix(k),), lambda: [list(seen)]
+
+    compiled = check(make)
+    found = compiled(matrix(3))
+    assert type(found["loss"]) is float and type(found["right"]) is int
+
+
+def test_numbers_that_are_computed_with():
+    def make():
+        kept = {}
+
+        def step(x):
+            kept["last"] = x.sum().item() + 1
+            return x.mean().item() * 2
+
+        return step, lambda k: (matrix(k),), lambda: [dict(kept)]
+
+    check(make, recordings=0)
+
+
 def test_prints(capsys):
     step = torch.compile(lambda x: (print("step"), x * 2)[1])
     for k in range(5):
