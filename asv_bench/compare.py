@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 
+from figures.compiled import COMPILED
 from figures.eager import EAGER
 from figures.processes import PROCESSES
 from figures.speed import SPEED
 from figures.table import machine
 from figures.versions import compare
 
-FIGURES = {**SPEED, **EAGER, **PROCESSES}
+FIGURES = {**SPEED, **EAGER, **PROCESSES, **COMPILED}
 
 
 def main() -> None:

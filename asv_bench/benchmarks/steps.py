@@ -1,74 +1,132 @@
 """Whole steps of programs: forward, backward and, where there are parameters, an update.
 
-Each function takes the engine (the module jitgrad or torch) and returns a callable of no arguments that does one step.
+Each function takes the engine (the module jitgrad or torch) and returns a callable of no arguments that does one step,
+or a `Problem`, which has it. Values come from NumPy: all engines get the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .workloads import Work, chain, normal
 
-__all__ = ["STEPS", "TINY_STEPS"]
+__all__ = ["PROBLEMS", "STEPS", "TINY_STEPS", "Problem", "compiled", "targets", "uniform"]
 
 Make = Callable[[Any], Work]
 
 
-def rosenbrock(engine: Any) -> Work:
+class Problem(NamedTuple):
+    """``step`` differentiates a loss and may update what it depends on.
+
+    ``numbers`` tells what the steps so far have led to: the loss, and the norms of gradients that were not used up.
+    """
+
+    step: Work
+    numbers: Callable[[], list[float]]
+
+
+def minimised(loss: Work, optimizer: Any) -> Problem:
+    """A step of an optimiser."""
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return Problem(step, lambda: [loss().item()])
+
+
+def differentiated(loss: Work, leaves: Sequence[Any]) -> Problem:
+    """The gradients of the leaves, made anew."""
+
+    def step() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        loss().backward()
+
+    def numbers() -> list[float]:
+        gradients = [leaf.grad.numpy().astype(np.float64) for leaf in leaves]
+        return [loss().item(), *(float(np.linalg.norm(g)) for g in gradients)]
+
+    return Problem(step, numbers)
+
+
+def compiled(engine: Any, make: Callable[[Any], Problem]) -> Problem:
+    """The problem with its step compiled by the engine."""
+    engine.compiler.reset()  # torch compiles a function only so many times
+    made = make(engine)
+    return made._replace(step=engine.compile(made.step))
+
+
+def uniform(*shape: int, seed: int) -> Any:
+    """A parameter as ``Linear`` starts it, for layers of any engine: ``shape[-1]`` or, of a bias, 64 inputs."""
+    bound = (shape[1] if len(shape) > 1 else 64) ** -0.5
+    return np.random.default_rng(seed).uniform(-bound, bound, shape).astype(np.float32)
+
+
+def _started(engine: Any, model: Any) -> Any:
+    """The model with parameters that are the same for every engine: those of ``Linear`` are `uniform`."""
+    layers = [layer for layer in model if isinstance(layer, engine.nn.Linear)]
+    with engine.no_grad():
+        for seed, parameter in enumerate(p for layer in layers for p in (layer.weight, layer.bias)):
+            parameter.copy_(engine.tensor(uniform(*parameter.shape, seed=seed)))
+    return model
+
+
+def targets(classes: int, batch: int) -> Any:
+    """A class for each sample."""
+    return np.random.default_rng(1).integers(0, classes, batch)
+
+
+def _classified(engine: Any, layers: Sequence[Any], inputs: int, classes: int, batch: int) -> Problem:
+    """A step of Adam for the cross entropy of a model of these layers."""
+    model, criterion = _started(engine, engine.nn.Sequential(*layers)), engine.nn.CrossEntropyLoss()
+    x, target = normal(engine, batch, inputs), engine.tensor(targets(classes, batch))
+    return minimised(lambda: criterion(model(x), target), engine.optim.Adam(model.parameters()))
+
+
+def rosenbrock(engine: Any) -> Problem:
     """Rosenbrock's function of ten variables, minimised by Adam."""
     x = engine.zeros(10, requires_grad=True)
-    optimizer = engine.optim.Adam([x], lr=0.01)
 
-    def step() -> None:
-        optimizer.zero_grad()
-        (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum().backward()
-        optimizer.step()
+    def loss() -> Any:
+        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
-    return step
+    return minimised(loss, engine.optim.Adam([x], lr=0.01))
 
 
-def perceptron(engine: Any, sizes: tuple[int, ...], batch: int) -> Work:
+def perceptron(engine: Any, sizes: tuple[int, int, int], batch: int) -> Problem:
     """Two layers with Adam."""
-    engine.manual_seed(0)
-    nn = engine.nn
-    model = nn.Sequential(nn.Linear(*sizes[:2]), nn.ReLU(), nn.Linear(*sizes[1:]))
-    optimizer, criterion = engine.optim.Adam(model.parameters()), nn.CrossEntropyLoss()
-    x = normal(engine, batch, sizes[0])
-    target = engine.tensor(np.random.default_rng(1).integers(0, sizes[-1], batch))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        criterion(model(x), target).backward()
-        optimizer.step()
-
-    return step
+    nn, (inputs, hidden, classes) = engine.nn, sizes
+    layers = [nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes)]
+    return _classified(engine, layers, inputs, classes, batch)
 
 
-def activations(engine: Any, size: int) -> Work:
+def deep_perceptron(engine: Any, depth: int = 12, width: int = 64) -> Problem:
+    """Many narrow layers, each normalised, with Adam: some 160 launches of little work."""
+    nn, layers = engine.nn, []
+    for _ in range(depth):
+        layers += [nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()]
+    return _classified(engine, [*layers, nn.Linear(width, 10)], width, 10, 32)
+
+
+def activations(engine: Any, size: int) -> Problem:
     """gelu(x) * sigmoid(y) + tanh(x), summed."""
     x, y = (normal(engine, size, seed=k, requires_grad=True) for k in range(2))
-
-    def step() -> None:
-        x.grad = y.grad = None
-        (engine.nn.functional.gelu(x) * engine.sigmoid(y) + engine.tanh(x)).sum().backward()
-
-    return step
+    gelu = engine.nn.functional.gelu
+    return differentiated(lambda: (gelu(x) * engine.sigmoid(y) + engine.tanh(x)).sum(), [x, y])
 
 
-def rows(engine: Any) -> Work:
+def rows(engine: Any) -> Problem:
     """log_softmax of layer_norm, rows of 512."""
     x = normal(engine, 4096, 512, requires_grad=True)
     w, b = engine.ones(512, requires_grad=True), engine.zeros(512, requires_grad=True)
-
-    def step() -> None:
-        x.grad = w.grad = b.grad = None
-        engine.log_softmax(engine.nn.functional.layer_norm(x, (512,), w, b), 1).mean().backward()
-
-    return step
+    layer_norm = engine.nn.functional.layer_norm
+    return differentiated(lambda: engine.log_softmax(layer_norm(x, (512,), w, b), 1).mean(), [x, w, b])
 
 
 def embedding(engine: Any) -> Work:
@@ -165,9 +223,7 @@ def runge_kutta(engine: Any, steps: int = 200) -> Work:
     return step
 
 
-STEPS: dict[str, Make] = {
-    "chain of 50, 16 elements": partial(chain, length=50),
-    "chain of 50, 4096 elements": partial(chain, length=50, size=4096),
+PROBLEMS: dict[str, Callable[[Any], Problem]] = {
     "Rosenbrock of 10, Adam": rosenbrock,
     "MLP 64-64-10, batch 1, Adam": partial(perceptron, sizes=(64, 64, 10), batch=1),
     "MLP 64-128-10, batch 32, Adam": partial(perceptron, sizes=(64, 128, 10), batch=32),
@@ -175,6 +231,12 @@ STEPS: dict[str, Make] = {
     "gelu * sigmoid + tanh, 64k": partial(activations, size=1 << 16),
     "gelu * sigmoid + tanh, 4M": partial(activations, size=1 << 22),
     "layer_norm, log_softmax, 4096 x 512": rows,
+    "12 x (Linear 64, LayerNorm, GELU), batch 32, Adam": deep_perceptron,
+}
+STEPS: dict[str, Make] = {
+    "chain of 50, 16 elements": partial(chain, length=50),
+    "chain of 50, 4096 elements": partial(chain, length=50, size=4096),
+    **{name: lambda e, make=make: make(e).step for name, make in PROBLEMS.items()},  # type: ignore[misc]
     "embedding, 50000 x 64": embedding,
 }
 TINY_STEPS: dict[str, Make] = {

@@ -7,6 +7,7 @@ it is timed, while the others wait for their input and their threads fall asleep
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -17,12 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.jax_steps import JAX_PROBLEMS
 from benchmarks.rounds import Times, calls_in, mean_of
-from benchmarks.steps import STEPS, TINY_STEPS
+from benchmarks.steps import PROBLEMS, STEPS, TINY_STEPS, Problem, compiled
 from benchmarks.transforms import TRANSFORMS, transform
 from benchmarks.workloads import CALLS, MLPS, calls, chain, lattice, mlp_step, wide
 
-__all__ = ["VERSIONS", "Contender", "engines_apart", "turns_of_processes"]
+__all__ = ["VERSIONS", "Contender", "Failure", "engines_apart", "turns_of_processes"]
 
 BENCH = Path(__file__).parents[1]
 Makers = dict[str, Callable[[Any], Callable[[], Any]]]  # {name of a work: what makes it for an engine}
@@ -40,27 +42,64 @@ FUSED: Makers = {
     f"fused train, {name}": lambda e, name=name: mlp_step(e, name, fused=True) for name in MLPS  # type: ignore[misc]
 }
 WORKS: Makers = {**VERSIONS, **FUSED, **STEPS, **TINY_STEPS}
+EVERY_PROBLEM: dict[str, Callable[[Any], Problem]] = {
+    **PROBLEMS,
+    **{f"compiled {name}": lambda e, make=make: compiled(e, make) for name, make in PROBLEMS.items()},  # type: ignore
+    **{f"jitted {name}": make for name, make in JAX_PROBLEMS.items()},
+}
 # Seconds of a sample. Half as much work goes ahead of it, which is longer than the predecessor's threads spin.
 SAMPLE = 0.012
 
 
 def serve(engine: str, checkout: str, threads: str) -> None:
-    """Answer each name on standard input with the seconds of a call; ``engine``: a module, ``checkout`` first."""
+    """Answer lines on standard input, of a request and a name; ``engine``: a module, ``checkout`` first.
+
+    seconds: those of a call. numbers: what five steps of a problem lead to.
+    """
     sys.path.insert(0, checkout)
-    module = import_module(engine)
+    module = _loaded(engine, threads)
     assert engine != "jitgrad" or Path(module.__file__).parents[1] == Path(checkout), module.__file__
-    if threads:
-        module.set_num_threads(int(threads))
-    made: dict[str, tuple[Callable[[], Any], int]] = {}
+    made: dict[str, Problem] = {}
+    counts: dict[str, int] = {}
     for line in sys.stdin:
-        name = line.rstrip("\n")
+        request, name = line.rstrip("\n").split(": ", 1)
         if name not in made:
             made.clear()  # what another work keeps for its engine would stay in memory
-            work = WORKS[name](module)
-            made[name] = work, calls_in(work, SAMPLE)
-        work, count = made[name]
-        mean_of(work, -(-count // 2))  # caches hold the other process's data, and its threads may still spin
-        print(mean_of(work, count), flush=True)
+            counts.clear()
+            made[name] = _problem(module, name)
+        step, numbers = made[name]
+        if request == "numbers":
+            for _ in range(5):
+                step()
+            print(*numbers(), flush=True)
+            continue
+        count = counts[name] = counts.get(name) or calls_in(step, SAMPLE)
+        mean_of(step, -(-count // 2))  # caches hold the other process's data, and its threads may still spin
+        print(mean_of(step, count), flush=True)
+
+
+def _problem(module: Any, name: str) -> Problem:
+    if name in EVERY_PROBLEM:
+        return EVERY_PROBLEM[name](module)
+    return Problem(WORKS[name](module), list)
+
+
+def _loaded(engine: str, threads: str) -> Any:
+    """The module of an engine, with so many threads; with as many as it takes by itself if that is empty."""
+    if engine == "jax":
+        if threads:
+            os.environ["NPROC"] = threads  # read when XLA starts its threads
+        jax = import_module("jax")
+        jax.config.update("jax_cpu_enable_async_dispatch", False)  # a call returns when its results are there
+        return jax
+    module = import_module(engine)
+    if threads:
+        module.set_num_threads(int(threads))
+    return module
+
+
+class Failure(Exception):
+    """A contender can't do a work; its process has printed why, and has ended."""
 
 
 class Contender:
@@ -80,9 +119,19 @@ class Contender:
 
     def seconds(self, name: str) -> float:
         """One sample of a work."""
+        return self._answer("seconds", name)[0]
+
+    def numbers(self, name: str) -> list[float]:
+        """What five steps of a problem lead to."""
+        return self._answer("numbers", name)
+
+    def _answer(self, request: str, name: str) -> list[float]:
         assert self.process.stdin is not None and self.process.stdout is not None
-        print(self.variant + name, file=self.process.stdin, flush=True)
-        return float(self.process.stdout.readline())
+        print(f"{request}: {self.variant}{name}", file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise Failure(name)
+        return [float(word) for word in answer.split()]
 
     def close(self) -> None:
         """End the process."""
