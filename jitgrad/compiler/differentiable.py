@@ -7,6 +7,7 @@ of the temporaries of forward lies in one block of memory, which each call makes
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,10 +96,6 @@ class Backward:
             if any(low <= address_of(a) < high for a in arrays):
                 self.read_notes.append(note)
 
-    def of_pattern(self, present: Sequence[bool]) -> list[bool]:
-        """Which of the wanted gradients there are if only these of the results have one."""
-        return [any(p and r[k] for p, r in zip(present, self._reaches, strict=True)) for k in range(len(self.wanted))]
-
     def function(self, block: str, offsets: dict[int, int], fresh: Sequence[Fresh], moving: Sequence[Region],
                  carried: Sequence[str]) -> Callable[..., Any]:  # fmt: skip
         """``replay(arrays, grads)``; arrays: the values of the expressions ``carried`` in the text of forward.
@@ -107,7 +104,8 @@ class Backward:
         moving: the regions of arguments.
         """
         scope: dict[str, Any] = {
-            "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted, "of": self.of_pattern,
+            "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted,
+            "of": functools.partial(_of_pattern, self._reaches),
         }  # fmt: skip
         name = Names(scope)
         given = {id(owner_of(g._data)) for g in self.grads}
@@ -169,6 +167,14 @@ def record_backward(recording: Recording) -> Backward | None:
     if any(f is not None and (f._edge is not None or type(f._data) is not np.ndarray) for f in made.found):
         raise NotReplayable("a gradient of its results is lazy, or part of a graph")
     return made
+
+
+def _of_pattern(reaches: list[list[bool]], present: Sequence[bool]) -> list[bool]:
+    """Which of the wanted gradients there are if only these of the results have one.
+
+    reaches: for each result, to which of the wanted tensors gradients flow from it.
+    """
+    return [any(p and r for p, r in zip(present, wanted, strict=True)) for wanted in zip(*reaches, strict=True)]
 
 
 def _ones(layout: Layout) -> Tensor:

@@ -150,7 +150,8 @@ class Builder:
         """Add a word that holds the address of an array's first element, or of what is ``further`` bytes behind it."""
         place = self.locate(a)
         if place.slot is None:
-            self.keep.append(a)
+            if place.offset == _address_of(a):  # it stays where it is
+                self.keep.append(a)
             self.words.append(place.offset + further)
         else:
             self.cells.setdefault(place.slot, []).append((False, len(self.words), place.offset + further))
