@@ -8,6 +8,7 @@ takes the arrays of any number of parameters, of any shapes, and is compiled onc
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -239,17 +240,31 @@ class Foreach(Kernel):
             return
         call = _compiled(self.loop, arrays[0].dtype, arrays[-1].dtype)
         total = sum([a.size for a in arrays[:count]])
-        if total >= _SPLIT_SIZE and threads.get_num_threads() > 1:
-            self._run_split(arrays, scalars, total)
+        if self.is_shared(total):
+            arrays = _plain_arrays(arrays)
+            copies = [a.copy() for a in self.counters(arrays)]
+            call, tables = self.shared(arrays, copies)
+            call(tables, 0, 0, total, *scalars)
         elif not call(np.fromiter(map(id, arrays), np.uintp, many), -1, 0, total, *scalars):
             self._run(*_plain_arrays(args))
 
-    def _run_split(self, arrays: tuple[Any, ...], scalars: tuple[Any, ...], total: int) -> None:
-        arrays = _plain_arrays(arrays)
-        copies = [a.copy() for a in arrays[-self.count :]] if "step" in self.arrays else arrays[-self.count :]
-        tables = np.fromiter(map(id, (*arrays, *arrays[: -self.count], *copies)), np.uintp, 2 * len(arrays))
-        # Elements of all parameters are numbered through; each thread has a range of them, cut anywhere.
-        _in_parts(self.loop, arrays[0].dtype, arrays[-1].dtype)(tables, 0, 0, total, *scalars)
+    def is_shared(self, total: int) -> bool:
+        """Whether parameters of so many elements in all are worth more than one thread."""
+        return total >= _SPLIT_SIZE and threads.get_num_threads() > 1
+
+    def counters(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Those of the arrays that count steps, which threads but the first get copies of."""
+        return arrays[-self.count :] if "step" in self.arrays else ()
+
+    def shared(self, arrays: Sequence[Any], copies: Sequence[Any]) -> tuple[SplitCall, Any]:
+        """(the kernel on several threads, its tables) for NumPy's own arrays and copies of the counters.
+
+        It is called with the tables, 0, 0, the number of elements of all parameters, and the scalars. Elements are
+        numbered through; each thread has a range of them, cut anywhere. All arrays have to live until it is done.
+        """
+        second = (*arrays[: len(arrays) - len(copies)], *copies)
+        tables = np.fromiter(map(id, (*arrays, *second)), np.uintp, 2 * len(arrays))
+        return _in_parts(self.loop, arrays[0].dtype, arrays[-1].dtype), tables
 
     def _run_plain(self, arrays: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
         # Under NUMBA_DISABLE_JIT there are no addresses to read: a call for each parameter.

@@ -4,16 +4,15 @@ A program is a table of rows, pairs of words: the address of an entry ``void(int
 which are the kernel's address, a word for its error, and its arguments (see native_entry.py). Entries know the machine
 types of the arguments alone, so another program compiles nothing that a kernel or an earlier program has compiled.
 
-Read `builder` first: it turns launches into rows; `products` does so for matrix products. `executor` runs the rows;
-what no row can be made of, such as a sort by NumPy, it calls between them.
+Read `builder` first: it turns launches into rows, of which `program` makes one that can be run; `products` does so for
+matrix products. `executor` runs the rows; what no row can be made of, such as a sort by NumPy, it calls between them.
 
 Before that `passes` makes fewer launches of them: `dependences` says which have to follow which, `redundant` leaves out
-what isn't needed or is there, `fusion` finds those
-that one loop can do, `fused_launch`, `fused_kernel` and `fused_text` make it; `row_blocks` finds those that go row by
-row together, `block_rows` makes rows of them.
+what isn't needed or is there already, `fusion` finds those that one loop can do, `fused_launch`, `fused_kernel` and
+`fused_text` make it; `row_blocks` finds those that go row by row together, `block_rows` makes rows of them.
 """
 
-from jitgrad.kernels.program.builder import Beginning, Builder, LiveNumber, Place, Program
+from jitgrad.kernels.program.builder import Builder, LiveNumber, Place
 from jitgrad.kernels.program.object_words import (
     Row,
     Rows,
@@ -24,6 +23,7 @@ from jitgrad.kernels.program.object_words import (
 )
 from jitgrad.kernels.program.dependences import Launch
 from jitgrad.kernels.program.passes import Passes, improved
+from jitgrad.kernels.program.program import Beginning, Program
 
 __all__ = [
     "Beginning", "Builder", "Launch", "LiveNumber", "Passes", "Place", "Program", "Row", "Rows", "improved",

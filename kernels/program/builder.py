@@ -19,17 +19,16 @@ from jitgrad.kernels.launch import Kernel, Loop
 from jitgrad.kernels.loops.join import Join, join, join_address
 from jitgrad.kernels.loops.matmul import few_rows_by_transposed, stays_on_one
 from jitgrad.kernels.loops.optimizer import Foreach
-from jitgrad.kernels.native_entry import HEAD, entry, kernel_address, raise_error
+from jitgrad.kernels.native_entry import entry, kernel_address
 from jitgrad.kernels.program import products
 from jitgrad.kernels.program.block_rows import TableRow, add_row_blocks
-from jitgrad.kernels.program.builtin_function import builtin_function, item_place, new_int
-from jitgrad.kernels.program.executor import code, functions
+from jitgrad.kernels.program.executor import code
 from jitgrad.kernels.program.number_words import bits, words_of_number
-from jitgrad.kernels.program.object_words import Rows
+from jitgrad.kernels.program.program import Program, address_of
 from jitgrad.kernels.program.row_blocks import RowBlocks
 from jitgrad.kernels.split_call import SplitCall
 
-__all__ = ["Beginning", "Builder", "LiveNumber", "Place", "Program"]
+__all__ = ["Builder", "LiveNumber", "Place"]
 
 
 class Place(NamedTuple):
@@ -78,10 +77,7 @@ class Builder:
         """Add what a launch of ``kernel`` on ``args`` does."""
         self.nbytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
         if isinstance(kernel, Foreach):
-            count, many = kernel.count, len(kernel.arrays) * kernel.count
-            for k in range(count):
-                arrays = [self._flat(a) for a in args[k:many:count]]
-                self._compiled(kernel.loop.variant(arrays[0].dtype), [*arrays, *args[many:]])
+            self._step(kernel, args)
         elif kernel.name in products.KINDS and self._product(args):
             pass
         elif isinstance(kernel, RowBlocks):
@@ -94,6 +90,33 @@ class Builder:
             self._compiled(kernel.call, args)
         elif kernel.call.__name__ != "_nothing":  # of empty tensors
             self._python(kernel.call, args)
+
+    def _step(self, kernel: Foreach, args: Sequence[Any]) -> None:
+        """An optimiser's step: a row for each parameter, or one for all that several threads share."""
+        count, many = kernel.count, len(kernel.arrays) * kernel.count
+        total = sum(a.size for a in args[:count])
+        if kernel.is_shared(total):
+            copies = []
+            for counter in kernel.counters(args[:many]):
+                copies.append(np.empty_like(counter))
+                self._copy(copies[-1], counter)
+            arrays = [self.stand_in(a) for a in args[:many]]
+            call, tables = kernel.shared(arrays, copies)
+            self.keep += copies
+            self._compiled(call, [tables, 0, 0, total, *args[many:]])
+            return
+        for k in range(count):
+            arrays = [self._flat(a) for a in args[k:many:count]]
+            self._compiled(kernel.loop.variant(arrays[0].dtype), [*arrays, *args[many:]])
+
+    def _copy(self, target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+        """Add a row that copies the memory of an array to another one; both are dense and alike."""
+        start = len(self.words)
+        self.words += [0, 0]
+        self.pointer_to(target)
+        self.pointer_to(source)
+        self.words.append(source.nbytes)
+        self.rows.append(TableRow(code()["restore"], start))
 
     def _loop(self, loop: Loop, args: Sequence[Any]) -> None:
         dtype = args[loop.dtype_from].dtype
@@ -150,7 +173,7 @@ class Builder:
         """Add a word that holds the address of an array's first element, or of what is ``further`` bytes behind it."""
         place = self.locate(a)
         if place.slot is None:
-            if place.offset == _address_of(a):  # it stays where it is
+            if place.offset == address_of(a):  # it stays where it is
                 self.keep.append(a)
             self.words.append(place.offset + further)
         else:
@@ -191,7 +214,7 @@ class Builder:
     def stand_in(self, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """An array object that lies where ``a`` will when the program runs: its address is set as a word's is."""
         place = self.locate(a)
-        if place.slot is None and place.offset == _address_of(a):
+        if place.slot is None and place.offset == address_of(a):
             self.keep.append(a)
             return a
         own = np.ndarray((), a.dtype, buffer=bytearray(a.itemsize))
@@ -274,12 +297,7 @@ class Builder:
 
     def restore(self, a: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
         """Add a row that fills an array with the memory of another one; both are dense and alike."""
-        start = len(self.words)
-        self.words += [0, 0]
-        self.pointer_to(a)
-        self.words += [_address_of(numbers), numbers.nbytes]
-        self.keep.append(numbers)
-        self.rows.append(TableRow(code()["restore"], start))
+        self._copy(a, numbers)
 
     def check(self, found: np.ndarray[Any, Any], fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Add a row that stops the program unless the first element of ``found`` is zero: ``fail(found, *args)``."""
@@ -293,118 +311,3 @@ class Builder:
     def finish(self) -> Program:
         """The program of all rows so far."""
         return Program(self)
-
-
-def _address_of(a: np.ndarray[Any, Any]) -> int:
-    return int(a.__array_interface__["data"][0])
-
-
-_BRIEF_BYTES, _BRIEF_ROWS = 1 << 17, 200
-
-
-class Program:
-    """Rows that are ready to run.
-
-    ``slots``: the numbers of the slots that have to be bound. ``brief``: whether a run is so short that it need not let
-    go of Python's lock. A program has one set of words: two runs at once are the caller's to prevent.
-    """
-
-    def __init__(self, made: Builder):
-        self.words = np.array(made.words, np.int64)
-        base = _address_of(self.words)
-        for at, target in made.pointers:
-            self.words[at] = base + 8 * target
-        self.table = np.array([w for r in made.rows for w in (r.entry, base + 8 * r.words)], np.int64)
-        self.starts = [r.words for r in made.rows]
-        self.calls, self.checks, self.keep = made.calls, made.checks, made.keep
-        self.uses_blas, self._base, self._cells = made.uses_blas, base, made.cells
-        self._floats = self.words.view(np.float64)
-        self.live: dict[Any, list[int]] = {}
-        for key, at in made.live:
-            self.live.setdefault(key, []).append(at)
-        self.slots = sorted(made.cells)
-        self._run_rows = functions()[1]
-        self._where, self._count = _address_of(self.table), len(made.rows)
-        short = made.nbytes <= _BRIEF_BYTES and len(made.rows) <= _BRIEF_ROWS
-        self.brief = short and not made.calls and not made.uses_blas
-
-    def beginning(self, slots: Sequence[int]) -> Beginning:
-        """What starts a run with these slots bound; see `Beginning`."""
-        cells: list[int] = []
-        bindings: list[int] = []
-        for slot in slots:
-            first = len(cells)
-            for absolute, place, offset in self._cells[slot]:
-                cells += [place if absolute else self._base + 8 * place, offset]
-            bindings += [8 * first, 8 * len(cells)]
-        table = np.array(cells, np.int64)
-        at = _address_of(table)
-        made = Beginning(np.array([at + b for b in bindings], np.int64), table, self)
-        self.keep.append(made)  # its call holds nothing but its words
-        return made
-
-    @property
-    def statement(self) -> str:
-        """The statement that does a run, in a text where ``run`` and ``one_thread`` are known."""
-        return "with one_thread: run()" if self.uses_blas else "run()"
-
-    def set_number(self, key: Any, value: float) -> None:
-        """Give a live number its value for the next run."""
-        for at in self.live.get(key, ()):
-            self._floats[at] = value
-        for call in self.calls:
-            for position, of in call.live:
-                if of == key:
-                    call.args[position] = value
-
-    def run(self) -> None:
-        """Do all launches; raises what a kernel or a check raises, with everything before it done."""
-        first = 0
-        for row, call, args, _ in self.calls:
-            self._rows(first, row)
-            call(*args)
-            first = row
-        self._rows(first, self._count)
-
-    def _rows(self, first: int, last: int) -> None:
-        failed = self._run_rows(self._where, first, last)
-        if failed >= 0:
-            self.fail(failed)
-
-    def fail(self, row: int) -> None:
-        """Raise the error that a row has left."""
-        error = int(self.words[self.starts[row] + HEAD - 1])
-        self.words[self.starts[row] + HEAD - 1] = 0
-        if row in self.checks:
-            found, fail, args = self.checks[row]
-            fail(found, *args)
-        raise_error(error)
-
-
-class Beginning:
-    """``call(arrays)``: compare rows, bind the arrays and, if the program is brief, run it; see `executor.begin`.
-
-    The arrays, a tuple in the order of the slots, are contiguous from their first element on; each has to live until
-    another one is bound in its place, or until no run is to come.
-    """
-
-    def __init__(self, bindings: np.ndarray[Any, Any], cells: np.ndarray[Any, Any], program: Program):
-        rows = program._count if program.brief else 0
-        head = [new_int(), item_place(), 0, 0, 0, 0, _address_of(bindings), len(bindings) // 2]
-        self._words = np.array([*head, program._where, rows, 0, 0], np.int64)
-        self._keep = [bindings, cells]
-        self._rows: dict[int, Rows] = {}
-        self.call = builtin_function("begin", code()["begin"], self._words)
-
-    def refuse_overlap(self, pairs: Sequence[tuple[int, int, int, int, int, int]]) -> None:
-        """Let a call do nothing and return 3 where two arrays share memory; for the pairs see `executor.overlap`."""
-        table = np.array(pairs, np.int64)
-        self._words[10:12] = _address_of(table), len(pairs)
-        self._keep.append(table)
-
-    def compare(self, first: Rows | None = None, second: Rows | None = None) -> None:
-        """Let a call compare these rows: it does nothing and returns 1 if the first have changed, 2 if the second."""
-        for place, rows in ((2, first), (4, second)):
-            if rows is not None:
-                self._words[place : place + 2] = rows.address, rows.count
-                self._rows[place] = rows
