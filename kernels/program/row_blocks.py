@@ -8,7 +8,7 @@ one of the sums of each block, which a last launch adds up. Nothing is compiled 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +135,8 @@ class _Blocks(Order):
         self.rows = [_row_count(made) for made in launches]
         self.sizes = [_size(made) for made in launches]
         late = [bool(r or n) for r, n in zip(self.rows, self.sizes, strict=True)]
+        if _bytes(every) < BLOCKED_BYTES:
+            late = [False] * len(launches)
         super().__init__(launches, every, needed, late)
 
     def group(self, first: int) -> list[int]:
@@ -142,7 +144,7 @@ class _Blocks(Order):
         best = [first]
         for rows in dict.fromkeys(r for n in self.left if (r := self.rows[n])):
             group = self._on_rows(first, rows)
-            if len(group) > len(best) and self._bytes(group) >= BLOCKED_BYTES:
+            if len(group) > len(best) and _bytes(self.every[n] for n in group) >= BLOCKED_BYTES:
                 best = group
         return best
 
@@ -165,15 +167,12 @@ class _Blocks(Order):
         size = self.sizes[number]
         return self.rows[number] == rows or (size is not None and size % rows == 0)
 
-    def _bytes(self, group: Sequence[int]) -> int:
-        spans = {a.span for n in group for a in self.every[n] if a.span}
-        return sum(s.size * s.dtype.itemsize for s in spans)
-
     def joined(self, group: list[int]) -> list[Launch]:
         """The launch of RowBlocks, and those that add up the sums of its blocks."""
         rows = next(self.rows[n] for n in group if self.rows[n])
         assert rows is not None
-        block = _rows_of_blocks([self.given[n] for n in group], rows, BLOCK_BYTES * rows // self._bytes(group))
+        wanted = BLOCK_BYTES * rows // _bytes(self.every[n] for n in group)
+        block = _rows_of_blocks([self.given[n] for n in group], rows, wanted)
         members, last = [], []
         for number in group:
             member, then = _member(self.given[number], rows, -(-rows // block))
@@ -194,6 +193,12 @@ class _Blocks(Order):
             if overwritten and not self.read_later(s.low, s.low + s.size * s.dtype.itemsize)
             and all(a.span == s or a.high <= s.low or s.low + s.size * s.dtype.itemsize <= a.low for _, a in every)
         )  # fmt: skip
+
+
+def _bytes(every: Iterable[Sequence[Access]]) -> int:
+    """Bytes of the memory that launches visit in order, each counted once."""
+    spans = {a.span for found in every for a in found if a.span}
+    return sum(s.size * s.dtype.itemsize for s in spans)
 
 
 def _overwrites(kernel: Kernel) -> bool:
