@@ -70,17 +70,18 @@ class Block(NamedTuple):
 class RowBlocks(Kernel):
     """A kernel that does its members' launches block by block.
 
-    rows: of all members. block: rows of a block. inside: memory that no one else needs.
+    rows: of all members. block: rows of a block. inside: memory that no one else needs. args: all arguments of the
+    members but arrays in that memory.
     """
 
-    __slots__ = ("block", "inside", "members", "rows")
+    __slots__ = ("args", "block", "inside", "members", "rows")
 
     def __init__(self, members: Sequence[Member], rows: int, block: int, inside: frozenset[Span]):
-        places, start = [], 0
-        for member in members:
-            places += [start + w for w in member.kernel.writes]
-            start += len(member.args)
-        super().__init__(f"row_blocks({', '.join(m.kernel.name for m in members)})", self._run, tuple(places))
+        given = [(a, k in m.kernel.writes) for m in members for k, a in enumerate(m.args)]
+        given = [(a, w) for a, w in given if not isinstance(a, np.ndarray) or span_of(a) not in inside]
+        self.args = tuple(a for a, _ in given)
+        writes = tuple(k for k, (_, written) in enumerate(given) if written)
+        super().__init__(f"row_blocks({', '.join(m.kernel.name for m in members)})", self._run, writes)
         self.members, self.rows, self.block, self.inside = tuple(members), rows, block, inside
 
     def blocks(self, parts: int) -> list[Block]:
@@ -179,7 +180,7 @@ class _Blocks(Order):
             members.append(member)
             last += then
         kernel = RowBlocks(members, rows, block, self._inside(group))
-        return [Launch(kernel, tuple(a for m in members for a in m.args), []), *last]
+        return [Launch(kernel, kernel.args, []), *last]
 
     def _inside(self, group: Sequence[int]) -> frozenset[Span]:
         """Memory that is first written in the group, and that nothing else needs."""
