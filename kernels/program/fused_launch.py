@@ -67,7 +67,7 @@ class _Group:
 
     def _operand(self, argument: Any, array: np.ndarray[Any, Any]) -> str:
         span = span_of(array)
-        if argument.once:
+        if argument.once and span not in self.values:  # a loop of one element may have computed it
             if span not in self.once:
                 self.once[span] = f"once{len(self.once)}", f"c{len(self.once)}"
                 self.given[self.once[span][0]] = array

@@ -25,6 +25,8 @@ class Order:
         late: Sequence[bool],
     ):  # fmt: skip
         self.given, self.every, self.needed, self.late = launches, every, needed, late
+        if not any(late):  # all stay as they are
+            return
         self.before = dependences(every)
         self.left = dict.fromkeys(range(len(launches)))
         self.followers: list[list[int]] = [[] for _ in launches]
@@ -38,6 +40,8 @@ class Order:
     def launches(self) -> list[Launch]:
         """All launches, in an order that keeps dependences."""
         made: list[Launch] = []
+        if not any(self.late):
+            return list(self.given)
         while self.ready:
             late, first = heapq.heappop(self.ready)
             if first not in self.left:

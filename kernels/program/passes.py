@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitgrad.kernels.program.dependences import Launch, accesses
+from jitgrad.kernels.program.dependences import Access, Launch, accesses
 from jitgrad.kernels.program.fusion import fused
 from jitgrad.kernels.program.redundant import without_dead, without_repeated
 from jitgrad.kernels.program.row_blocks import in_row_blocks
@@ -43,16 +43,18 @@ def improved(
     It is for the caller to see that what shares no memory now shares none when the launches are run.
     """
     passes, made = passes or Passes(), []
-    later = [a for stretch in stretches for launch in stretch for a in accesses(launch) if a.reads]
+    every = [[accesses(launch) for launch in stretch] for stretch in stretches]
+    later = [a for stretch in every for found in stretch for a in found if a.reads]
 
     def needed(low: int, high: int) -> bool:
         return any(a.low < high and low < a.high for a in later) or keeps(low, high)
 
-    for stretch in stretches:
+    for stretch, touched in zip(stretches, every, strict=True):
         made.append(list[Launch]())
         for part in _parts(stretch):
-            del later[: sum(a.reads for launch in part for a in accesses(launch))]
-            made[-1] += _improved(part, needed, passes)
+            found, touched = touched[: len(part)], touched[len(part) :]
+            del later[: sum(a.reads for those in found for a in those)]
+            made[-1] += _improved(part, found, needed, passes)
     return made
 
 
@@ -68,13 +70,15 @@ def _parts(launches: Sequence[Launch]) -> list[list[Launch]]:
 
 
 def _improved(
-    launches: Sequence[Launch], needed: Callable[[int, int], bool], passes: Passes
-) -> list[Launch]:
-    made = list(launches)
+    launches: Sequence[Launch], every: Sequence[Sequence[Access]], needed: Callable[[int, int], bool], passes: Passes
+) -> Sequence[Launch]:
     for wanted, improve in (
         (passes.repeated, without_repeated), (passes.dead, without_dead),
         (passes.fusion, functools.partial(fused, sums=passes.sums)), (passes.row_blocks, in_row_blocks),
     ):  # fmt: skip
         if wanted:
-            made = improve(made, [accesses(launch) for launch in made], needed)
-    return made
+            known = {id(launch): found for launch, found in zip(launches, every, strict=True)}
+            made = improve(launches, every, needed)
+            every = [known.get(id(launch)) or accesses(launch) for launch in made]
+            launches = made
+    return launches

@@ -8,7 +8,7 @@ one of the sums of each block, which a last launch adds up. Nothing is compiled 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,17 +70,18 @@ class Block(NamedTuple):
 class RowBlocks(Kernel):
     """A kernel that does its members' launches block by block.
 
-    rows: of all members. block: rows of a block. inside: memory that no one else needs.
+    rows: of all members. block: rows of a block. inside: memory that no one else needs. args: all arguments of the
+    members but arrays in that memory.
     """
 
-    __slots__ = ("block", "inside", "members", "rows")
+    __slots__ = ("args", "block", "inside", "members", "rows")
 
     def __init__(self, members: Sequence[Member], rows: int, block: int, inside: frozenset[Span]):
-        places, start = [], 0
-        for member in members:
-            places += [start + w for w in member.kernel.writes]
-            start += len(member.args)
-        super().__init__(f"row_blocks({', '.join(m.kernel.name for m in members)})", self._run, tuple(places))
+        given = [(a, k in m.kernel.writes) for m in members for k, a in enumerate(m.args)]
+        given = [(a, w) for a, w in given if not isinstance(a, np.ndarray) or span_of(a) not in inside]
+        self.args = tuple(a for a, _ in given)
+        writes = tuple(k for k, (_, written) in enumerate(given) if written)
+        super().__init__(f"row_blocks({', '.join(m.kernel.name for m in members)})", self._run, writes)
         self.members, self.rows, self.block, self.inside = tuple(members), rows, block, inside
 
     def blocks(self, parts: int) -> list[Block]:
@@ -135,6 +136,8 @@ class _Blocks(Order):
         self.rows = [_row_count(made) for made in launches]
         self.sizes = [_size(made) for made in launches]
         late = [bool(r or n) for r, n in zip(self.rows, self.sizes, strict=True)]
+        if _bytes(every) < BLOCKED_BYTES:
+            late = [False] * len(launches)
         super().__init__(launches, every, needed, late)
 
     def group(self, first: int) -> list[int]:
@@ -142,7 +145,7 @@ class _Blocks(Order):
         best = [first]
         for rows in dict.fromkeys(r for n in self.left if (r := self.rows[n])):
             group = self._on_rows(first, rows)
-            if len(group) > len(best) and self._bytes(group) >= BLOCKED_BYTES:
+            if len(group) > len(best) and _bytes(self.every[n] for n in group) >= BLOCKED_BYTES:
                 best = group
         return best
 
@@ -165,22 +168,19 @@ class _Blocks(Order):
         size = self.sizes[number]
         return self.rows[number] == rows or (size is not None and size % rows == 0)
 
-    def _bytes(self, group: Sequence[int]) -> int:
-        spans = {a.span for n in group for a in self.every[n] if a.span}
-        return sum(s.size * s.dtype.itemsize for s in spans)
-
     def joined(self, group: list[int]) -> list[Launch]:
         """The launch of RowBlocks, and those that add up the sums of its blocks."""
         rows = next(self.rows[n] for n in group if self.rows[n])
         assert rows is not None
-        block = _rows_of_blocks([self.given[n] for n in group], rows, BLOCK_BYTES * rows // self._bytes(group))
+        wanted = BLOCK_BYTES * rows // _bytes(self.every[n] for n in group)
+        block = _rows_of_blocks([self.given[n] for n in group], rows, wanted)
         members, last = [], []
         for number in group:
             member, then = _member(self.given[number], rows, -(-rows // block))
             members.append(member)
             last += then
         kernel = RowBlocks(members, rows, block, self._inside(group))
-        return [Launch(kernel, tuple(a for m in members for a in m.args), []), *last]
+        return [Launch(kernel, kernel.args, []), *last]
 
     def _inside(self, group: Sequence[int]) -> frozenset[Span]:
         """Memory that is first written in the group, and that nothing else needs."""
@@ -194,6 +194,12 @@ class _Blocks(Order):
             if overwritten and not self.read_later(s.low, s.low + s.size * s.dtype.itemsize)
             and all(a.span == s or a.high <= s.low or s.low + s.size * s.dtype.itemsize <= a.low for _, a in every)
         )  # fmt: skip
+
+
+def _bytes(every: Iterable[Sequence[Access]]) -> int:
+    """Bytes of the memory that launches visit in order, each counted once."""
+    spans = {a.span for found in every for a in found if a.span}
+    return sum(s.size * s.dtype.itemsize for s in spans)
 
 
 def _overwrites(kernel: Kernel) -> bool:

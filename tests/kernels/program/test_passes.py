@@ -165,3 +165,11 @@ def test_random_programs(block, in_python, recorded, check):
     for seed in range(40):
         launches, before, kept = program(1000 * block + seed, recorded)
         check(launches, before, kept)
+
+
+def test_one_number_that_a_loop_of_one_element_computes(in_python, recorded, check):
+    x, y = torch.rand(()), torch.rand(1)
+    with recorded() as launches:
+        a = x.exp()
+        b = y * 2 - a  # a has no dims, and is read once
+    assert len(check(launches, [], [a._data, b._data])) == 1
