@@ -25,8 +25,8 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ import numba
 from numba.core import config
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from jitgrad.kernels.cache_lock import CacheLock
@@ -47,7 +48,9 @@ try:
 except ImportError:  # a Numba whose parts have moved; its own pipeline does the same, more slowly
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
-__all__ = ["KernelError", "cache_directory", "compilation", "compile_text", "numba_setting", "statistics"]
+__all__ = [
+    "KernelError", "cache_directory", "compilation", "compile_text", "kept_library", "numba_setting", "statistics",
+]  # fmt: skip
 
 # Every kernel's text begins with this and names nothing else that it does not define.
 PRELUDE = """\
@@ -185,8 +188,7 @@ class DiskCache:
         payload = pickle.dumps(result._reduce())
         try:
             path = self._path(signature)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, _checksum(path, payload) + payload)
+            _write_checked(path, payload)
             # For who wants to read a kernel: `Kernel.origin` names this file.
             source = path.parent / f"{self.stem}.py"
             if not source.exists():
@@ -212,17 +214,44 @@ def _checksum(path: Path, payload: bytes) -> bytes:
     return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + payload).digest()
 
 
+def _read_checked(path: Path) -> bytes | None:
+    """What `_write_checked` has written; None if it is damaged or was written under another name."""
+    blob = path.read_bytes()
+    return blob[32:] if _checksum(path, blob[32:]) == blob[:32] else None
+
+
+def _write_checked(path: Path, payload: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, _checksum(path, payload) + payload)
+
+
+def kept_library(name: str, text: str, compile_library: Callable[[], Any]) -> Any:
+    """The library of a module of LLVM's, from disk; else what ``compile_library`` makes, which is then kept there.
+
+    text: the module's, which alone decides the machine code. The library must have object caching enabled.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = cache_directory() / f"{name}-{digest}.library"
+    with suppress(Exception):  # it isn't there, or whatever lies in the file: compiling afresh is right
+        if (payload := _read_checked(path)) is not None:
+            return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
+    library = compile_library()
+    with suppress(Exception):  # a folder that can't be written to, another Numba: every process compiles it again
+        _write_checked(path, pickle.dumps(library.serialize_using_object_code()))
+    return library
+
+
 def _load(path: Path, target_context: Any) -> CompileResult | None:
     """The kernel that a file holds; None if it isn't there, is damaged, or was written under another name."""
     start = time.perf_counter()
     try:
-        blob = path.read_bytes()
-        if _checksum(path, blob[32:]) != blob[:32]:
+        payload = _read_checked(path)
+        if payload is None:
             return None
         # All that running a compiled kernel needs. Numba's own cache calls `refresh`, which imports everything that
         # compiling needs, SciPy's linear algebra among it, and takes 0.2 s.
         rtsys.initialize(target_context)
-        result = CompileResult._rebuild(target_context, *pickle.loads(blob[32:]))
+        result = CompileResult._rebuild(target_context, *pickle.loads(payload))
     except Exception:  # whatever lies in the file, compiling afresh is right
         return None
     statistics.loaded += 1

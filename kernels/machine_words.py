@@ -30,7 +30,7 @@ from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from jitgrad.kernels.compiler import numba_setting
+from jitgrad.kernels.compiler import kept_library, numba_setting
 from jitgrad.kernels.words.syntax import definition, parameters
 
 __all__ = ["WORD", "compiled_words", "new_library"]
@@ -240,9 +240,14 @@ class _Function:
 def new_library(name: str, build: Callable[[ir.Module], None]) -> Any:
     """Machine code of the module that ``build`` fills."""
     context = cpu_target.target_context
-    library = context.codegen().create_library(name)
     module = context.create_module(name)
     build(module)
+    return kept_library(name.replace(".", "-"), str(module), lambda: _compiled(name, module))
+
+
+def _compiled(name: str, module: ir.Module) -> Any:
+    library = cpu_target.target_context.codegen().create_library(name)
+    library.enable_object_caching()
     # LLVM's simple passes, function by function, put variables into registers. All that it has for whole modules takes
     # twice the time, and these functions, which wait for memory and for one another, are no quicker for it.
     level = type(config.OPT)

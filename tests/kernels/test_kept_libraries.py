@@ -1,0 +1,50 @@
+"""Functions of compiled words are kept on disk, and compiled again where a file is damaged."""
+
+import ctypes
+
+import pytest
+
+from jitgrad.kernels import compiler
+from jitgrad.kernels.machine_words import compiled_words
+
+
+def doubled(word):
+    return 2 * word + 1
+
+
+def value(name):
+    address = compiled_words(name, [doubled])["doubled"]
+    return ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_ssize_t)(address)(20)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_kept_and_found_again(folder, monkeypatch):
+    assert value("tried") == 41
+    (file,) = folder.rglob("*.library")
+    before = file.read_bytes()
+    assert value("tried") == 41
+    assert file.read_bytes() == before
+    monkeypatch.setattr(compiler, "_write_checked", lambda path, payload: pytest.fail("compiled again"))
+    assert value("tried") == 41
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"\0" * len(b), lambda b: b[:40] + b"x" + b[41:]])
+def test_damaged_files_are_replaced(folder, damage):
+    assert value("broken") == 41
+    (file,) = folder.rglob("*.library")
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert value("broken") == 41
+    assert file.read_bytes()[:32] == whole[:32] or len(file.read_bytes()) >= len(whole) - 64
+
+
+def test_a_folder_that_can_not_be_written(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    monkeypatch.setenv("JITGRAD_CACHE_DIR", str(blocked))
+    assert value("homeless") == 41
