@@ -16,6 +16,7 @@ from jitgrad.compiler.addresses import address_of, extent_of
 from jitgrad.compiler.differentiable import Backward, CompiledFunctionBackward, record_backward
 from jitgrad.compiler.explanation import summary_of
 from jitgrad.compiler.guards import Guards, Names, NotReplayable
+from jitgrad.compiler.kept import Kept
 from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of_tensors
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.numbers import was_read
@@ -32,12 +33,11 @@ from jitgrad.engine import task
 from jitgrad.func.tree import flatten, unflatten
 from jitgrad.kernels import launch, threads
 from jitgrad.kernels.blas import one_thread
-from jitgrad.kernels.program import Beginning, Program, Rows, words_of_dict, words_of_references
+from jitgrad.kernels.program import Beginning, Program
 from jitgrad.random import generators
 
 __all__ = ["MISS", "Replay", "replay_of"]
 
-_NEVER = (id(None), -1, 0)  # a row that does not hold: that is a count of references
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
@@ -45,33 +45,6 @@ Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 def replay_of(recording: Recording) -> Replay:
     """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold."""
     return _Text(recording, record_backward(recording)).function()
-
-
-class _Kept:
-    """New gradients that a run may write to again, because nobody but their leaves has them.
-
-    They are those of the last run. ``rows`` are the words that say so: all of them are still where that put them, and
-    nobody else has the tensor or its memory.
-    """
-
-    def __init__(self, leaves: list[Tensor], begin: Beginning):
-        self.leaves, self.begin = leaves, begin
-        self.grads: list[Any] = []
-        begin.compare(second=Rows([[_NEVER]]))
-
-    def take(self, *grads: Tensor) -> None:
-        """Note the gradients that the leaves have got."""
-        self.grads = list(grads)
-        rows = []
-        for leaf, grad in zip(self.leaves, grads, strict=True):
-            data = grad._data
-            parts = [words_of_dict(leaf.__dict__), words_of_references(grad, 2), words_of_references(data, 1)]
-            if data.base is not None:
-                parts.append(words_of_references(data.base, 1))
-            if None in parts:
-                return
-            rows += [row for part in parts for row in part or ()]
-        self.begin.compare(second=Rows([rows]))
 
 
 class _Text:
@@ -188,7 +161,7 @@ class _Text:
         apart = self._apart([slots[k] for k in first])
         begin.refuse_overlap(apart)
         begin_all.refuse_overlap(apart)
-        self.keeper = _Kept([c.tensor for c in self.kept], begin) if kept else None
+        self.keeper = Kept([c.tensor for c in self.kept], begin) if kept else None
         self.scope |= {"begin_all": begin_all.call, "take": self.keeper and self.keeper.take}
         arrays = [f"({''.join(slots[k] + ', ' for k in which)})" for which in (first, [*first, *second])]
         return begin, arrays[0], arrays[1]
