@@ -1,21 +1,24 @@
 """``jitgrad.compile``: a function, a whole training step as well, as one program of recorded launches.
 
-Read `compiled` first: a call looks for a recording whose guards hold and replays it, else it records. `watch` does what
-a function, rewritten by `instrument`, asks for, and notes what it reads and changes (`notes`); `accesses` and
-`builtin_calls` are parts of it. `recording` runs the function and listens to its launches; `replay` makes a function of
-that: guards (`guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards. `memory` says
-where arrays are in a run, `kept` which gradients may be written to again, `differentiable` is for results whose
-gradients are asked for later.
+Read `compiled` first: a call looks for a recording whose guards hold and replays it, else it records. `watch` does
+what a function, rewritten by `instrument`, asks for, and notes what it reads and changes (`notes`); `accesses` and
+`builtin_calls` are parts of it. `recording` runs the function and listens to its launches; `replay` makes a function
+of that: guards (`guards`), a program (`program`, ``kernels/program/``), and what Python has to see afterwards.
+`memory` says where arrays are in a run, `kept` which gradients may be written to again, `differentiable` is for
+results whose gradients are asked for later.
 
-- A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends up
-  uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the Watch; so guards
-  are complete for Python code that is followed, and a change that a program can't repeat is noticed. Followed are a
-  user's functions, `nn.modules` and `optim`; jitgrad's ops are trusted to read their arguments, modes, and gradients.
-- Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's version, a
-  list's items): 150 guards take a tenth of a microsecond. Not guarded: a class or code object that is exchanged
-  (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names that hide Python's built-in ones.
-- Temporaries share one block by lifetime; results are new arrays; a gradient is written to again while nobody else has
-  the tensor or its memory. Arguments may lie anywhere, unless they overlap what they did not when they were recorded.
+- A recording is a run of the function as it is, so what is not understood costs nothing but speed: the function ends
+  up uncompiled, with a reason. Whatever rewritten functions load, call, test or assign goes through the Watch; so
+  guards are complete for Python code that is followed, and a change that a program can't repeat is noticed. Followed
+  are a user's functions, `nn.modules` and `optim`; jitgrad's ops are trusted to read their arguments, modes, and
+  gradients.
+- Python's objects that were there before are guarded by identity and by words of their memory (a dictionary's
+  version, a list's items): 150 guards take a tenth of a microsecond. Not guarded: a class or code object that is
+  exchanged (``obj.__class__``, ``f.__code__``), methods of jitgrad's own classes, names that hide Python's built-in
+  ones.
+- Temporaries share one block by lifetime; results are new arrays; a gradient is written to again while nobody else
+  has the tensor or its memory. Arguments may lie anywhere, unless they overlap what they did not when they were
+  recorded.
 - A program runs in one thread at a time. Another thread that calls the function meanwhile runs it uncompiled.
 """
 
