@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.compiler.explanation import Explanation
 from jitgrad.compiler.guards import NotReplayable
 from jitgrad.compiler.recording import record
-from jitgrad.compiler.replay import MISS, Replay, replay_of
+from jitgrad.compiler.replay import BUSY, MISS, Replay, replay_of
 from jitgrad.core.errors import type_name
 from jitgrad.core.user_frame import user_level
 from jitgrad.kernels.launch import observers
@@ -65,6 +65,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for replay in self._variants:
             result = replay(args, kwargs)
+            if result is BUSY:
+                return self._compiled_function(*args, **kwargs)
             if result is not MISS:
                 return result
         if self._given_up or _state.recording or observers:

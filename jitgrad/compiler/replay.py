@@ -36,14 +36,18 @@ from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.program import Beginning, Program
 from jitgrad.random import generators
 
-__all__ = ["MISS", "Replay", "replay_of"]
+__all__ = ["BUSY", "MISS", "Replay", "replay_of"]
 
+BUSY: Any = type("Busy", (), {"__repr__": lambda self: "<busy>"})()
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "<miss>"})()
 Replay = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 def replay_of(recording: Recording) -> Replay:
-    """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold."""
+    """``replay(args, kwargs)``, which returns what the recorded function would; MISS where a guard does not hold.
+
+    BUSY where another thread is in a run of it.
+    """
     return _Text(recording, record_backward(recording)).function()
 
 
@@ -53,7 +57,7 @@ class _Text:
     def __init__(self, recording: Recording, backward: Backward | None):
         self.recording, self.notes, self.backward = recording, recording.notes, backward
         self.scope: dict[str, Any] = {
-            "MISS": MISS, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
+            "MISS": MISS, "BUSY": BUSY, "state": grad_state, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
             "UNWRITTEN": UNWRITTEN, "flatten": flatten, "unflatten": unflatten, "ndarray": np.ndarray,
             "saving": saved_tensors.thread, "large": pool.array, "edge_of": edge_of, "edge_to": edge_to,
             "next_sequence_number": next_sequence_number, "alias": _alias, "Node": CompiledFunctionBackward,
@@ -131,7 +135,7 @@ class _Text:
         if program.brief:  # a call of ``begin``, which does not let go of Python's lock, is all of the run
             lines += run
         else:
-            lines += ["if not acquire(False): return MISS", "try:", *(f"    {line}" for line in run)]
+            lines += ["if not acquire(False): return BUSY", "try:", *(f"    {line}" for line in run)]
             lines.append("finally: release()")
         lines += self._effects()
         for key, (obj, item) in self.notes.live.items():
