@@ -66,13 +66,15 @@ class Recording:
         """A launch is about to be done: what it finds in memory of new tensors is kept, if it may read it."""
         if threading.get_ident() != self._thread:
             return
-        for k, a in enumerate(args):
-            if not isinstance(a, np.ndarray) or id(root := owner_of(a)) in self._touched:
+        roots = {k: owner_of(a) for k, a in enumerate(args) if isinstance(a, np.ndarray)}
+        writes = set(kernel.writes)
+        read = {id(root) for k, root in roots.items() if k not in writes}
+        for k, root in roots.items():
+            if id(root) in self._touched:
                 continue
             self._touched.add(id(root))
-            overwritten = k in kernel.writes and a.nbytes == root.nbytes and id(root) not in self.notes.host_made
-            others = [b for j, b in enumerate(args) if isinstance(b, np.ndarray) and j not in kernel.writes]
-            if id(root) in self.announced and not (overwritten and all(owner_of(b) is not root for b in others)):
+            whole = k in writes and args[k].nbytes == root.nbytes and id(root) not in self.notes.host_made
+            if id(root) in self.announced and not (whole and id(root) not in read):
                 self.initial[id(root)] = root, root.copy(order="K"), len(self.launches)
 
     def _on_check(self, found: Any, fail: Callable[..., Any], args: tuple[Any, ...]) -> None:
