@@ -8,14 +8,7 @@ from jitgrad.debug.launch_tape import dial, tape
 from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
 from jitgrad.testing import op_samples
-
-
-def tensors_in(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [t for v in value for t in tensors_in(v)]
-    return []
+from tests.every_op.other_values import refill, tensors_in
 
 
 def leaves(args, kwargs):
@@ -31,16 +24,6 @@ def run(function, args, kwargs, wanted):
     if differentiable:
         torch.autograd.backward(differentiable, [torch.ones_like(o) for o in differentiable])
     return [o.detach() for o in outs] + [t.grad for t in wanted if t.grad is not None]
-
-
-def refill(tensors, seed):
-    """Write other values of the same kind, in place and outside of any op."""
-    rng = np.random.default_rng(seed)
-    for t in tensors:
-        order = rng.permutation(t._data.size)
-        t._data[...] = t._data.ravel()[order].reshape(t._data.shape)
-        if t.dtype.is_floating_point or t.dtype.is_complex:
-            t._data[...] = t._data * (1 + 0.05 * rng.random(t._data.shape))
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
