@@ -21,6 +21,7 @@ from jitgrad.kernels.launch import observers
 
 __all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
 
+NOT_BUILT = "no program could be built of it"
 _MOST_VARIANTS = 8
 # The first calls often prepare what later ones only use, such as the state of an optimiser.
 _ATTEMPTS = 3
@@ -48,6 +49,9 @@ class Compiled:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._compiled_function!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         # Recordings are of the function and the tensors that it had.
@@ -83,6 +87,8 @@ class Compiled:
                     self._add(replay_of(made))
                 except NotReplayable as error:
                     reason, place = str(error), ""
+                except Exception as error:  # a mistake of ours: the call itself is done, and has its result
+                    reason, place = f"{NOT_BUILT} ({type(error).__name__}: {error})", ""
         finally:
             _state.recording = False
         if reason is not None:

@@ -88,7 +88,7 @@ class Builder:
             self._join(*args)
         elif isinstance(kernel.call, SplitCall) or hasattr(kernel.call, "overloads"):
             self._compiled(kernel.call, args)
-        elif kernel.call.__name__ != "_nothing":  # of empty tensors
+        elif getattr(kernel.call, "__name__", "") != "_nothing":  # of empty tensors
             self._python(kernel.call, args)
 
     def _step(self, kernel: Foreach, args: Sequence[Any]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.compiler.compiled import Compiled
+from jitgrad.compiler.compiled import NOT_BUILT, Compiled
 from jitgrad.dispatch.registry import OPS
 from jitgrad.testing import op_samples
 from tests.every_op.other_values import refill, tensors_in
@@ -44,6 +44,7 @@ def test_replayed_on_other_values(name):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", torch.compiler.CompileWarning)
                 found = compiled()
+            assert not any(NOT_BUILT in reason for reason, _ in compiled._failures)
             assert len(found) == len(expected)
             for e, f in zip(expected, found, strict=True):
                 np.testing.assert_allclose(f.numpy(force=True), e, rtol=2e-6, atol=1e-12)

@@ -1,0 +1,47 @@
+"""A user's own ops in compiled functions: pairs of loops, elementwise classes; Functions run uncompiled."""
+
+import pytest
+
+import jitgrad as torch
+from tests.compiler.alike import check, normal
+
+
+def average(x, alpha, out):
+    out[0] = x[0]
+    for t in range(1, x.size):
+        out[t] = out[t - 1] + alpha * (x[t] - out[t - 1])
+
+
+def average_backward(g, alpha, grad_x):
+    carry = 0.0
+    for t in range(g.size - 1, 0, -1):
+        carry = g[t] + (1.0 - alpha) * carry
+        grad_x[t] = alpha * carry
+    grad_x[0] = g[0] + (1.0 - alpha) * carry
+
+
+@pytest.mark.parametrize("mode", [None, True, False])
+def test_pairs_of_loops(mode):
+    moving_average = torch.kernel_pair(average, average_backward, **({} if mode is None else {"check": mode}))
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        moving_average(x, 0.1).square().sum().backward()
+        return x.grad
+
+    check(lambda: (step, lambda k: (normal(50, seed=k),), list))
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2 * ctx.saved_tensors[0]
+
+
+def test_functions_run_uncompiled():
+    check(lambda: (lambda x: Square.apply(x), lambda k: (normal(5, seed=k),), list), recordings=0)
