@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from jitgrad.compiler.memory import Fresh, Memory, Region, Temporaries, fresh_of
 from jitgrad.compiler.notes import TensorNote
 from jitgrad.compiler.program import Stretches, new_tensor
 from jitgrad.compiler.recording import Recording, is_freed
+from jitgrad.core.block_pool import pool
 from jitgrad.core.layout import Layout, intern
 from jitgrad.core.node import Node, edge_of, node_of
 from jitgrad.core.storage import empty_for
@@ -72,14 +73,17 @@ class Backward:
     def __init__(self, recording: Recording, results: list[Tensor]):
         self.recording, self.results = recording, results
         self.wanted: list[TensorNote] = [n for n in recording.notes.tensors.values() if n.requires_grad]
-        first = len(recording.launches)
+        first = self.first = len(recording.launches)
         self.grads = [_ones(r._layout) for r in results]
         del recording.launches[first:]
         edges: list[Any] = [edge_of(n.tensor) for n in self.wanted]
-        self.found = run([r._edge for r in results], self.grads, True, False, edges, False)
+        ends = {node_of(e) for e in edges}
+        if any(_has_hooks(n) for r in results for n in _behind(r, ends) - ends):
+            raise NotReplayable("its tensors have hooks or retain gradients, and backward runs outside of it")
+        self.found = run([r._edge for r in results], self.grads, True, False, edges, False, ends=True)
         self.launches: list[Launch] = recording.launches[first:]
         del recording.launches[first:]
-        self._reaches = [_reached(r, [node_of(e) for e in edges]) for r in results]
+        self._reaches = [[node_of(e) in _behind(r, ends) for e in edges] for r in results]
         self._sort_out()
 
     def _sort_out(self) -> None:
@@ -104,7 +108,7 @@ class Backward:
         moving: the regions of arguments.
         """
         scope: dict[str, Any] = {
-            "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted,
+            "empty": np.empty, "ndarray": np.ndarray, "new": object.__new__, "fitted": _fitted, "large": pool.array,
             "of": functools.partial(_of_pattern, self._reaches),
         }  # fmt: skip
         name = Names(scope)
@@ -122,7 +126,8 @@ class Backward:
         stretches = Stretches(self.launches, [], temporaries.keeps)
         temporaries.place(stretches)
         memory = Memory([*regions, *temporaries.regions])
-        program = stretches.program(self.recording.initial, memory)
+        initial = {k: v for k, v in self.recording.initial.items() if v[2] >= self.first}  # forward writes the others
+        program = stretches.program(initial, memory)
         program.keep.append(temporaries.block)
         lines = [f"g{k} = fitted(grads[{k}], {name(g._layout)})" for k, g in enumerate(self.grads)]
         lines += [f.allocation(name) for f in made]
@@ -164,6 +169,8 @@ def record_backward(recording: Recording) -> Backward | None:
         return None
     with recording.observing():
         made = Backward(recording, results)
+    if recording.notes.reason is not None:
+        raise NotReplayable(recording.notes.reason)
     if any(f is not None and (f._edge is not None or type(f._data) is not np.ndarray) for f in made.found):
         raise NotReplayable("a gradient of its results is lazy, or part of a graph")
     return made
@@ -194,13 +201,18 @@ def _fitted(grad: Tensor | None, layout: Layout) -> Tensor:
     return grad if grad._layout is layout else copy_to_layout(grad, layout)
 
 
-def _reached(result: Tensor, targets: Sequence[Any]) -> list[bool]:
-    """To which of the target nodes gradients of a result flow."""
-    seen: set[Any] = set()
-    stack: list[Any] = [node_of(result._edge)]
+def _behind(result: Tensor, ends: Collection[Node]) -> set[Node]:
+    """The nodes behind a result, ``ends`` included and nothing behind those."""
+    seen: set[Node] = set()
+    stack: list[Node] = [node_of(result._edge)]
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
-            stack += [node_of(e) for e in node.edges if e is not None]
-    return [t in seen for t in targets]
+            stack += [node_of(e) for e in node.edges if e is not None and node not in ends]
+    return seen
+
+
+def _has_hooks(node: Node) -> bool:
+    """Whether backward through a node calls the user's functions or stores a gradient of its outputs."""
+    return bool(node.tensor_hooks or node.retained or node.pre_hooks or node.post_hooks)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jitgrad
-from jitgrad.compiler.numbers import is_live, plain, read_number
+from jitgrad.compiler.numbers import plain, read_number, was_read
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.program import LiveNumber
 
@@ -200,7 +200,7 @@ class Notes:
 
     def repeatable(self, owner: Any, name: str, args: Any, kwargs: Any) -> bool:
         """Whether a method that changes a container can be called anew in every run."""
-        if name == "append" and is_live(args[0]):
+        if name == "append" and was_read(args[0]):
             return True
         return name in ("append", "add", "discard") and self.all_constant(args, kwargs)
 

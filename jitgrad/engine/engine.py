@@ -31,14 +31,16 @@ _DEPTH = 25
 def run(
     roots: Sequence[Edge], gradients: Sequence[Tensor], keep_graph: bool, create_graph: bool,
     wanted: Sequence[Edge] | None = None, accumulate: bool = True, rules: bool = False,
+    ends: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
     """Propagate ``gradients`` from ``roots``; return the gradients at the ``wanted`` edges, None where none arrives.
 
     With ``wanted`` only nodes that lead to these edges run. With ``accumulate`` gradients are added to ``.grad`` of the
     leaves. ``rules``: run the nodes' rules, which are ops, in place of their kernels, as ``create_graph`` does, and
-    add into no gradient in place; needed where ``gradients`` are wrapped tensors.
+    add into no gradient in place; needed where ``gradients`` are wrapped tensors. ``ends``: take wanted gradients as
+    they arrive, before hooks of their tensors, and run nothing behind them.
     """
-    task = Task(keep_graph, create_graph, wanted, accumulate, rules)
+    task = Task(keep_graph, create_graph, wanted, accumulate, rules, ends)
     if _thread.depth < _DEPTH:
         _run_here(task, roots, gradients)
     else:

@@ -76,10 +76,11 @@ class Task:
 
     keep: nodes keep what they saved. create: backward itself is recorded. wanted: edges whose gradients are asked for;
     only nodes that lead to them run. accumulate: add to ``.grad`` of leaves. rules: run the nodes' rules, which are
-    ops, in place of their kernels.
+    ops, in place of their kernels. ends: wanted gradients are taken as they arrive, and nothing behind them runs.
     """
 
-    def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool):
+    def __init__(self, keep: bool, create: bool, wanted: Sequence[Edge] | None, accumulate: bool, rules: bool,
+                 ends: bool = False):  # fmt: skip
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.rules = rules or create
         self.waiting: dict[Edge, Tensor] = {}  # the sum of the gradients that have arrived at an edge so far
@@ -89,6 +90,7 @@ class Task:
         self.captured: dict[Edge, Tensor | None] = {}  # what was found at the wanted edges
         self.wanted = set(wanted) if wanted is not None else None
         self.wanted_nodes = set(map(node_of, wanted or ()))
+        self.ends: set[Node] = self.wanted_nodes if ends else set()
         self.needed: set[Node] | None = None  # with ``wanted``: the nodes that have to run
         self.seen: set[Node] = set()  # all op nodes behind the roots
         self.callbacks: list[Callable[[], Any]] = []
@@ -169,7 +171,7 @@ class Task:
 
     def reach(self, roots: Iterable[Node]) -> list[Node]:
         """The op nodes behind the roots; counts in ``leaves`` how many gradients each leaf waits for."""
-        leaves, seen, stack = self.leaves, self.seen, []
+        leaves, seen, ends, stack = self.leaves, self.seen, self.ends, []
         for node in roots:
             if type(node) is AccumulateGrad:
                 leaves[node] = leaves.get(node, 0) + 1
@@ -180,6 +182,8 @@ class Task:
         while stack:
             node = stack.pop()
             nodes.append(node)
+            if node in ends:
+                continue
             for edge in node.edges:
                 if edge is None:
                     continue
@@ -201,7 +205,7 @@ class Task:
         # backward(inputs=...) accumulates into non-leaves by their retained gradients, which are stored when the node
         # runs; grad() takes a wanted gradient before the node would run.
         needed = {n for n in nodes if n in wanted} if self.accumulate else set()
-        for node in reversed(nodes):
+        for node in reversed([n for n in nodes if n not in self.ends]):
             if any(e is not None and ((n := node_of(e)) in wanted or n in needed) for e in node.edges):
                 needed.add(node)
         for edge in (*roots, *(e for n in needed for e in n.edges)):
@@ -215,7 +219,7 @@ class Task:
         grads: Gradients = self.collect(node)
         if self.wanted is not None and node in self.wanted_nodes and not self.accumulate:
             if self.needed is not None and node not in self.needed:
-                self.capture(node, self.tensor_hooks(node, grads))
+                self.capture(node, grads if node in self.ends else self.tensor_hooks(node, grads))
                 return
             self.capture(node, grads)
         results = self.evaluate(node, grads)

@@ -128,3 +128,77 @@ def test_numbers_put_into_tensors():
         return total, other, torch.tensor([2.0, 3.0]) * total
 
     check(lambda: (step, lambda k: (normal(2, seed=k),), list))
+
+
+@pytest.mark.parametrize("side", [4, 600])
+def test_gradients_of_any_size(side):
+    weight = normal(side, side).requires_grad_()
+    function = torch.compile(lambda x: x @ weight)
+    for k in range(3):
+        x = normal(side, side, seed=k)
+        (found,) = torch.autograd.grad(function(x).sum(), weight)
+        (expected,) = torch.autograd.grad((x @ weight).sum(), weight)
+        torch.testing.assert_close(found, expected)
+
+
+def test_backward_reads_what_forward_wrote_into_given_numbers():
+    weight = normal(2).requires_grad_()
+
+    def function(x):
+        total = torch.tensor([1.0, 2.0])
+        total += x
+        return weight * total
+
+    compiled = torch.compile(function, fullgraph=True)
+    for k in range(4):
+        x = normal(2, seed=k)
+        (found,) = torch.autograd.grad(compiled(x).sum(), weight)
+        torch.testing.assert_close(found, torch.tensor([1.0, 2.0]) + x)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0, 3.0), (1.0, 0.0, 3.0), (0.0, 0.0, 3.0)])
+def test_backward_that_decides_by_numbers(values):
+    function = torch.compile(lambda x: x.prod())
+    for given in [(1.0, 2.0, 3.0), values, values]:
+        x = torch.tensor(given, requires_grad=True)
+        (found,) = torch.autograd.grad(function(x), x)
+        (expected,) = torch.autograd.grad(x.prod(), x)
+        torch.testing.assert_close(found, expected)
+
+
+def test_an_argument_made_from_a_parameter_that_the_function_uses_too():
+    weight = normal(3).requires_grad_()
+    function = torch.compile(lambda state: torch.tanh(state * weight), fullgraph=True)
+    for _ in range(3):
+        state, expected = normal(3), normal(3)
+        for _ in range(4):
+            state, expected = function(state), torch.tanh(expected * weight)
+        (found,) = torch.autograd.grad(state.sum(), weight)
+        torch.testing.assert_close(found, torch.autograd.grad(expected.sum(), weight)[0])
+
+
+def test_hooks_of_an_argument_run_once():
+    weight, seen = normal(3).requires_grad_(), []
+    function = torch.compile(lambda x: x * weight)
+    for k in range(4):
+        x = weight.detach().requires_grad_() * 2
+        x.retain_grad()
+        x.register_hook(lambda g: seen.append(g) or g * 10)
+        function(x).sum().backward()
+        assert len(seen) == k + 1
+        torch.testing.assert_close(x.grad, 10 * weight.detach())
+
+
+def test_hooks_registered_inside_run_once():
+    weight, seen = normal(3).requires_grad_(), []
+
+    def function(x):
+        y = x * weight
+        y.register_hook(lambda g: seen.append(g) or g * 10)
+        return y * 2
+
+    compiled = torch.compile(function)
+    for k in range(4):
+        (found,) = torch.autograd.grad(compiled(torch.ones(3)).sum(), weight)
+        torch.testing.assert_close(found, torch.full((3,), 20.0))
+        assert len(seen) == k + 1

@@ -119,7 +119,10 @@ OPTIMIZERS = [
 
 
 def program(seed):
-    """(step, arguments(k), state()) of a random program: ops applied to two earlier values each."""
+    """(step, forward, arguments(k), state()) of a random program: ops applied to two earlier values each.
+
+    ``forward(x)`` returns what a step does before backward: the last value and the loss.
+    """
     rng = np.random.default_rng(seed)
     n, m = (int(v) for v in rng.integers(2, 7, 2))
     dtype = torch.float64 if rng.random() < 0.3 else torch.float32
@@ -129,29 +132,35 @@ def program(seed):
     optimizer = OPTIMIZERS[rng.integers(len(OPTIMIZERS))](weights)
     forget, writes, scale = rng.random() < 0.7, rng.random() < 0.3, float(rng.random())
 
-    def step(x):
-        if forget:
-            optimizer.zero_grad()
+    def forward(x):
         values = [*weights, x]
         for op, i, j in chain:
             values.append(op(values[i], values[j]))
-        loss = (values[-1] * scale).square().mean() + values[0].sum() * 0.1
+        return values[-1], (values[-1] * scale).square().mean() + values[0].sum() * 0.1
+
+    def step(x):
+        if forget:
+            optimizer.zero_grad()
+        last, loss = forward(x)
         loss.backward()
         optimizer.step()
         if writes:
-            buffer.mul_(0.5).add_(values[-1].detach())
-        return {"loss": loss, "last": values[-1].detach()}
+            buffer.mul_(0.5).add_(last.detach())
+        return {"loss": loss, "last": last.detach()}
 
     def arguments(k):
         return (torch.tensor(np.random.default_rng(seed + k).standard_normal((n, m)), dtype=dtype),)
 
-    return step, arguments, lambda: [*weights, *(w.grad for w in weights), buffer, optimizer.state_dict()["state"]]
+    def state():
+        return [*weights, *(w.grad for w in weights), buffer, optimizer.state_dict()["state"]]
+
+    return step, forward, arguments, state
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
 def test_a_random_step(seed):
-    function, arguments, state = program(seed)
-    other, other_arguments, other_state = program(seed)
+    function, _, arguments, state = program(seed)
+    other, _, other_arguments, other_state = program(seed)
     compiled = torch.compile(other, fullgraph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch.compiler.CompileWarning)
@@ -168,3 +177,30 @@ def test_a_random_step(seed):
             same(compiled(*other_arguments(k)), expected, k)
             same(other_state(), state(), k)
     assert compiled._variants
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_gradients_asked_for_outside(seed):
+    _, forward, arguments, state = program(seed)
+    compiled, weights = torch.compile(forward, fullgraph=True), state()[:2]
+    for k in range(5):
+        found = []
+        for function in (forward, compiled):
+            torch.manual_seed(k)
+            x = arguments(k)[0] + weights[k % 2]  # a history that ends in a leaf of the function
+            try:
+                last, loss = function(x)
+            except (RuntimeError, IndexError) as error:
+                found.append(type(error))
+                continue
+            found.append([last, loss, *torch.autograd.grad(loss + last.sum(), [x, *weights], allow_unused=True)])
+        if isinstance(found[0], type):
+            assert found[0] is found[1]
+            return
+        for e, f in zip(*found, strict=True):
+            assert (e is None) == (f is None) and (e is None or (e.stride(), e.dtype) == (f.stride(), f.dtype))
+            np.testing.assert_allclose(_array(f), _array(e), rtol=1e-4, atol=1e-5, err_msg=f"call {k}")
+
+
+def _array(tensor):
+    return np.zeros(0) if tensor is None else tensor.numpy(force=True)
