@@ -1,0 +1,219 @@
+"""The forward sweep: the program's own statements, and what the reverse sweep needs kept on the way.
+
+Each block that keeps something counts its runs (``at_i``). What it keeps is an array for each value, with one element
+for each run; it is made as long as needed where the number of runs is known beforehand, and grows where it isn't.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.plan import Plan
+from jitgrad.kernels.adjoint.program import Statement
+from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Write, names
+from jitgrad.kernels.adjoint.write import element, expression_text, range_text, statement_lines
+
+__all__ = ["Forward"]
+
+
+class Forward:
+    """The forward sweep of a plan. unique: makes names that are not in use."""
+
+    def __init__(self, plan: Plan, unique: Callable[[str], str]):
+        self.plan, self.values, self.unique = plan, plan.values, unique
+        self.program, self.root = plan.values.program, plan.values.root
+        self.before: dict[int, list[str]] = defaultdict(list)  # lines ahead of a statement, by its id
+        self.after: dict[int, list[str]] = defaultdict(list)
+        self.begin: dict[int, list[str]] = defaultdict(list)  # lines where a list of statements begins
+        self.end: dict[int, list[str]] = defaultdict(list)
+        self.first: list[str] = []
+        self.counters: dict[Block, str] = {}
+        self.fields: dict[Block, list[tuple[str, str]]] = defaultdict(list)  # (array of kept numbers, dtype)
+        self.field_of: dict[Value | Write | Loop, str] = {}
+        self.content_of: dict[New, tuple[str, str]] = {}  # (array of kept numbers, its counter)
+        self.trips: dict[Loop, str] = {}
+        self._place()
+
+    def lines(self) -> list[str]:
+        """The sweep's lines, without its end."""
+        return [*self.first, *self._body(self.program.body)]
+
+    # -- what is kept -------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        for value, block in sorted(self.plan.kept.items(), key=lambda kept: kept[0].name):
+            self._keep_value(value, block)
+        for write in sorted(self.plan.undone, key=lambda w: w.order):
+            name = self._field(write, write.block.holder(), write.array, self.values.program.kinds[write.array].dtype)
+            store = write.origin
+            assert isinstance(store, p.Store)
+            self.before[id(store)].append(f"{name} = {element(store.array, store.index)}")
+        for loop in sorted(self.plan.counts, key=lambda loop: loop.order):
+            self._count(loop)
+        for new in sorted(self.plan.contents, key=lambda n: n.order):
+            self._keep_content(new)
+        for block, fields in self.fields.items():
+            if fields:
+                self._make_room(block, fields)
+
+    def _keep_value(self, value: Value, block: Block) -> None:
+        dtype = value.kind.dtype
+        if block is self.root:
+            if ast.unparse(value.now) != value.name:
+                if value.block.simple:
+                    self.first.append(f"{value.name} = {_zero(dtype)}")
+                self._put(value, f"{value.name} = {expression_text(value.now)}")
+            elif value.block.simple:
+                self.first.append(f"{value.name} = {_zero(dtype)}")
+            return
+        name = self._field(value, block, value.name, dtype)
+        self._put(value, f"{name} = {expression_text(value.now)}")
+
+    def _put(self, value: Value, line: str) -> None:
+        if value.role == "carried":
+            self.begin[id(_statements_of(value.block))].append(line)
+            return
+        node = value.node
+        assert node is not None
+        (self.before if value.temporary else self.after)[id(node.origin)].append(line)
+
+    def _field(self, key: Value | Write | Loop, block: Block, base: str, dtype: str) -> str:
+        """Where a number is kept: ``saved_x[at_i]``; at the root, where there is one, ``saved_x``."""
+        name = self.unique(f"saved_{base}")
+        if block is self.root:
+            self.field_of[key] = name
+            if isinstance(key, Write) and key.block.simple:
+                self.first.append(f"{name} = {_zero(dtype)}")
+            return name
+        counter = self._counter(block)
+        self.fields[block].append((name, dtype))
+        self.field_of[key] = f"{name}[{counter}]"
+        return self.field_of[key]
+
+    def _counter(self, block: Block) -> str:
+        if block not in self.counters:
+            owner = block.owner
+            name = "at"
+            if isinstance(owner, Loop) and isinstance(owner.origin, p.For):
+                name = f"at_{owner.origin.index}"
+            self.counters[block] = self.unique(name)
+            self.first.append(f"{self.counters[block]} = 0")
+            self.end[id(_statements_of(block))].append(f"{self.counters[block]} += 1")
+        return self.counters[block]
+
+    def _count(self, loop: Loop) -> None:
+        counter = self.trips[loop] = self.unique("trips")
+        self.before[id(loop.origin)].append(f"{counter} = 0")
+        self.begin[id(_statements_of(loop.body))].insert(0, f"{counter} += 1")
+        holder = loop.block.holder()
+        if holder is not self.root:
+            self.after[id(loop.origin)].append(f"{self._field(loop, holder, counter, 'int64')} = {counter}")
+        else:
+            self.field_of[loop] = counter
+
+    def _keep_content(self, new: New) -> None:
+        """All elements of an array that a block allocates, when the block ends."""
+        array, kind = new.array, self.program.kinds[new.array]
+        name, counter = self.unique(f"saved_{array}"), self.unique(f"at_{array}")
+        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = 0"]
+        self.content_of[new] = name, counter
+        lines = [
+            f"if {counter} + {array}.size > {name}.size:",
+            f"    {name} = grown({name}, {counter} + {array}.size)",
+            f"{name}[{counter}:{counter} + {array}.size] = {array}.ravel()",
+            f"{counter} += {array}.size",
+        ]
+        self.end[id(_statements_of(new.block.holder()))] += lines
+
+    # -- room for it --------------------------------------------------------------------------------
+
+    def _make_room(self, block: Block, fields: Sequence[tuple[str, str]]) -> None:
+        loop, trips = self._hoisted(block)
+        counter = self.counters[block]
+        for name, dtype in fields:
+            if loop is not None and loop.block is self.root:
+                self.before[id(loop.origin)].append(f"{name} = np.empty({' * '.join(trips)}, {_type(dtype)})")
+                continue
+            self.first.append(f"{name} = np.empty(0, {_type(dtype)})")
+            need = f"{counter} + {' * '.join(trips) or '1'}"
+            lines = [f"if {need} > {name}.size:", f"    {name} = grown({name}, {need})"]
+            if loop is not None:
+                self.before[id(loop.origin)] += lines
+            else:
+                statements = id(_statements_of(block))
+                self.begin[statements] = lines + self.begin[statements]
+
+    def _hoisted(self, block: Block) -> tuple[Loop | None, list[str]]:
+        """The outermost loop around a block ahead of which it is known how often the block runs, and the factors."""
+        found: Loop | None = None
+        trips: list[str] = []
+        inner: list[Loop] = []
+        for loop in block.loops():
+            inner.append(loop)
+            bounds = [b for one in inner for b in one.bounds]
+            if loop.index is None or not all(self._known(n, loop) for b in bounds for n in names(b)):
+                break
+            found, trips = loop, [self._trips(one) for one in reversed(inner)]
+        return found, trips
+
+    def _known(self, name: str, loop: Loop) -> bool:
+        """Whether a value's variable holds it ahead of a loop and as long as that runs."""
+        value = self.values.by_name[name]
+        outside = loop.body not in value.block.ancestors()
+        return outside and isinstance(value.now, ast.Name) and self._unchanged(value, loop)
+
+    def _unchanged(self, value: Value, loop: Loop) -> bool:
+        variable = value.now.id  # type: ignore[attr-defined]
+        return not any(isinstance(s, p.Assign) and s.target == variable for s in p.statements([loop.origin]))
+
+    def _trips(self, loop: Loop) -> str:
+        origin = loop.origin
+        assert isinstance(origin, p.For)
+        return f"len({range_text(origin.start, origin.stop, origin.step)})"
+
+    # -- lines --------------------------------------------------------------------------------------
+
+    def _body(self, body: list[Statement]) -> list[str]:
+        lines = list(self.begin[id(body)])
+        for s in body:
+            lines += [*self.before[id(s)], *self._statement(s), *self.after[id(s)]]
+        return [*lines, *self.end[id(body)]]
+
+    def _statement(self, s: Statement) -> list[str]:
+        if isinstance(s, p.If):
+            lines = [f"if {expression_text(s.test)}:", *_indented(self._body(s.body) or ["pass"])]
+            orelse = self._body(s.orelse)
+            return [*lines, "else:", *_indented(orelse)] if orelse else lines
+        if isinstance(s, (p.For, p.While)):
+            test = f"while {expression_text(s.test)}:" if isinstance(s, p.While) else (
+                f"for {s.index} in {range_text(s.start, s.stop, s.step)}:")  # fmt: skip
+            leave = [f"if {s.leave}:", "    break"] if s.leave else []
+            return [test, *_indented([*self._body(s.body), *leave] or ["pass"])]
+        return statement_lines([s], self.program.kinds)
+
+
+def _statements_of(block: Block) -> list[Statement]:
+    """The program's statements that a block stands for."""
+    owner = block.owner
+    assert owner is not None
+    origin = owner.origin
+    if isinstance(owner, Branch):
+        assert isinstance(origin, p.If)
+        return origin.body if block is owner.body else origin.orelse
+    return origin.body  # type: ignore[attr-defined, no-any-return]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _zero(dtype: str) -> str:
+    return {"bool": "False", "int64": "0"}.get(dtype, "0.0")
+
+
+def _type(dtype: str) -> str:
+    return "np.bool_" if dtype == "bool" else f"np.{dtype}"
+

@@ -1,0 +1,163 @@
+"""Whether a write may change an element that was read before.
+
+Indices are compared as sums of loop indices, constants and values that don't change meanwhile. Two that differ by a
+constant meet in iterations that lie that far apart: ``R[i - 1, j]`` is written one iteration of ``i`` earlier by
+``R[i, j] = ...``, so that this never overwrites what that one reads. Where an index may be negative, and so mean an
+element at the array's end, nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from jitgrad.kernels.adjoint.ssa import Loop, Value, Values, Write, index_of, loaded
+
+__all__ = ["Overlap"]
+
+Sum = dict[str, int]  # {name or "": factor or constant}
+
+
+class Overlap:
+    """Answers for the elements of one program."""
+
+    def __init__(self, values: Values):
+        self.values = values
+        self.exchanged = set(values.families.values())
+
+    def overwrites(self, write: Write, load: Value) -> bool:
+        """Whether ``write`` may change, later, the element that ``load`` read."""
+        element, node = loaded(load), load.node
+        assert element is not None and node is not None
+        array: str = element.value.id  # type: ignore[attr-defined]
+        family = self.values.family(array)
+        if family != self.values.family(write.array):
+            return False
+        later = write.order > node.order
+        common = [loop for loop in write.block.loops() if loop in node.block.loops()][::-1]
+        if not common and not later:
+            return False
+        if family in self.exchanged:
+            return bool(common) or later
+        distances = self._distances(index_of(element), write.index, common)
+        if distances is None:
+            return False
+        for loop in common:
+            step = _step(loop)
+            if loop.index is None or loop.index.name not in distances or not step:
+                return True
+            far = distances[loop.index.name] * (1 if step > 0 else -1)
+            if far:
+                return far > 0
+        return later
+
+    def may_meet(self, write: Write, load: Value) -> bool:
+        """Whether both may be one element in one execution of the code that both are in."""
+        element = loaded(load)
+        assert element is not None
+        if element.value.id != write.array:  # type: ignore[attr-defined]
+            return False
+        assert load.node is not None
+        common = [loop for loop in write.block.loops() if loop in load.node.block.loops()]
+        distances = self._distances(index_of(element), write.index, common)
+        return distances is not None and not any(distances.values())
+
+    def _distances(
+        self, read: Sequence[ast.expr], written: Sequence[ast.expr], common: Sequence[Loop]
+    ) -> dict[str, int] | None:
+        """How much a loop's index must grow from a read until the write meets it; None if it never does."""
+        indices = {loop.index.name for loop in common if loop.index is not None}
+        found: dict[str, int] = {}
+        for a, b in zip(read, written, strict=True):
+            first, second = self._sum(a), self._sum(b)
+            if first is None or second is None or not (self._natural(first) and self._natural(second)):
+                continue
+            if any(first.get(n, 0) != second.get(n, 0) for n in {*first, *second} - {""}):
+                continue
+            moving = [n for n in first if n and first[n] and not self._fixed(n, common)]
+            difference = first.get("", 0) - second.get("", 0)
+            if not moving:
+                if difference:
+                    return None
+            elif len(moving) == 1 and moving[0] in indices:
+                far, rest = divmod(difference, first[moving[0]])
+                if rest or found.get(moving[0], far) != far:
+                    return None
+                found[moving[0]] = far
+        return found
+
+    def _fixed(self, name: str, common: Sequence[Loop]) -> bool:
+        """Whether a value stays as it is while the loops run."""
+        if "." in name or not common:
+            return True
+        return all(loop.body not in self.values.by_name[name].block.ancestors() for loop in common)
+
+    def _sum(self, e: ast.expr, sign: int = 1) -> Sum | None:
+        if isinstance(e, ast.Constant) and type(e.value) is int:
+            return {"": sign * e.value}
+        if isinstance(e, ast.Name):
+            value = self.values.by_name[e.id]
+            if value.role == "defined" and loaded(value) is None and value.expression is not None:
+                inner = self._sum(value.expression, sign)
+                if inner is not None:
+                    return inner
+            return {e.id: sign}
+        if isinstance(e, ast.Subscript) and isinstance(e.value, ast.Attribute):
+            return {ast.unparse(e): sign}
+        if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.USub):
+            return self._sum(e.operand, -sign)
+        if isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)):
+            left = self._sum(e.left, sign)
+            right = self._sum(e.right, sign if isinstance(e.op, ast.Add) else -sign)
+            if left is not None and right is not None:
+                return {n: left.get(n, 0) + right.get(n, 0) for n in {*left, *right}}
+        if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult):
+            for factor, other in ((e.left, e.right), (e.right, e.left)):
+                if isinstance(factor, ast.Constant) and type(factor.value) is int:
+                    inner = self._sum(other, sign)
+                    return None if inner is None else {n: f * factor.value for n, f in inner.items()}
+        return None
+
+    def _natural(self, sum_: Sum) -> bool:
+        """Whether the sum is surely not negative."""
+        least = self._least(sum_)
+        return least is not None and least >= 0
+
+    def _least(self, sum_: Sum | None) -> int | None:
+        """The least that a sum can be; None if unknown."""
+        if sum_ is None:
+            return None
+        total = sum_.get("", 0)
+        for name, factor in sum_.items():
+            if not name or not factor:
+                continue
+            low = 0 if "." in name else self._least_index(name)
+            if factor < 0 or low is None:
+                return None
+            total += factor * low
+        return total
+
+    def _least_index(self, name: str) -> int | None:
+        value = self.values.by_name[name]
+        if value.role != "index":
+            return None
+        loop = value.block.owner
+        assert isinstance(loop, Loop)
+        start, stop, _ = loop.bounds
+        step = _step(loop)
+        if not step:
+            return None
+        if step > 0:
+            return self._least(self._sum(start))
+        low = self._least(self._sum(stop))
+        return None if low is None else low + 1
+
+
+def _step(loop: Loop) -> int:
+    """The constant by which a loop's index grows; 0 if it is no constant."""
+    if not loop.bounds:
+        return 0
+    step, sign = loop.bounds[2], 1
+    if isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub):
+        step, sign = step.operand, -1
+    return sign * step.value if isinstance(step, ast.Constant) and type(step.value) is int else 0

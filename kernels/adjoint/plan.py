@@ -1,0 +1,268 @@
+"""How the reverse sweep gets the values that it needs.
+
+A stretch of statements without loops (a segment) computes again what its own reverse needs, from the values that hold
+at its beginning. What comes from elsewhere is computed again where that is cheap, else kept: one number for each time
+that its block runs. Memory is put back: before an element is overwritten that the reverse sweep will read, its old
+value is kept, and written back when the sweep comes to the statement. Kept numbers are therefore as many as the
+statements that overwrite something needed run, and neither as many as operations nor as reads.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from jitgrad.kernels.adjoint.overlap import Overlap
+from jitgrad.kernels.adjoint.pullback import Step, read_by
+from jitgrad.kernels.adjoint.ssa import (
+    Block, Branch, Define, Loop, New, Node, Value, Values, Write, index_of, inner_blocks, loaded, names,
+)  # fmt: skip
+
+__all__ = ["Plan", "Segment", "items"]
+
+_CHEAP_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Call, ast.Subscript,
+                ast.Attribute, ast.Tuple, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
+_MOST_WORK = 8  # operations and loads up to which a value is computed again where it is needed
+
+
+class Segment(list[Node]):
+    """Neighbouring nodes without loops."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__  # type: ignore[assignment]
+
+
+Item = Segment | Node
+
+
+def items(block: Block) -> list[Item]:
+    """The block's nodes, those without loops in segments."""
+    found: list[Item] = []
+    for node in block.nodes:
+        plain = isinstance(node, (Define, Write)) or (isinstance(node, Branch) and node.simple)
+        if not plain:
+            found.append(node)
+        elif found and isinstance(found[-1], Segment):
+            found[-1].append(node)
+        else:
+            found.append(Segment([node]))
+    return found
+
+
+class Plan:
+    """Decisions for one program. steps: the reverse of each node that has one."""
+
+    def __init__(self, values: Values, active: set[str], steps: dict[Node, list[Step]]):
+        self.values, self.active, self.steps = values, active, steps
+        self.overlap = Overlap(values)
+        self.place: dict[Node, Item] = {}  # the segment or node that a node is in, as the sweep goes through them
+        self.kept: dict[Value, Block] = {}  # values kept, by the block that keeps one in each run
+        self.again: dict[Value, Block] = {}  # values computed again where this block's reverse begins
+        self.within: dict[Item, set[Value]] = {}  # values that a segment computes again
+        self.early: dict[Item, set[Value]] = {}  # of those, the ones computed before memory is put back
+        self.undone: set[Write] = set()  # writes that are put back
+        self.redone: set[Write] = set()  # of those, the ones that the segment itself reads
+        self.counts: set[Loop] = set()  # loops whose number of iterations is kept
+        self.contents: set[New] = set()  # arrays of a block whose elements are kept when it ends
+        self.written = {values.family(n.array) for n in values.nodes() if isinstance(n, Write)}
+        self._settle(values.root)
+        self._demand()
+
+    def items(self, block: Block) -> list[Item]:
+        """The block's segments and other nodes."""
+        return self.parts[block]
+
+    # -- where things are ---------------------------------------------------------------------------
+
+    def _settle(self, block: Block) -> None:
+        if not hasattr(self, "parts"):
+            self.parts: dict[Block, list[Item]] = {}
+        self.parts[block] = items(block)
+        for item in self.parts[block]:
+            for node in item if isinstance(item, Segment) else [item]:
+                self._settle_node(node, item)
+
+    def _settle_node(self, node: Node, item: Item) -> None:
+        self.place[node] = item
+        for inner in inner_blocks(node):
+            if inner.simple:
+                for n in inner.nodes:
+                    self._settle_node(n, item)
+            else:
+                self._settle(inner)
+
+    # -- demands ------------------------------------------------------------------------------------
+
+    def _demand(self) -> None:
+        for node, steps in self.steps.items():
+            self._need_names(read_by(steps), self.place[node])
+            if steps:
+                self._need_way_to(node)
+        while True:
+            before = len(self.undone), len(self.redone), self._size()
+            self._protect_loads()
+            if before == (len(self.undone), len(self.redone), self._size()):
+                break
+        for node in self.values.nodes():
+            if isinstance(node, New) and node.block is not self.values.root:
+                family = self.values.family(node.array)
+                if any(_array(v) == family for v in self.loads()):
+                    self.contents.add(node)
+                self._need_names([n for e in node.shape for n in names(e)], node)
+
+    def _size(self) -> int:
+        return len(self.kept) + len(self.again) + sum(map(len, self.within.values())) + len(self.counts)
+
+    def loads(self) -> list[Value]:
+        """The elements that the reverse sweep reads again."""
+        found = {v for vs in self.within.values() for v in vs} | set(self.again)
+        return [v for v in found if loaded(v) is not None and v not in self.kept]
+
+    def _need_way_to(self, node: Node) -> None:
+        """What the sweep must know to get to a node: the tests and bounds around it."""
+        for block in node.block.ancestors():
+            owner = block.owner
+            if isinstance(owner, Branch):
+                self._need_names(names(owner.test), self.place[owner])
+            elif isinstance(owner, Loop):
+                self._need_loop(owner)
+
+    def _need_loop(self, loop: Loop) -> None:
+        if loop.counted:
+            self.counts.add(loop)
+        if loop.index is not None:
+            self._need_names([n for e in loop.bounds for n in names(e)], loop)
+
+    def _need_names(self, wanted: Iterable[str], item: Item) -> None:
+        for n in wanted:
+            value = self.values.by_name.get(n)
+            if value is not None:
+                self.need(value, item)
+
+    def need(self, value: Value, item: Item | None) -> None:
+        """Have a value at hand in the reverse of an item; None: anywhere in its block."""
+        if value.role in ("parameter", "index") or value in self.kept or value in self.again:
+            return
+        if value.block.holder() is self.values.root:
+            self.keep(value)  # a variable that is still there
+            return
+        own = value.node is not None and self.place[value.node] is item and isinstance(item, Segment)
+        if own and value.role in ("defined", "merged"):
+            assert item is not None
+            within = self.within.setdefault(item, set())
+            if value not in within:
+                within.add(value)
+                self._need_names(self._operands(value), item)
+                self._need_names(self._tests_around(value), item)
+        elif self._is_cheap(value):
+            self.again[value] = value.block.holder()
+            for n in self._operands(value):
+                self.need(self.values.by_name[n], None)
+        else:
+            self.keep(value)
+
+    def keep(self, value: Value) -> None:
+        """Keep a value in each run of its block."""
+        self.kept[value] = value.block.holder()
+
+    def _tests_around(self, value: Value) -> list[str]:
+        found = []
+        for block in value.block.ancestors():
+            if block.simple and isinstance(block.owner, Branch):
+                found += names(block.owner.test)
+        return found
+
+    def _operands(self, value: Value) -> list[str]:
+        if value.role == "defined":
+            return names(value.expression)
+        branch = value.node
+        assert isinstance(branch, Branch)
+        merge = next(m for m in branch.merges if m.value is value)
+        sides = [s.name for s in (merge.yes, merge.no) if s is not None]
+        return [*names(branch.test), *sides]
+
+    def _is_cheap(self, value: Value) -> bool:
+        return not value.block.simple and self._work(value, value.block) <= _MOST_WORK
+
+    def _work(self, value: Value, block: Block) -> int:
+        """Operations to compute a value where its block's reverse begins."""
+        if value.role in ("parameter", "index") or value in self.again or value in self.kept:
+            return 0
+        if value.block not in block.ancestors() or value.block is self.values.root:
+            return 0  # of an outer block: asked for there
+        if value.role != "defined" or value.expression is None:
+            return _MOST_WORK + 1
+        nodes = list(ast.walk(value.expression))
+        if any(isinstance(n, ast.Call) and n.func.id in _COSTLY for n in nodes):  # type: ignore[attr-defined]
+            return _MOST_WORK + 1
+        if not all(isinstance(n, _CHEAP_NODES) for n in nodes):
+            return _MOST_WORK + 1
+        if loaded(value) is not None and self.values.family(_array(value)) in self.written:
+            return _MOST_WORK + 1
+        own = sum(isinstance(n, (ast.BinOp, ast.Subscript)) for n in nodes)
+        return own + sum(self._work(self.values.by_name[n], block) for n in names(value.expression))
+
+    # -- memory -------------------------------------------------------------------------------------
+
+    def _protect_loads(self) -> None:
+        """Put back what is overwritten after a load that the sweep repeats."""
+        writes = [n for n in self.values.nodes() if isinstance(n, Write)]
+        loads = self.loads()
+        for write in writes:
+            if write not in self.undone and any(self.overlap.overwrites(write, load) for load in loads):
+                self.undone.add(write)
+        for write in self.undone:
+            item = self.place[write]
+            assert isinstance(item, Segment)
+            self._need_way_to(write)
+            for n in [*(n for i in write.index for n in names(i)), *self._tests_of(write)]:
+                self._need_early(self.values.by_name[n], item)
+            if write not in self.redone and any(self._reads_later(write, load, item) for load in loads):
+                self.redone.add(write)
+                self._need_names(names(write.amount), item)
+
+    def _tests_of(self, write: Write) -> list[str]:
+        found = []
+        for block in write.block.ancestors():
+            if block.simple and isinstance(block.owner, Branch):
+                found += names(block.owner.test)
+        return found
+
+    def _reads_later(self, write: Write, load: Value, item: Segment) -> bool:
+        assert load.node is not None
+        within = load in self.within.get(item, ()) and load.node.order > write.order
+        return within and self.overlap.may_meet(write, load)
+
+    def _need_early(self, value: Value, item: Segment) -> None:
+        """A value that says what to put back: it can't be computed from what is not yet put back."""
+        self.need(value, item)
+        if value in self.kept or value not in self.within.get(item, ()):
+            return
+        closure = self._closure(value, item)
+        changed = {self.values.family(w.array) for w in self.undone if self.place[w] is item}
+        if any(loaded(v) is not None and self.values.family(_array(v)) in changed for v in closure):
+            self.keep(value)
+        else:
+            self.early.setdefault(item, set()).update(closure)
+
+    def _closure(self, value: Value, item: Segment) -> set[Value]:
+        """The value and what the segment computes it from."""
+        found, waiting = set(), [value]
+        while waiting:
+            v = waiting.pop()
+            if v in found or v in self.kept or v not in self.within.get(item, ()):
+                continue
+            found.add(v)
+            operands: Sequence[str] = [*self._operands(v), *self._tests_around(v)]
+            waiting += [self.values.by_name[n] for n in operands]
+        return found
+
+
+def _array(value: Value) -> str:
+    element = loaded(value)
+    return element.value.id if element is not None else ""  # type: ignore[attr-defined]
+
+
+_COSTLY = {"exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
+           "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "trigamma", "atan2",
+           "hypot", "pow", "fmod", "sqrt"}  # fmt: skip

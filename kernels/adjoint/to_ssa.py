@@ -1,0 +1,284 @@
+"""From a program to its values."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections import Counter
+from collections.abc import Sequence
+
+from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.program import Kind, Program, Statement
+from jitgrad.kernels.adjoint.ssa import (
+    Block, Branch, Carry, Define, Loop, Merge, New, Permute, Value, Values, Write, index_of,
+)  # fmt: skip
+
+__all__ = ["values_of"]
+
+# Calls that cost less than keeping their value would.
+_CHEAP = {"abs", "sign", "int", "float", "bool", "min", "max", "floor", "ceil", "trunc", "square", "isnan", "isinf",
+          "isfinite", "degrees", "radians", "copysign"}  # fmt: skip
+Current = dict[str, Value]  # the values of variables at a place in the text
+
+
+def values_of(program: Program) -> Values:
+    """The program by its values."""
+    return _Builder(program).build()
+
+
+class _Builder:
+    def __init__(self, program: Program):
+        self.program = program
+        self.values: dict[str, Value] = {}
+        self.order = 0
+        self.taken = set(program.kinds)
+        self.named: set[str] = set()
+        self.often = Counter(program.parameters)
+        exchanged: set[str] = set()
+        for s in p.statements(program.body):
+            if isinstance(s, p.Assign):
+                self.often[s.target] += 1
+            elif isinstance(s, p.For):
+                self.often[s.index] += 1
+            elif isinstance(s, p.Exchange):
+                exchanged.update(s.targets)
+        self.lasting = set(program.kinds) - exchanged
+        self.sizes: dict[str, tuple[ast.expr, ...]] = {}  # of arrays that have their name to themselves
+
+    def build(self) -> Values:
+        root = Block(None)
+        current: Current = {}
+        for name in self.program.parameters:
+            if self.program.kinds[name].ndim is None:
+                current[name] = self._value(name, "parameter", root)
+        self._statements(self.program.body, root, current)
+        results = {n: current[n] for n in self.program.outputs if self.program.kinds[n].ndim is None}
+        return Values(self.program, root, self.values, results, _families(self.program))
+
+    # -- values -------------------------------------------------------------------------------------
+
+    def _value(self, variable: str, role: str, block: Block, expression: ast.expr | None = None) -> Value:
+        """A new value of a variable of the program."""
+        # The name itself for what the sweep mostly speaks of: the only value, or the one within a loop.
+        plain = (self.often[variable] == 1 and role != "final") or role == "carried"
+        if plain and variable not in self.named:
+            name = variable
+            self.named.add(name)
+        else:
+            name = self._unique(variable)
+        value = Value(name, self.program.kinds[variable], role, block, ast.Name(variable, ast.Load()), expression)
+        self.values[name] = value
+        return value
+
+    def _temporary(self, base: str, dtype: str, block: Block, now: ast.expr, expression: ast.expr | None) -> Value:
+        value = Value(self._unique(base), Kind(dtype), "defined", block, now, expression, temporary=True)
+        self.values[value.name] = value
+        return value
+
+    def _unique(self, base: str) -> str:
+        k = 1
+        while f"{base}_{k}" in self.taken:
+            k += 1
+        self.taken.add(f"{base}_{k}")
+        return f"{base}_{k}"
+
+    def _define(self, value: Value, origin: Statement, block: Block) -> None:
+        value.node = Define(origin, block, self._next(), value)
+        block.nodes.append(value.node)
+
+    def _next(self) -> int:
+        self.order += 1
+        return self.order
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def _statements(self, body: Sequence[Statement], block: Block, current: Current) -> None:
+        for s in body:
+            if isinstance(s, p.Assign):
+                expression = self._flat(s.value, s, block, current, whole=True)
+                value = self._value(s.target, "defined", block, expression)
+                self._define(value, s, block)
+                current[s.target] = value
+            elif isinstance(s, p.Store):
+                index = tuple(self._flat(i, s, block, current) for i in s.index)
+                amount = self._flat(s.value, s, block, current)
+                block.nodes.append(Write(s, block, self._next(), s.array, index, amount, s.increment))
+            elif isinstance(s, p.Allocate):
+                shape = tuple(self._flat(n, s, block, current) for n in s.shape)
+                fill = s.fill and self._flat(s.fill, s, block, current)
+                block.nodes.append(New(s, block, self._next(), s.array, shape, fill))
+                if s.array in self.lasting:
+                    self.sizes[s.array] = shape
+            elif isinstance(s, p.Exchange):
+                block.nodes.append(Permute(s, block, self._next(), s.targets, s.sources))
+            elif isinstance(s, p.If):
+                self._branch(s, block, current)
+            elif isinstance(s, (p.For, p.While)):
+                self._loop(s, block, current)
+
+    def _branch(self, s: p.If, block: Block, current: Current) -> None:
+        test = self._named_test(s.test, s, block, current)
+        simple = not any(isinstance(n, (p.For, p.While, p.Allocate, p.Exchange)) for n in p.statements([s]))
+        node = Branch(s, block, self._next(), test, Block(block), Block(block), simple=simple)
+        ends = []
+        for inner, body in ((node.body, s.body), (node.orelse, s.orelse)):
+            inner.owner, inner.simple = node, simple
+            end = dict(current)
+            self._statements(body, inner, end)
+            ends.append(end)
+        block.nodes.append(node)
+        for variable in dict.fromkeys([*ends[0], *ends[1]]):
+            yes, no = ends[0].get(variable), ends[1].get(variable)
+            if yes is not no:
+                value = self._value(variable, "merged", block)
+                value.node = node
+                node.merges.append(Merge(value, yes, no))
+                current[variable] = value
+
+    def _named_test(self, test: ast.expr, s: Statement, block: Block, current: Current) -> ast.expr:
+        flat = self._flat(test, s, block, current)
+        if isinstance(flat, (ast.Name, ast.Constant)):
+            return flat
+        value = self._temporary("test", "bool", block, test, flat)
+        self._define(value, s, block)
+        return ast.Name(value.name, ast.Load())
+
+    def _loop(self, s: p.For | p.While, block: Block, current: Current) -> None:
+        bounds: tuple[ast.expr, ...] = ()
+        if isinstance(s, p.For):
+            bounds = tuple(self._flat(b, s, block, current) for b in (s.start, s.stop, s.step))
+        body = Block(block)
+        counted = isinstance(s, p.While) or s.leave is not None
+        node = Loop(s, block, self._next(), None, bounds, body, counted=counted)
+        body.owner = node
+        inner = dict(current)
+        if isinstance(s, p.For):
+            node.index = inner[s.index] = self._value(s.index, "index", body)
+        assigned = dict.fromkeys(a.target for a in p.statements(s.body) if isinstance(a, p.Assign))
+        starts = {v: self._value(v, "carried", body) for v in assigned if v in current}
+        inner.update(starts)
+        self._statements(s.body, body, inner)
+        block.nodes.append(node)
+        for variable in assigned:
+            # What is assigned before it is read in each iteration has no value from the one before.
+            start = starts.get(variable) or self._value(variable, "carried", body)
+            final = self._value(variable, "final", block)
+            final.node = start.node = node
+            node.carried.append(Carry(start, current.get(variable), inner.get(variable), final))
+            current[variable] = final
+
+    # -- expressions --------------------------------------------------------------------------------
+
+    def _flat(self, e: ast.expr, s: Statement, block: Block, current: Current, whole: bool = False) -> ast.expr:
+        """The expression by values. whole: its result gets a name anyway."""
+        if isinstance(e, ast.Name):
+            return ast.Name(current[e.id].name, ast.Load())
+        if isinstance(e, ast.Constant):
+            return e
+        if isinstance(e, ast.Subscript):
+            return self._size(e) if isinstance(e.value, ast.Attribute) else self._load(e, s, block, current, whole)
+        if isinstance(e, ast.Call):
+            made = ast.Call(e.func, [self._flat(a, s, block, current) for a in e.args], [])
+            name: str = e.func.id  # type: ignore[attr-defined]
+            if whole or name in _CHEAP:
+                return made
+            value = self._temporary(name, "float64", block, e, made)
+            self._define(value, s, block)
+            return ast.Name(value.name, ast.Load())
+        if isinstance(e, (ast.IfExp, ast.BoolOp)) and not _safe(e):
+            return self._lazy(e, s, block, current)
+        made_too = copy.copy(e)
+        for name, child in ast.iter_fields(e):
+            if isinstance(child, ast.expr):
+                setattr(made_too, name, self._flat(child, s, block, current))
+            elif isinstance(child, list) and child and isinstance(child[0], ast.expr):
+                setattr(made_too, name, [self._flat(c, s, block, current) for c in child])
+        return made_too
+
+    def _size(self, e: ast.Subscript) -> ast.expr:
+        """``A.shape[0]``: of a local array what it was allocated with, as the reverse sweep may not have the array."""
+        array, k = e.value.value.id, e.slice.value  # type: ignore[attr-defined]
+        return self.sizes[array][k] if array in self.sizes else e
+
+    def _load(self, e: ast.Subscript, s: Statement, block: Block, current: Current, whole: bool) -> ast.expr:
+        index = [self._flat(i, s, block, current) for i in index_of(e)]
+        array: str = e.value.id  # type: ignore[attr-defined]
+        inner = index[0] if len(index) == 1 else ast.Tuple(index, ast.Load())
+        made = ast.Subscript(ast.Name(array, ast.Load()), inner, ast.Load())
+        if whole:
+            return made
+        value = self._temporary(array, _scalar(self.program.kinds[array].dtype), block, e, made)
+        self._define(value, s, block)
+        return ast.Name(value.name, ast.Load())
+
+    def _lazy(self, e: ast.IfExp | ast.BoolOp, s: Statement, block: Block, current: Current) -> ast.expr:
+        """An expression whose parts may be computed only if the first one says so: as a branch."""
+        if isinstance(e, ast.BoolOp):
+            test, rest = e.values[0], e.values[1] if len(e.values) == 2 else ast.BoolOp(e.op, e.values[1:])
+            known = ast.Constant(isinstance(e.op, ast.Or))
+            arms: tuple[ast.expr, ast.expr] = (known, rest) if known.value else (rest, known)
+        else:
+            test, arms = e.test, (e.body, e.orelse)
+        dtype = self._dtype(e)
+        node = Branch(s, block, 0, self._named_test(test, s, block, current), Block(block), Block(block))
+        node.order = self._next()
+        sides = []
+        for inner, arm in ((node.body, arms[0]), (node.orelse, arms[1])):
+            inner.owner, inner.simple = node, True
+            value = self._temporary("side", dtype, inner, arm, self._flat(arm, s, inner, current, whole=True))
+            self._define(value, s, inner)
+            sides.append(value)
+        block.nodes.append(node)
+        merged = self._temporary("chosen", dtype, block, e, None)
+        merged.role, merged.node = "merged", node
+        node.merges.append(Merge(merged, *sides))
+        return ast.Name(merged.name, ast.Load())
+
+    def _dtype(self, e: ast.expr) -> str:
+        """The type of an expression of the program's variables."""
+        if isinstance(e, ast.Constant):
+            return {bool: "bool", int: "int64"}.get(type(e.value), "float64")
+        if isinstance(e, ast.Name):
+            return self.program.kinds[e.id].dtype
+        if isinstance(e, ast.Subscript):
+            local = isinstance(e.value, ast.Name)
+            return _scalar(self.program.kinds[e.value.id].dtype) if local else "int64"  # type: ignore[attr-defined]
+        if isinstance(e, (ast.Compare, ast.BoolOp)) or (isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not)):
+            return "bool"
+        parts: list[ast.expr] = [c for c in ast.iter_child_nodes(e) if isinstance(c, ast.expr)]
+        if isinstance(e, ast.Call):
+            name: str = e.func.id  # type: ignore[attr-defined]
+            if name not in ("abs", "min", "max", "sign"):
+                return {"int": "int64", "bool": "bool"}.get(name, "float64")
+            parts = e.args
+        elif isinstance(e, ast.IfExp):
+            parts = [e.body, e.orelse]
+        elif isinstance(e, ast.BinOp) and isinstance(e.op, ast.Div):
+            return "float64"
+        return "float64" if any(self._dtype(x) == "float64" for x in parts) else "int64"
+
+
+def _scalar(dtype: str) -> str:
+    """The type of a variable that holds an element of an array."""
+    return dtype if dtype == "bool" else "float64" if dtype.startswith("float") else "int64"
+
+
+def _safe(e: ast.expr) -> bool:
+    """Whether all parts of an expression may be computed even if it doesn't ask for them."""
+    return not any(
+        isinstance(n, ast.Call) or (isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+        or (isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)))
+        for n in ast.walk(e)
+    )  # fmt: skip
+
+
+def _families(program: Program) -> dict[str, str]:
+    """For arrays whose names are exchanged one name for all that may share memory over time."""
+    found: dict[str, str] = {}
+    for s in p.statements(program.body):
+        if isinstance(s, p.Exchange):
+            together = {found.get(n, n) for n in s.targets}
+            first = min(together)
+            found.update({n: first for n in found if found[n] in together})
+            found.update(dict.fromkeys(s.targets, first))
+    return found
