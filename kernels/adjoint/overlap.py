@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from jitgrad.kernels.adjoint.ssa import Loop, Value, Values, Write, index_of, loaded
+from jitgrad.kernels.adjoint.ssa import Loop, New, Value, Values, Write, index_of, loaded
 
 __all__ = ["Overlap"]
 
@@ -24,6 +24,7 @@ class Overlap:
     def __init__(self, values: Values):
         self.values = values
         self.exchanged = set(values.families.values())
+        self.made_in = {n.array: n.block for n in values.nodes() if isinstance(n, New)}
 
     def overwrites(self, write: Write, load: Value) -> bool:
         """Whether ``write`` may change, later, the element that ``load`` read."""
@@ -34,7 +35,10 @@ class Overlap:
         if family != self.values.family(write.array):
             return False
         later = write.order > node.order
-        common = [loop for loop in write.block.loops() if loop in node.block.loops()][::-1]
+        # Loops around the allocation of an array get another one in each iteration.
+        home = self.made_in.get(array)
+        outer = home.loops() if home is not None else []
+        common = [loop for loop in write.block.loops() if loop in node.block.loops() and loop not in outer][::-1]
         if not common and not later:
             return False
         if family in self.exchanged:

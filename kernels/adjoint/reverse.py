@@ -7,18 +7,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.activity import active_names
 from jitgrad.kernels.adjoint.forward import Forward
 from jitgrad.kernels.adjoint.plan import Plan, Segment
 from jitgrad.kernels.adjoint.program import Program
-from jitgrad.kernels.adjoint.pullback import Add, Clear, Let, Pullback, Step, read_by
+from jitgrad.kernels.adjoint.pullback import Add, Let, Pullback, Step
 from jitgrad.kernels.adjoint.ssa import (
-    Block, Branch, Carry, Define, Loop, New, Node, Permute, Value, Values, Write, values_of,
+    Block, Branch, Carry, Define, Loop, New, Node, Permute, Value, Values, Write,
 )  # fmt: skip
-from jitgrad.kernels.adjoint.write import element, expression_text
+from jitgrad.kernels.adjoint.to_ssa import values_of
+from jitgrad.kernels.adjoint.write import element, expression_text, range_text
 
 __all__ = ["Adjoint", "adjoint_of"]
 
@@ -56,6 +58,7 @@ class _Reverse:
         steps = {n: pullback.steps(n) for n in self.values.nodes()}
         self.plan = Plan(self.values, self.active, {n: s for n, s in steps.items() if s})
         self.forward = Forward(self.plan, self.unique)
+        self.olds: dict[Write, str] = {}
 
     def d(self, name: str) -> str:
         """The name of the derivative of the result in what has this name."""
@@ -77,29 +80,32 @@ class _Reverse:
     def adjoint(self) -> Adjoint:
         """Both sweeps and the names around them."""
         forward = self.forward.lines()
-        seeds, lines = {}, _Lines(self.d)
-        for output in self.program.outputs:
-            value = self.values.results.get(output)
-            if value is None and self.is_active(output):
-                seeds[output] = self.unique(f"seed_{output}")
-                lines.put(f"{self.d(output)} = {seeds[output]}.copy()")
-            elif value is not None and value.name in self.active:
-                seeds[output] = self.unique(f"seed_{output}")
-                lines.add(value.name, seeds[output])
+        seeds: dict[str, str] = {}
+        lines: list[str] = []
         for array, kind in self.program.kinds.items():
-            if kind.ndim is not None and self.is_active(array) and array not in seeds and self._at_root(array):
-                lines.put(f"{self.d(array)} = np.zeros_like({array})")
-        self._block(self.values.root, lines)
+            if kind.ndim is None or not self.is_active(array) or not self._at_root(array):
+                continue
+            if array in self.program.outputs:
+                seeds[array] = self.unique(f"seed_{array}")
+                lines.append(f"{self.d(array)} = {seeds[array]}.copy()")
+            else:
+                lines.append(f"{self.d(array)} = np.zeros_like({array})")
+        zeros = self._zeros(self.values.root)
+        seeded: list[str] = []
+        for output, value in self.values.results.items():
+            if value.name in self.active:
+                seeds[output] = self.unique(f"seed_{output}")
+                seeded.append(f"{self.d(value.name)} += {seeds[output]}")
         gradients: dict[str, str | None] = {}
         for name in self.wanted:
             known = name in self.active or self.is_active(name)
             gradients[name] = self.d(name) if known else None
-            if name in self.values.by_name and known:
-                lines.define(name)
-        restored = {w.array for w in self.plan.undone}
-        families = {self.values.family(a) for a in restored}
+            if known and name in self.values.by_name:
+                zeros.append(f"{self.d(name)} = 0.0")
+        lines += [*zeros, *seeded, *self._block(self.values.root)]
+        families = {self.values.family(w.array) for w in self.plan.undone}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
-        return Adjoint(self.program, forward, lines.lines, seeds, gradients, touched)
+        return Adjoint(self.program, forward, _tidy(lines), seeds, gradients, touched)
 
     def _at_root(self, array: str) -> bool:
         """Whether an array exists when the forward sweep has ended."""
@@ -110,171 +116,146 @@ class _Reverse:
 
     # -- blocks -------------------------------------------------------------------------------------
 
-    def _block(self, block: Block, lines: _Lines) -> None:
+    def _block(self, block: Block) -> list[str]:
         """The reverse of a block: what was kept for it, then its items from the last to the first."""
-        self._take_kept(block, lines)
+        lines = self._taken(block)
         for item in reversed(self.plan.parts[block]):
             if isinstance(item, Segment):
-                self._segment(item, lines)
+                lines += self._segment(item)
             elif isinstance(item, Loop):
-                self._loop(item, lines)
+                lines += self._loop(item)
             elif isinstance(item, Branch):
-                self._branch(item, lines)
+                lines += self._branch(item)
             elif isinstance(item, Permute):
-                self._permute(item, lines)
-            elif isinstance(item, New) and item.fill is not None:
-                self._fill(item, lines)
+                lines += self._permute(item)
+            elif isinstance(item, New) and isinstance(item.fill, ast.Name) and item.fill.id in self.active:
+                lines.append(f"{self.d(item.fill.id)} += {self.d(item.array)}.sum()")
+        return lines
 
-    def _take_kept(self, block: Block, lines: _Lines) -> None:
-        root = block is self.values.root
+    def _zeros(self, block: Block) -> list[str]:
+        """Derivatives of the values that a block defines, before anything is added to them."""
+        own = [v for v in self.values.by_name.values() if v.name in self.active and v.block.holder() is block]
+        return [f"{self.d(v.name)} = 0.0" for v in own if v.role in ("defined", "merged", "final")]
+
+    def _with_zeros(self, block: Block, lines: list[str]) -> list[str]:
+        used = set(re.findall(r"\w+", "\n".join(lines)))
+        return _tidy([*(z for z in self._zeros(block) if z.split()[0] in used), *lines])
+
+    def _taken(self, block: Block) -> list[str]:
+        """The values that were kept for a run of a block, or are computed again for all of it."""
+        lines = []
         counter = self.forward.counters.get(block)
         if counter is not None:
-            lines.put(f"{counter} -= 1")
+            lines.append(f"{counter} -= 1")
+        root = block is self.values.root
         if not root:
             for value in [v for v, b in self.plan.kept.items() if b is block]:
-                lines.put(f"{value.name} = {self.forward.field_of[value]}")
+                lines.append(f"{value.name} = {self.forward.field_of[value]}")
         again = [v for v, b in self.plan.again.items() if b is block and v not in self.plan.kept]
         for value in sorted(again, key=lambda v: v.node.order if v.node else 0):
             assert value.expression is not None
-            lines.put(f"{value.name} = {expression_text(value.expression)}")
-        if not root:
-            for new in [n for n in block.nodes if isinstance(n, New)]:
-                self._allocate(new, lines)
+            lines.append(f"{value.name} = {expression_text(value.expression)}")
+        for new in [n for n in block.nodes if isinstance(n, New)]:
+            lines += [] if root else self._allocated(new)
+        return lines
 
-    def _allocate(self, new: New, lines: _Lines) -> None:
-        """The arrays of one run of a block, and those of their derivatives."""
+    def _allocated(self, new: New) -> list[str]:
+        """An array of one run of a block, and that of its derivatives."""
+        lines = []
         kind = self.program.kinds[new.array]
         shape = "(" + "".join(f"{expression_text(n)}, " for n in new.shape) + ")"
         kept = self.forward.content_of.get(new)
-        if kept is not None or any(w.array == new.array for w in self.plan.undone):
-            lines.put(f"{new.array} = np.empty({shape}, np.{kind.dtype})")
         if kept is not None:
             name, counter = kept
-            lines.put(f"{counter} -= {new.array}.size")
-            lines.put(f"{new.array}[...] = {name}[{counter}:{counter} + {new.array}.size].reshape({shape})")
+            lines.append(f"{new.array} = np.empty({shape}, np.{kind.dtype})")
+            lines.append(f"{counter} -= {new.array}.size")
+            lines.append(f"{new.array}[...] = {name}[{counter}:{counter} + {new.array}.size].reshape({shape})")
         if self.is_active(new.array):
-            lines.put(f"{self.d(new.array)} = np.zeros({shape}, np.{kind.dtype})")
+            lines.append(f"{self.d(new.array)} = np.zeros({shape}, np.{kind.dtype})")
+        return lines
 
-    def _fill(self, new: New, lines: _Lines) -> None:
-        if self.is_active(new.array) and isinstance(new.fill, ast.Name) and new.fill.id in self.active:
-            lines.add(new.fill.id, f"{self.d(new.array)}.sum()")
-
-    def _permute(self, node: Permute, lines: _Lines) -> None:
-        """The exchange backwards: the names in ``targets`` get what those in ``sources`` had."""
-        lines.put(f"{', '.join(node.sources)} = {', '.join(node.targets)}")
+    def _permute(self, node: Permute) -> list[str]:
+        """The exchange backwards: the names in ``sources`` get what those in ``targets`` have."""
+        lines = [f"{', '.join(node.sources)} = {', '.join(node.targets)}"]
         if self.is_active(node.targets[0]):
-            lines.put(f"{', '.join(map(self.d, node.sources))} = {', '.join(map(self.d, node.targets))}")
+            lines.append(f"{', '.join(map(self.d, node.sources))} = {', '.join(map(self.d, node.targets))}")
+        return lines
 
     # -- loops and branches -------------------------------------------------------------------------
 
-    def _loop(self, loop: Loop, lines: _Lines) -> None:
-        carried = [c for c in loop.carried if c.start.name in self.active]
-        body = _Lines(self.d)
-        moves = [(c, self.unique("t")) for c in carried] if len(carried) > 1 else []
-        for c, temporary in moves:
-            body.put(f"{temporary} = {self.d(c.start.name)}", uses=[c.start.name])
+    def _loop(self, loop: Loop) -> list[str]:
+        carried = [c for c in loop.carried if self.active & {c.start.name, c.final.name}]
+        body = self._with_zeros(loop.body, [*self._hand_back(carried), *self._block(loop.body)])
+        if not body:
+            return []
+        lines = []
         for c in carried:
-            self._hand_back(c, dict(moves_of(moves)).get(c, ""), body)
-        for c in carried:
-            body.outer.add(c.start.name)
-        self._block(loop.body, body)
-        for c in carried:
-            body.define(c.start.name)
-        if not body.lines:
-            return
-        for c in carried:
-            lines.move(c.start.name, c.final.name)
-        lines.enter(body)
-        for line in self._head(loop, lines):
-            lines.put(line)
-        lines.lines += [f"    {line}" for line in body.lines]
-        if isinstance(self._head_index(loop), str):
-            pass
+            final = self.d(c.final.name) if c.final.name in self.active else "0.0"
+            lines.append(f"{self.d(c.start.name)} = {final}")
+        lines += [*self._head(loop), *_indented(body)]
         for c in carried:
             if c.first is not None and c.first.name in self.active:
-                lines.add(c.first.name, self.d(c.start.name))
+                lines.append(f"{self.d(c.first.name)} += {self.d(c.start.name)}")
+        return lines
 
-    def _hand_back(self, c: Carry, moved: str, body: _Lines) -> None:
-        """What the iteration handed on has the derivative of what the next one began with."""
-        seed = moved or self.d(c.start.name)
-        if c.end is c.start:
-            if moved:
-                body.put(f"{self.d(c.start.name)} = {moved}")
-            return
-        if c.end is not None and c.end.name in self.active:
-            body.add(c.end.name, seed)
-        body.clear(c.start.name)
+    def _hand_back(self, carried: Sequence[Carry]) -> list[str]:
+        """What an iteration hands on has the derivative of what the next one begins with."""
+        carried = [c for c in carried if c.end is not c.start]
+        starts = {c.start for c in carried}
+        moved = {c: self.d(c.start.name) for c in carried}
+        lines: list[str] = []
+        if any(c.end in starts for c in carried):  # as in a, b = b, a + b
+            moved = {c: self.unique("t") for c in carried}
+            lines += [f"{t} = {self.d(c.start.name)}" for c, t in moved.items()]
+            lines += [f"{self.d(c.start.name)} = 0.0" for c in carried]
+            return [*lines, *self._to_ends(moved)]
+        lines += self._to_ends(moved)
+        return [*lines, *(f"{self.d(c.start.name)} = 0.0" for c in carried)]
 
-    def _head_index(self, loop: Loop) -> str | None:
-        return loop.index.name if loop.index is not None else None
+    def _to_ends(self, moved: dict[Carry, str]) -> list[str]:
+        ends = [(c.end, t) for c, t in moved.items() if c.end is not None and c.end.name in self.active]
+        return [f"{self.d(end.name)} += {t}" for end, t in ends]
 
-    def _head(self, loop: Loop, lines: _Lines) -> list[str]:
+    def _head(self, loop: Loop) -> list[str]:
         """The loop's first line, with its iterations from the last to the first."""
         if loop.index is None:
-            return [f"for _ in range({self._trips(loop, lines)}):"]
+            return [f"for _ in range({self.forward.field_of[loop]}):"]
         start, stop, step = map(expression_text, loop.bounds)
         index = loop.index.name
         if not loop.counted and step in ("1", "-1"):
-            one, back = ("-", "-1") if step == "1" else ("+", "1")
-            last = f"range({_plus(stop, one)}, {_plus(start, one)}, {back})"
-            return [f"for {index} in {last}:"]
-        trips = self._trips(loop, lines) if loop.counted else f"len(range({start}, {stop}, {step}))"
+            by, back = (-1, -1) if step == "1" else (1, 1)
+            last, end = (_plus(loop.bounds[k], by) for k in (1, 0))
+            return [f"for {index} in {range_text(last, end, ast.Constant(back))}:"]
+        trips = self.forward.field_of[loop] if loop.counted else f"len(range({start}, {stop}, {step}))"
         number = self.unique("k")
-        value = f"{index} = {start} + {number} * ({step})" if step != "1" else f"{index} = {start} + {number}"
-        return [f"for {number} in range({trips} - 1, -1, -1):", f"    {value}"]
+        place = number if step == "1" else f"{number} * ({step})"
+        place = place if start == "0" else f"{start} + {place}"
+        return [f"for {number} in range({trips} - 1, -1, -1):", f"    {index} = {place}"]
 
-    def _trips(self, loop: Loop, lines: _Lines) -> str:
-        return self.forward.field_of[loop]
-
-    def _branch(self, branch: Branch, lines: _Lines) -> None:
+    def _branch(self, branch: Branch) -> list[str]:
         sides = []
         for k, block in enumerate((branch.body, branch.orelse)):
-            side = _Lines(self.d)
-            for m in branch.merges:
-                source = (m.yes, m.no)[k]
-                if m.value.name in self.active and source is not None and source.name in self.active:
-                    side.outer.add(m.value.name)
-                    side.add(source.name, self.d(m.value.name))
-            self._block(block, side)
-            sides.append(side)
-        self._put_sides(branch, sides, lines)
+            sides.append(self._with_zeros(block, [*self._from_merges(branch, k), *self._block(block)]))
+        return _if(expression_text(branch.test), *sides)
 
-    def _put_sides(self, branch: Branch, sides: Sequence[_Lines], lines: _Lines) -> None:
-        """``if test: ... else: ...``, then the merged values' derivatives are done with."""
-        yes, no = sides
-        if yes.lines or no.lines:
-            for m in branch.merges:
-                if m.value.name in self.active:
-                    lines.define(m.value.name)
-            own = {n for b in (branch.body, branch.orelse) for n in self._defined_in(b)}
-            for side in sides:
-                side.settle(own)
-                lines.enter(side)
-            test = expression_text(branch.test)
-            if yes.lines:
-                lines.put(f"if {test}:")
-                lines.lines += [f"    {line}" for line in yes.lines]
-            if no.lines:
-                lines.put("else:" if yes.lines else f"if not {test}:")
-                lines.lines += [f"    {line}" for line in no.lines]
-        for m in branch.merges:
-            if m.value.name in self.active:
-                lines.clear(m.value.name)
-
-    def _defined_in(self, block: Block) -> Iterable[str]:
-        return (v.name for v in self.values.by_name.values() if block in v.block.ancestors())
+    def _from_merges(self, branch: Branch, side: int) -> list[str]:
+        """Derivatives of the values behind a branch, handed to those of one side."""
+        pairs = [(m.value, (m.yes, m.no)[side]) for m in branch.merges if m.value.name in self.active]
+        return [f"{self.d(s.name)} += {self.d(v.name)}" for v, s in pairs if s is not None and s.name in self.active]
 
     # -- segments -----------------------------------------------------------------------------------
 
-    def _segment(self, segment: Segment, lines: _Lines) -> None:
+    def _segment(self, segment: Segment) -> list[str]:
         plan = self.plan
         within = {v for v in plan.within.get(segment, set()) if v not in plan.kept and v not in plan.again}
         early = within & plan.early.get(segment, set())
-        lines.lines += self._again(segment, early, set())
-        lines.lines += self._undo(segment, plan.undone, "saved")
-        lines.lines += self._again(segment, within - early, plan.redone)
-        lines.lines += self._undo(segment, plan.redone, "old")
-        self._adjoint(segment, lines)
+        return [
+            *self._again(segment, early, set()),
+            *self._undo(segment, plan.undone, "saved"),
+            *self._again(segment, within - early, plan.redone),
+            *self._undo(segment, plan.redone, "old"),
+            *self._adjoint(segment),
+        ]
 
     def _again(self, nodes: Sequence[Node], wanted: set[Value], redone: set[Write]) -> list[str]:
         """Computes values again, in the order of the text, with the writes that they read."""
@@ -299,8 +280,6 @@ class _Reverse:
         return lines
 
     def _old(self, write: Write) -> str:
-        if not hasattr(self, "olds"):
-            self.olds: dict[Write, str] = {}
         if write not in self.olds:
             self.olds[write] = self.unique("old")
         return self.olds[write]
@@ -317,63 +296,77 @@ class _Reverse:
                 lines += _if(expression_text(node.test), *sides)
         return lines
 
-    def _adjoint(self, nodes: Sequence[Node], lines: _Lines) -> None:
+    def _adjoint(self, nodes: Sequence[Node]) -> list[str]:
+        lines: list[str] = []
         for node in reversed(nodes):
             if isinstance(node, Branch):
-                sides = []
-                for k, block in enumerate((node.body, node.orelse)):
-                    side = _Lines(self.d)
-                    for m in node.merges:
-                        source = (m.yes, m.no)[k]
-                        if m.value.name in self.active and source is not None and source.name in self.active:
-                            side.outer.add(m.value.name)
-                            side.add(source.name, self.d(m.value.name))
-                    self._adjoint(block.nodes, side)
-                    sides.append(side)
-                self._put_sides(node, sides, lines)
+                sides = [[*self._from_merges(node, k), *self._adjoint(block.nodes)]
+                         for k, block in enumerate((node.body, node.orelse))]  # fmt: skip
+                lines += _if(expression_text(node.test), *sides)
             else:
-                for step in self.plan.steps.get(node, ()):
-                    self._step(step, lines)
+                lines += [line for step in self.plan.steps.get(node, ()) for line in self._step(step)]
+        return lines
 
-    def _step(self, step: Step, lines: _Lines) -> None:
-        if not isinstance(step, Clear):
-            for name in read_by([step]):
-                if name.startswith(self.prefix):
-                    lines.define(name[len(self.prefix):])
+    def _step(self, step: Step) -> list[str]:
         if isinstance(step, Let):
-            lines.put(f"{step.name} = {expression_text(step.value)}")
-        elif isinstance(step, Add) and step.index is not None:
-            lines.put(f"{self.d(element(step.target, step.index))} += {expression_text(step.value)}")
-        elif isinstance(step, Add):
-            lines.add(step.target, expression_text(step.value))
-        elif step.index is not None:
-            lines.put(f"{self.d(element(step.target, step.index))} = 0.0")
-        else:
-            lines.clear(step.target)
+            return [f"{step.name} = {expression_text(step.value)}"]
+        if isinstance(step, Add):
+            target = step.target if step.index is None else element(step.target, step.index)
+            return [f"{self.d(target)} += {expression_text(step.value)}"]
+        # Derivatives of values begin with zero in each run of their block.
+        return [] if step.index is None else [f"{self.d(element(step.target, step.index))} = 0.0"]
 
 
-class _Lines:
-    """Lines of the reverse sweep, in which a derivative that is zero is not written down before it must be.
+def _if(test: str, yes: Sequence[str], no: Sequence[str]) -> list[str]:
+    lines: list[str] = []
+    if yes:
+        lines += [f"if {test}:", *_indented(yes)]
+    if no:
+        lines += ["else:" if yes else f"if not {test}:", *_indented(no)]
+    return lines
 
-    The first thing that is added to it is then assigned. outer: names whose derivatives the lines around hold.
-    """
 
-    def __init__(self, d: object):
-        self.d = d
-        self.lines: list[str] = []
-        self.set: set[str] = set()  # derivatives that these lines have assigned and that aren't zero again
-        self.zero: set[str] = set()  # derivatives known to be zero and not assigned
-        self.outer: set[str] = set()  # those that must have been assigned before these lines
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
-    def put(self, line: str, uses: Sequence[str] = ()) -> None:
-        self.outer.update(n for n in uses if n not in self.set)
-        self.lines.append(line)
 
-    def add(self, name: str, value: str) -> None:
-        raise NotImplementedError
+def _plus(e: ast.expr, one: int) -> ast.expr:
+    """e + one, as written by hand."""
+    if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.USub) and isinstance(e.operand, ast.Constant):
+        e = ast.Constant(-e.operand.value)  # type: ignore[operator]
+    if isinstance(e, ast.Constant) and isinstance(e.value, int):
+        return ast.Constant(e.value + one)
+    if isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)) and isinstance(e.right, ast.Constant):
+        if isinstance(e.right.value, int):
+            total = (e.right.value if isinstance(e.op, ast.Add) else -e.right.value) + one
+            sign: ast.operator = ast.Add() if total > 0 else ast.Sub()
+            return ast.BinOp(e.left, sign, ast.Constant(abs(total))) if total else e.left
+    return ast.BinOp(e, ast.Add() if one > 0 else ast.Sub(), ast.Constant(1))
 
-    def define(self, name: str) -> None:
-        raise NotImplementedError
 
-    def clear(self, name: str) -> None:
-        raise NotImplementedError
+_ZERO = re.compile(r"( *)(\w+) = 0\.0$")
+
+
+def _tidy(lines: list[str]) -> list[str]:
+    """The lines with the first thing that is added to a zero assigned in its place, and no zeros that nobody reads."""
+    kept: list[str | None] = list(lines)
+    for k, line in enumerate(lines):
+        if found := _ZERO.match(line):
+            _merge_zero(kept, k, found[1], found[2])
+    return [line for line in kept if line is not None]
+
+
+def _merge_zero(lines: list[str | None], at: int, indent: str, name: str) -> None:
+    word = re.compile(rf"\b{name}\b")
+    for k in range(at + 1, len(lines)):
+        line = lines[k]
+        if line is None:
+            continue
+        if len(line) - len(line.lstrip()) < len(indent):
+            return  # what follows may read it, in another iteration
+        if word.search(line):
+            start = f"{indent}{name} += "
+            if line.startswith(start) and not word.search(line[len(start):]):
+                lines[k] = f"{indent}{name} = {line[len(start):]}"
+                lines[at] = None
+            return

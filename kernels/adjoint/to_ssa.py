@@ -18,7 +18,9 @@ __all__ = ["values_of"]
 # Calls that cost less than keeping their value would.
 _CHEAP = {"abs", "sign", "int", "float", "bool", "min", "max", "floor", "ceil", "trunc", "square", "isnan", "isinf",
           "isfinite", "degrees", "radians", "copysign"}  # fmt: skip
-Current = dict[str, Value]  # the values of variables at a place in the text
+# The values of variables at a place in the text. Under the text of an element or a call, which no variable has as its
+# name, the value that has been loaded or computed there and still holds.
+Current = dict[str, Value]
 
 
 def values_of(program: Program) -> Values:
@@ -99,10 +101,11 @@ class _Builder:
                 value = self._value(s.target, "defined", block, expression)
                 self._define(value, s, block)
                 current[s.target] = value
+                if isinstance(expression, (ast.Subscript, ast.Call)):
+                    current.setdefault(ast.unparse(expression), value)
             elif isinstance(s, p.Store):
                 index = tuple(self._flat(i, s, block, current) for i in s.index)
-                amount = self._flat(s.value, s, block, current)
-                block.nodes.append(Write(s, block, self._next(), s.array, index, amount, s.increment))
+                self._store(s, index, block, current)
             elif isinstance(s, p.Allocate):
                 shape = tuple(self._flat(n, s, block, current) for n in s.shape)
                 fill = s.fill and self._flat(s.fill, s, block, current)
@@ -111,10 +114,25 @@ class _Builder:
                     self.sizes[s.array] = shape
             elif isinstance(s, p.Exchange):
                 block.nodes.append(Permute(s, block, self._next(), s.targets, s.sources))
+                _forget([s], current)
             elif isinstance(s, p.If):
                 self._branch(s, block, current)
             elif isinstance(s, (p.For, p.While)):
                 self._loop(s, block, current)
+
+    def _store(self, s: p.Store, index: tuple[ast.expr, ...], block: Block, current: Current) -> None:
+        amount = self._flat(s.value, s, block, current)
+        dtype = self.program.kinds[s.array].dtype
+        forwarded = not s.increment and dtype in ("float64", "int64", "bool")
+        if forwarded and not isinstance(amount, (ast.Name, ast.Constant)):
+            value = self._temporary(s.array, dtype, block, s.value, amount)
+            self._define(value, s, block)
+            amount = ast.Name(value.name, ast.Load())
+        block.nodes.append(Write(s, block, self._next(), s.array, index, amount, s.increment))
+        _forget([s], current)
+        if forwarded and isinstance(amount, ast.Name):
+            # A load of this element has the value itself, which spares the sweep a look at memory.
+            current[ast.unparse(_element(s.array, index))] = self.values[amount.id]
 
     def _branch(self, s: p.If, block: Block, current: Current) -> None:
         test = self._named_test(s.test, s, block, current)
@@ -127,7 +145,8 @@ class _Builder:
             self._statements(body, inner, end)
             ends.append(end)
         block.nodes.append(node)
-        for variable in dict.fromkeys([*ends[0], *ends[1]]):
+        _forget(s.body + s.orelse, current)
+        for variable in dict.fromkeys(v for v in [*ends[0], *ends[1]] if v.isidentifier()):
             yes, no = ends[0].get(variable), ends[1].get(variable)
             if yes is not no:
                 value = self._value(variable, "merged", block)
@@ -151,6 +170,7 @@ class _Builder:
         counted = isinstance(s, p.While) or s.leave is not None
         node = Loop(s, block, self._next(), None, bounds, body, counted=counted)
         body.owner = node
+        _forget(s.body, current)
         inner = dict(current)
         if isinstance(s, p.For):
             node.index = inner[s.index] = self._value(s.index, "index", body)
@@ -180,11 +200,9 @@ class _Builder:
         if isinstance(e, ast.Call):
             made = ast.Call(e.func, [self._flat(a, s, block, current) for a in e.args], [])
             name: str = e.func.id  # type: ignore[attr-defined]
-            if whole or name in _CHEAP:
+            if name in _CHEAP:
                 return made
-            value = self._temporary(name, "float64", block, e, made)
-            self._define(value, s, block)
-            return ast.Name(value.name, ast.Load())
+            return self._named(made, name, "float64", e, s, block, current, whole)
         if isinstance(e, (ast.IfExp, ast.BoolOp)) and not _safe(e):
             return self._lazy(e, s, block, current)
         made_too = copy.copy(e)
@@ -203,11 +221,20 @@ class _Builder:
     def _load(self, e: ast.Subscript, s: Statement, block: Block, current: Current, whole: bool) -> ast.expr:
         index = [self._flat(i, s, block, current) for i in index_of(e)]
         array: str = e.value.id  # type: ignore[attr-defined]
-        inner = index[0] if len(index) == 1 else ast.Tuple(index, ast.Load())
-        made = ast.Subscript(ast.Name(array, ast.Load()), inner, ast.Load())
+        dtype = _scalar(self.program.kinds[array].dtype)
+        return self._named(_element(array, index), array, dtype, e, s, block, current, whole)
+
+    def _named(
+        self, made: ast.expr, base: str, dtype: str, now: ast.expr, s: Statement, block: Block, current: Current,
+        whole: bool,
+    ) -> ast.expr:  # fmt: skip
+        """A load or call by the name of its value, which is made unless there is one."""
+        text = ast.unparse(made)
+        if text in current:
+            return ast.Name(current[text].name, ast.Load())
         if whole:
             return made
-        value = self._temporary(array, _scalar(self.program.kinds[array].dtype), block, e, made)
+        value = current[text] = self._temporary(base, dtype, block, now, made)
         self._define(value, s, block)
         return ast.Name(value.name, ast.Load())
 
@@ -256,6 +283,23 @@ class _Builder:
         elif isinstance(e, ast.BinOp) and isinstance(e.op, ast.Div):
             return "float64"
         return "float64" if any(self._dtype(x) == "float64" for x in parts) else "int64"
+
+
+def _element(array: str, index: Sequence[ast.expr]) -> ast.expr:
+    inner = index[0] if len(index) == 1 else ast.Tuple(list(index), ast.Load())
+    return ast.Subscript(ast.Name(array, ast.Load()), inner, ast.Load())
+
+
+def _forget(body: Sequence[Statement], current: Current) -> None:
+    """Drop the values of elements that statements may change."""
+    changed: set[str] = set()
+    for s in p.statements(body):
+        if isinstance(s, (p.Store, p.Allocate)):
+            changed.add(s.array)
+        elif isinstance(s, p.Exchange):
+            changed.update(s.targets)
+    for text in [t for t in current if "[" in t and t.split("[")[0] in changed]:
+        del current[text]
 
 
 def _scalar(dtype: str) -> str:
