@@ -3,9 +3,10 @@
 import pytest
 
 import jitgrad as torch
+from jitgrad.autograd.gradcheck import GradcheckError
 from jitgrad.kernels.cuda.provider import SIMULATED
 from jitgrad.kernels.words import exp
-from jitgrad.testing import assert_close
+from jitgrad.testing import assert_close, check_pair
 
 simulated = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
 
@@ -140,3 +141,38 @@ def test_what_a_users_cuda_loops_must_be():
         op(x, k.requires_grad_())
     with pytest.raises(RuntimeError, match="^Expected all tensors to be on the same device"):
         op(x, torch.ones(2))
+
+
+@simulated
+def test_cuda_loops_are_compared_with_the_others():
+    from numba import cuda
+
+    def square(x, out):
+        for i in range(out.size):
+            out[i] = x[i] * x[i]
+
+    def square_backward(g, x, grad_x):
+        for i in range(g.size):
+            grad_x[i] = 2.0 * g[i] * x[i]
+
+    def square_cuda(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i] * x[i]
+
+    def square_backward_cuda(g, x, grad_x):
+        i = cuda.grid(1)
+        if i < g.size:
+            grad_x[i] = g[i] * x[i]
+
+    def cube_cuda(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = x[i] * x[i] * x[i]
+
+    x = torch.tensor([3.0])
+    assert check_pair(torch.kernel_pair(square, square_backward, cuda=square_cuda), (x,))
+    with pytest.raises(GradcheckError, match=r"cube_cuda \(.*\) gives 27 for out\[0\], but forward gives 9$"):
+        check_pair(torch.kernel_pair(square, square_backward, cuda=cube_cuda), (x,))
+    with pytest.raises(GradcheckError, match=r"gives 1.5 for grad_x\[0\], but the backward loop gives 3$"):
+        check_pair(torch.kernel_pair(square, square_backward, cuda=(square_cuda, square_backward_cuda)), (x,))
