@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
+import jitgrad
 import jitgrad as torch
 from jitgrad.autograd.gradcheck import GradcheckError
 from jitgrad.extend.kernel_pair import declaration_observers
@@ -122,6 +124,16 @@ def test_what_cannot_be_checked():
         check_pair(declared(None), example())
     with pytest.raises(ValueError, match="needs a floating-point tensor for one of the inputs x, w"):
         check_pair(declared(right), (torch.ones(2, 2, dtype=torch.int64), torch.ones(2, dtype=torch.int64), 2.0))
+
+
+def test_the_pair_that_the_folders_text_shows(tmp_path):
+    text = re.search(r"where it stands::\n\n((?:    .*\n|\n)*)", jitgrad.extend.__doc__)[1]
+    (tmp_path / "pair.py").write_text(textwrap.dedent(text))
+    scope = {"jitgrad": jitgrad}
+    exec(compile(textwrap.dedent(text), str(tmp_path / "pair.py"), "exec"), scope)
+    assert check_pair(scope["row_max"])
+    values, places = scope["row_max"](torch.tensor([[1.0, 3.0], [5.0, 4.0]]))
+    assert values.tolist() == [3.0, 5.0] and places.tolist() == [1, 0]
 
 
 PROGRAM = """
