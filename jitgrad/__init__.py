@@ -80,3 +80,5 @@ def __dir__():
 
 if "JITGRAD_DEBUG" in _os.environ:
     _lazy_attribute("debug")  # prints launches from its import on, as the variable says
+if "JITGRAD_CHECK" in _os.environ:
+    _lazy_attribute("testing")  # checks pairs of loops that are declared from its import on

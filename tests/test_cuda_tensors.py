@@ -11,7 +11,7 @@ from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.registry import OPS
 from jitgrad.kernels.cuda.provider import SIMULATED
 from jitgrad.kernels.launch import observers
-from jitgrad.kernels.words import exp, tanh
+from jitgrad.kernels.words import tanh
 from jitgrad.testing import assert_close, op_samples
 
 simulated = pytest.mark.skipif(not SIMULATED, reason="runs in the process that test_cuda.py starts")
@@ -310,49 +310,6 @@ def test_everything_passes_launch():
     assert "mul_forward" in seen
     assert "sum_rows" in seen
     assert seen[-1] == "copy_to_host"
-
-
-@simulated
-def test_a_users_pair_on_cuda():
-    from numba import cuda
-
-    def scaled_forward(x, factor, out):
-        for i in range(out.size):
-            out[i] = exp(x[i]) * factor
-
-    def scaled_backward(g, out, grad_x):
-        for i in range(g.size):
-            grad_x[i] += g[i] * out[i]
-
-    def scaled_forward_cuda(x, factor, out):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = exp(x[i]) * factor
-
-    @cuda.jit
-    def scaled_backward_cuda(g, out, grad_x):
-        for i in range(cuda.grid(1), g.size, cuda.gridsize(1)):
-            cuda.atomic.add(grad_x, i, g[i] * out[i])
-
-    pair = (scaled_forward_cuda, scaled_backward_cuda)
-    op = torch.kernel_pair(scaled_forward, scaled_backward, cuda=pair)
-    x = torch.tensor([0.0, 1.0, -1.0, 0.5, 2.0], requires_grad=True)
-    y = x.detach().cuda().requires_grad_()
-    for t in (x, y):
-        op(t, 0.5).sum().backward()
-    assert y.grad.device == torch.device("cuda:0")
-    assert_close(y.grad.cpu(), x.grad)
-
-
-@simulated
-def test_a_pair_without_cuda_loops():
-    def doubled_forward(x, out):
-        for i in range(out.size):
-            out[i] = x[i] * 2
-
-    op = torch.kernel_pair(doubled_forward, name="doubled_once")
-    with pytest.raises(NotImplementedError, match="doubled_once: has no CUDA loops"):
-        op(torch.ones(2, device="cuda"))
 
 
 # -- every other op -----------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class Structured:
     check: ClassVar[Any] = None  # called with all arguments before a plan is made: raises for what layouts do not show
     values: ClassVar[tuple[str, ...]] = ()  # arguments, after those of plan, that it does not know
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
+    # Called with the names of inputs that have tangents before forward mode uses the rules; raises if it cannot.
+    refuse_tangents: ClassVar[Callable[[list[str]], None] | None] = None
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear

@@ -1,9 +1,71 @@
 """A user's own ops, which get all that built-in ops get.
 
-``kernel_pair.py`` makes an op of a forward loop and a backward loop over arrays: it is compiled, cached, shown by
-tapes and profilers, and differentiated like any other. It builds on the declaration of structured ops
-(``dispatch/structured.py``); ``pair_loop.py`` launches its loops and decides which calls are checked for indices out of
-bounds, ``pair_node.py`` has its nodes. Ops that jitgrad itself offers are declared in ``jitgrad/ops/`` instead.
+I have a loop. Which tool?
+
+- **The loop is no loop**: each element of the result is an expression of the same elements of the inputs. Write it in
+  tensor ops; nothing else needs to be said. If it is used often, or its steps cost too much memory, declare it:
+  ``class Name(jitgrad.Elementwise)`` has the expression and its derivatives, each of which becomes one loop.
+- **The loop is all you have**, and you don't want to write its derivative: ``@jitgrad.differentiable`` on the function.
+  The gradient is derived from the forward loop alone, which may carry a state from step to step.
+- **You know the derivative as a loop**, or know a better one than a program would derive (a recurrence backwards, one
+  that recomputes instead of storing, one that skips zeros): ``jitgrad.kernel_pair(forward, backward)``.
+- **The work is done elsewhere**, by SciPy, a solver, a C library: ``jitgrad.autograd.Function``. Its forward and
+  backward are Python, so nothing is compiled, and anything may be called.
+- **There are no tensors at all**, only arrays in a Numba program of your own: ``numba_grad``, which knows no graph.
+
+All but the last give functions of tensors, whose nodes meet in one graph. What is asked of each:
+
+==================  =======================  ====================  ===================================
+..                  Elementwise              kernel_pair           autograd.Function
+==================  =======================  ====================  ===================================
+you write           an expression and        both loops            forward and backward, in Python
+                    its derivatives
+second derivatives  follow                   with ``rule=``        if backward is made of tensor ops
+forward mode        follows                  with ``rule=``        with ``jvp``
+vmap                a whole batch at once    sample by sample      with ``vmap``
+CUDA                yes                      with ``cuda=``        if what it calls has it
+==================  =======================  ====================  ===================================
+
+A pair, with all that may be said of it
+---------------------------------------
+The largest element of each row, and where it stands::
+
+    def largest(x, out, out_at):
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                if x[i, j] > x[i, out_at[i]]:
+                    out_at[i] = j
+            out[i] = x[i, out_at[i]]
+
+    def largest_backward(g_out, out_at, grad_x):
+        for i in range(grad_x.shape[0]):
+            grad_x[i, out_at[i]] = g_out[i]
+
+    def rule(g_out, x, out_at):
+        return jitgrad.zeros_like(x).scatter(1, out_at[:, None], g_out[:, None])
+
+    row_max = jitgrad.kernel_pair(
+        largest, largest_backward,
+        shape=lambda x: (x[:1], x[:1]), dtype=(None, jitgrad.int64),
+        rule=rule, example=lambda: (jitgrad.randn(3, 4),),
+    )
+
+- Names are the contract: ``out...`` is written, ``g...`` are the outputs' gradients, ``grad_INPUT`` is added to.
+- ``shape`` and ``dtype`` say what the outputs are like: an input's name, a shape, an example, or a function of the
+  inputs' shapes that returns one of these. An output of integers has no gradient.
+- ``rule`` is backward again, in tensor ops: second derivatives and forward mode follow from it.
+- ``example`` costs nothing until ``JITGRAD_CHECK=1`` is set. Then the pair's gradients are compared with differences
+  when it is declared, and an error names the loop, the input and both numbers. ``jitgrad.testing.check_pair`` does the
+  same in a test.
+- ``cuda=(forward, backward)`` are numba.cuda loops with the same parameters, for tensors on a GPU.
+
+How it is built
+---------------
+``kernel_pair.py`` makes an op of the two loops. It builds on the declaration of structured ops
+(``dispatch/structured.py``). ``pair_names.py`` knows what parameters mean, ``pair_outputs.py`` the outputs' shapes and
+dtypes; ``pair_loop.py`` launches loops and decides which calls are checked for indices out of bounds;
+``pair_backward.py`` calls the backward loop, ``pair_node.py`` has the nodes. Ops that jitgrad itself offers are
+declared in ``jitgrad/ops/`` instead.
 
 An op is declared anew each time that its backward or its rule is set, since both change what its nodes save.
 Nothing counts as a constant in silence: an input that requires grad has a gradient, is declared ``nondifferentiable``,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.node import Node, edge_of, next_sequence_number
+from jitgrad.core.wrapped import outermost_wrapped
 from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.extend.pair_backward import named
 
 __all__ = ["PairNode"]
 
@@ -31,28 +32,33 @@ class PairNode(StructuredNode):
 
     def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
         pair = self.pair
-        if pair.tensor_rule is None or pair.backward_loop is None:
-            return self._ended(grads)
-        values = {**self.values(), "g": grads if pair.op.multiple_results else grads[0]}
-        if pair.op.multiple_results:
-            outs = values.get("out", ())
-            values |= {f"g_{o.removeprefix('out_')}": g for o, g in zip(pair.outputs, grads, strict=True)}
-            values |= dict(zip(pair.outputs, outs, strict=False))
-        found = pair.tensor_rule(*[values[p] for p in inspect.signature(pair.tensor_rule).parameters])
+        if pair.backward_loop is None:
+            return self.vjp(*grads)
+        values = named(pair.names, grads, self.values())
+        if pair.tensor_rule is None:
+            return self._ended(grads, values)
+        found = pair.tensor_rule(*[values[p] for p in pair.rule_parameters])
         found = found if isinstance(found, (tuple, list)) else (found,)
         wanted = pair.wanted()
         if len(found) != len(wanted):
             counts = f"(expected {len(wanted)}, got {len(found)})"
-            raise RuntimeError(f"rule of {pair.name} returned an incorrect number of gradients {counts}")
-        by_name = dict(zip(wanted, found, strict=True))
-        return tuple(by_name[n] if n in self.recorder.wants else None for n in pair.op.grads)
+            what = f"rule of {pair.name} returned an incorrect number of gradients {counts}"
+            raise RuntimeError(f"{what}; it must return those of {wanted}, in this order")
+        return self._in_order(dict(zip(wanted, found, strict=True)), values)
 
-    def _ended(self, grads: Any) -> tuple[Any, ...]:
+    def _in_order(self, found: dict[str, Any], values: dict[str, Any]) -> tuple[Any, ...]:
+        """The gradients in the order of the edges; a number has none."""
+        tensors = [n for n in self.pair.op.grads if values[f"{n}_layout"] is not None]
+        return tuple([found[n] if n in self.recorder.wants else None for n in tensors])
+
+    def _ended(self, grads: Any, values: dict[str, Any]) -> tuple[Any, ...]:
         """The gradients, computed by the loop and without history, behind a node that raises when it is run."""
         before = grad_state.enabled
         grad_state.enabled = False
         try:
-            results = self.vjp(*grads)
+            wrapped = grad_state.levels and outermost_wrapped(list(values.values())) is not None
+            backward = self.pair.backward_loop
+            results = self._in_order((backward.batched if wrapped else backward.run)(values), values)
         finally:
             grad_state.enabled = before
         node = _Undifferentiable()

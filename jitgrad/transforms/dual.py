@@ -133,6 +133,8 @@ class Dual(Wrapped):
             return cls.overwrite(level, args[0], cls.structured(level, op, before, False))
         primals = tuple(_map_nested(lambda v: split(v, level)[0], a) for a in args)
         tangents = [_map_nested(lambda v: split(v, level)[1], a) for a in args]
+        if op.refuse_tangents is not None:
+            op.refuse_tangents([n for n, t in zip(op.parameters, tangents, strict=True) if _has_tangent(t)])
         outs = reapply(op, primals)
         found = _linear_tangent(op, primals, tangents)
         if found is None:

@@ -258,21 +258,26 @@ class CudaLoop:
 
 
 class UserKernel(Kernel):
-    """A user's numba.cuda loop, launched on a grid that has a thread for every element."""
+    """A user's numba.cuda loop, launched on a grid that has a thread for every element.
 
-    __slots__ = ("loop",)
+    parameters: the names of the arguments in the order in which they come, which need not be the loop's own. writes:
+    which of them it writes. dtype: that of the loop's literals and of ``T``.
+    """
 
-    def __init__(self, function: Callable[..., None]):
-        self.loop = CudaLoop(function)
-        writes = tuple(k for k, p in enumerate(self.loop.source.parameters) if p.startswith(("out", "grad_")))
+    __slots__ = ("dtype", "loop", "order")
+
+    def __init__(
+        self, function: Callable[..., None], parameters: Sequence[str], writes: tuple[int, ...], dtype: np.dtype[Any]
+    ):  # fmt: skip
+        self.loop, self.dtype = CudaLoop(function), dtype
+        self.order = [parameters.index(p) for p in self.loop.source.parameters]
         super().__init__(self.loop.source.name, self._run, writes)
 
     def _run(self, *args: Any) -> None:
-        arrays = [a for a in args if isinstance(a, DeviceArray)]
-        n, dtype = max(a.size for a in arrays), arrays[0].dtype
+        n = max(a.size for a in args if isinstance(a, DeviceArray))
         if n:
-            given = [_loop_argument(a, dtype) for a in args]
-            self.loop.grid(dtype).blocks(-(-n // THREADS))(*given)
+            given = [_loop_argument(args[k], self.dtype) for k in self.order]
+            self.loop.grid(self.dtype).blocks(-(-n // THREADS))(*given)
 
 
 def _loop_argument(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -283,13 +288,15 @@ def _loop_argument(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @functools.cache
-def user_kernel(function: Callable[..., None]) -> Kernel:
+def user_kernel(
+    function: Callable[..., None], parameters: tuple[str, ...], writes: tuple[int, ...], dtype: np.dtype[Any]
+) -> Kernel:
     """Return the kernel that runs a user's loop: ``cuda.grid(1)`` counts the elements of the largest array.
 
-    The loop names its parameters, ``cuda``, ``math``, ``np``, words, ``T`` (the first array's dtype), numbers
-    and functions. Arrays are contiguous; floats come in the first array's dtype.
+    The loop names its parameters, ``cuda``, ``math``, ``np``, words, ``T`` (``dtype``), numbers and functions. Arrays
+    are contiguous. The other arguments are UserKernel's.
     """
-    return UserKernel(function)
+    return UserKernel(function, parameters, writes, dtype)
 
 
 # -- memory ----------------------------------------------------------------------------------------

@@ -32,6 +32,31 @@ def test_pairs_of_loops(mode):
     check(lambda: (step, lambda k: (normal(50, seed=k),), list))
 
 
+def top(x, out, out_at):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] > x[i, out_at[i]]:
+                out_at[i] = j
+        out[i] = x[i, out_at[i]]
+
+
+def top_backward(g_out, out_at, grad_x):
+    for i in range(grad_x.shape[0]):
+        grad_x[i, out_at[i]] = g_out[i]
+
+
+def test_pairs_of_several_outputs():
+    op = torch.kernel_pair(top, top_backward, shape=lambda x: (x[:1], x[:1]), dtype=(None, torch.int64))
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        values, places = op(x * 2)
+        (values * values).sum().backward()
+        return x.grad, values.detach(), places
+
+    check(lambda: (step, lambda k: (normal(4, 5, seed=k),), list))
+
+
 class Square(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
