@@ -17,8 +17,9 @@ from figures.processes import PROCESSES
 from figures.speed import SPEED
 from figures.table import machine
 from figures.versions import compare
+from loops.figure import LOOPS
 
-FIGURES = {**SPEED, **EAGER, **PROCESSES, **COMPILED}
+FIGURES = {**SPEED, **EAGER, **PROCESSES, **COMPILED, **LOOPS}
 
 
 def main() -> None:

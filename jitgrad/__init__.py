@@ -55,7 +55,8 @@ _LAZY = {
         "jitgrad.random",
     ),
     "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
-    "kernel_pair": "jitgrad.extend.kernel_pair", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
+    "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
+    "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
 # Submodules become attributes of the package once something imports them. These are no names for users.
 _INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "transforms"}

@@ -7,6 +7,8 @@ for each run; it is made as long as needed where the number of runs is known bef
 from __future__ import annotations
 
 import ast
+import copy
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -35,6 +37,7 @@ class Forward:
         self.field_of: dict[Value | Write | Loop, str] = {}
         self.content_of: dict[New, tuple[str, str]] = {}  # (array of kept numbers, its counter)
         self.trips: dict[Loop, str] = {}
+        self.named: dict[int, dict[str, str]] = defaultdict(dict)  # a statement's calls that have got names, by dump
         self._place()
 
     def lines(self) -> list[str]:
@@ -44,7 +47,7 @@ class Forward:
     # -- what is kept -------------------------------------------------------------------------------
 
     def _place(self) -> None:
-        for value, block in sorted(self.plan.kept.items(), key=lambda kept: kept[0].name):
+        for value, block in sorted(self.plan.kept.items(), key=lambda kept: _place_and_name(kept[0])):
             self._keep_value(value, block)
         for write in sorted(self.plan.undone, key=lambda w: w.order):
             name = self._field(write, write.block.holder(), write.array, self.values.program.kinds[write.array].dtype)
@@ -78,7 +81,14 @@ class Forward:
             return
         node = value.node
         assert node is not None
-        (self.before if value.temporary else self.after)[id(node.origin)].append(line)
+        if not value.temporary:
+            self.after[id(node.origin)].append(line)
+        elif not isinstance(value.expression, ast.Call):
+            self.before[id(node.origin)].append(line)
+        else:  # computed once, and not by its statement again
+            computed = expression_text(self._with_names(value.now, node.origin))
+            self.named[id(node.origin)][ast.dump(value.now)] = value.name
+            self.before[id(node.origin)] += [f"{value.name} = {computed}", f"{line.split(' = ')[0]} = {value.name}"]
 
     def _field(self, key: Value | Write | Loop, block: Block, base: str, dtype: str) -> str:
         """Where a number is kept: ``saved_x[at_i]``; at the root, where there is one, ``saved_x``."""
@@ -182,7 +192,20 @@ class Forward:
             lines += [*self.before[id(s)], *self._statement(s), *self.after[id(s)]]
         return [*lines, *self.end[id(body)]]
 
+    def _with_names(self, e: ast.expr, s: Statement) -> ast.expr:
+        """An expression of a statement with the names of calls that were computed ahead of it."""
+        return _Names(self.named[id(s)]).visit(copy.deepcopy(e)) if self.named[id(s)] else e  # type: ignore[no-any-return]
+
     def _statement(self, s: Statement) -> list[str]:
+        if self.named[id(s)]:
+            parts = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
+            changed = {n: self._with_names(e, s) for n, e in parts.items() if isinstance(e, ast.expr)}
+            if isinstance(s, p.Store):
+                changed["index"] = tuple(self._with_names(i, s) for i in s.index)
+            return self._plain_statement(dataclasses.replace(s, **changed))
+        return self._plain_statement(s)
+
+    def _plain_statement(self, s: Statement) -> list[str]:
         if isinstance(s, p.If):
             lines = [f"if {expression_text(s.test)}:", *_indented(self._body(s.body) or ["pass"])]
             orelse = self._body(s.orelse)
@@ -193,6 +216,21 @@ class Forward:
             leave = [f"if {s.leave}:", "    break"] if s.leave else []
             return [test, *_indented([*self._body(s.body), *leave] or ["pass"])]
         return statement_lines([s], self.program.kinds)
+
+
+class _Names(ast.NodeTransformer):
+    """Puts names in the place of expressions, which are given by their dumps."""
+
+    def __init__(self, names: dict[str, str]):
+        self.names = names
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        name = self.names.get(ast.dump(node)) if isinstance(node, ast.Call) else None
+        return ast.Name(name, ast.Load()) if name is not None else self.generic_visit(node)
+
+
+def _place_and_name(value: Value) -> tuple[int, str]:
+    return value.node.order if value.node is not None else 0, value.name
 
 
 def _statements_of(block: Block) -> list[Statement]:

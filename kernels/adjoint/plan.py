@@ -147,7 +147,9 @@ class Plan:
             self.keep(value)  # a variable that is still there
             return
         own = value.node is not None and self.place[value.node] is item and isinstance(item, Segment)
-        if own and value.role in ("defined", "merged"):
+        if own and self._is_dear(value):
+            self.keep(value)
+        elif own and value.role in ("defined", "merged"):
             assert item is not None
             within = self.within.setdefault(item, set())
             if value not in within:
@@ -160,6 +162,14 @@ class Plan:
                 self.need(self.values.by_name[n], None)
         else:
             self.keep(value)
+
+    def _is_dear(self, value: Value) -> bool:
+        """Whether a value in a loop costs more to compute again than to keep: about ten operations."""
+        e = value.expression
+        if not (isinstance(e, ast.Call) and e.func.id in _TRANSCENDENTAL):  # type: ignore[attr-defined]
+            return False
+        # The forward sweep keeps a part of an expression ahead of it: not what may only be computed if a test says so.
+        return bool(value.block.loops()) and not is_lazy(value.block)
 
     def keep(self, value: Value) -> None:
         """Keep a value in each run of its block."""
@@ -263,6 +273,15 @@ def _array(value: Value) -> str:
     return element.value.id if element is not None else ""  # type: ignore[attr-defined]
 
 
-_COSTLY = {"exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
-           "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "trigamma", "atan2",
-           "hypot", "pow", "fmod", "sqrt"}  # fmt: skip
+def is_lazy(block: Block) -> bool:
+    """Whether a block is an arm of a conditional expression: of no statement of the program's own."""
+    arms = [b.owner for b in block.ancestors() if b.simple]
+    return any(m.value.temporary for branch in arms for m in branch.merges)  # type: ignore[union-attr]
+
+
+_TRANSCENDENTAL = {
+    "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
+    "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "trigamma", "atan2", "hypot", "pow",
+    "fmod",
+}  # fmt: skip
+_COSTLY = {*_TRANSCENDENTAL, "sqrt"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import math
 from collections.abc import Sequence
 
@@ -20,31 +21,32 @@ from math import inf, nan
 """
 # Functions of the language whose names in Python are not `math.NAME`.
 _PYTHON = {
+    **{n: n for n in ("_within", "digamma", "trigamma")},
     **{n: n for n in ("abs", "int", "float", "bool", "min", "max", "round")},
     **{n: f"np.{n}" for n in ("cbrt", "sign", "square")},
     "floor": "np.floor", "ceil": "np.ceil", "trunc": "np.trunc",
 }  # fmt: skip
 
 
-class _Names(ast.NodeTransformer):
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        assert isinstance(node.func, ast.Name)
-        name = node.func.id
-        arguments = [self.visit(a) for a in node.args]
-        return ast.Call(ast.Name(_PYTHON.get(name, f"math.{name}"), ast.Load()), arguments, [])
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, float) and not math.isfinite(node.value):
-            name: ast.expr = ast.Name("nan" if math.isnan(node.value) else "inf", ast.Load())
-            return name if node.value != -math.inf else ast.UnaryOp(ast.USub(), name)
-        return node
+def _named(node: ast.AST) -> ast.AST:
+    """A copy with functions and numbers by Python's names. Parts of the tree may be shared, so nothing is changed."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, float) and not math.isfinite(node.value):
+        name: ast.expr = ast.Name("nan" if math.isnan(node.value) else "inf", ast.Load())
+        return name if node.value != -math.inf else ast.UnaryOp(ast.USub(), name)
+    made = copy.copy(node)
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            setattr(made, field, [_named(v) if isinstance(v, ast.AST) else v for v in value])
+        elif isinstance(value, ast.AST):
+            setattr(made, field, _named(value))
+    if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
+        made.func.id = _PYTHON.get(made.func.id, f"math.{made.func.id}")
+    return made
 
 
 def expression_text(value: ast.expr) -> str:
     """The expression in Python, its functions by the names that Numba knows."""
-    import copy
-
-    return ast.unparse(_Names().visit(copy.deepcopy(value)))
+    return ast.unparse(_named(value))
 
 
 def element(array: str, index: Sequence[ast.expr]) -> str:

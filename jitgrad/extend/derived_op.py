@@ -1,0 +1,394 @@
+"""Ops whose gradients are derived from a program: the function itself, its tangents, and its gradients.
+
+Gradients of gradients need no other derivation than these two, whatever the order. With the function's Jacobian J at x,
+the gradient that a seed s gives is J^T s. Weighted by w it is s . (J w), and J w is what the tangent program computes. So
+the gradient of J^T s, in the direction w, with respect to s is the tangent, and with respect to x it is the gradient of
+the tangent with seed s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core import dtypes
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import cache, intern
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.structured import Structured
+from jitgrad.dispatch.structured_recorder import StructuredNode
+from jitgrad.extend.pair_backward import with_parameters, zeros_of
+from jitgrad.kernels.adjoint.entries import ARRAY, HOLDER, NUMBER, Derivation
+from jitgrad.kernels.adjoint.program import Kind, Program
+from jitgrad.kernels.launch import Kernel, launch, observers
+from jitgrad.ops.shape.copy import cast, cast_gradient, contiguous
+
+__all__ = ["DerivedOp", "loop_value"]
+
+Names = tuple[str, ...]
+
+
+class DerivedOp:
+    """The function of a program as an op of tensors and numbers.
+
+    inputs: its parameters but for the outputs that it writes into. derivation: what is derived for parameters of given
+    kinds. layouts: of arrays among the parameters that are outputs, for a call's arguments.
+    """
+
+    def __init__(
+        self, name: str, inputs: Sequence[str], derivation: Callable[[tuple[Kind, ...]], Derivation],
+        layouts: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Any]] | None = None,
+        check: bool | None = False, constants: Sequence[str] = (),
+    ):  # fmt: skip
+        self.name, self.inputs, self.derivation, self.layouts = name, list(inputs), derivation, layouts
+        self.check, self.constants = check, set(constants)
+        self.tangents: dict[Names, DerivedOp] = {}
+        self.adjoints: dict[Names, AdjointOp] = {}
+        self.plans: dict[Any, _Plan] = cache()
+        self.latest = threading.local()
+        self.made: dict[bool, Any] = {}  # structured ops, for one result and for several
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The results for inputs in the order of ``inputs``."""
+        several = len(self.program(values).outputs) > 1
+        if several not in self.made:
+            self.made[several] = _structured(self.name, self.inputs, self._forward, _ValueNode, self, several)
+        self.latest.kept = None
+        out = self.made[several].apply(*values)
+        outs = out if several else (out,)
+        kept, self.latest.kept = self.latest.kept, None
+        if kept is not None and outs[0] is kept.result:
+            node: Any = next(o for o in outs if o._requires_grad).grad_fn
+            node.kept = kept
+        return outs
+
+    def program(self, values: Sequence[Any]) -> Program:
+        """The program for arguments, which may be wrapped tensors."""
+        if not grad_state.levels:
+            return self.plan(values).derivation.program
+        kinds = [_kind_and_form(self.name, n, v)[0] for n, v in zip(self.inputs, values, strict=True)]
+        return self.derivation((*kinds, *self.kinds_written(values))).program
+
+    def kinds_written(self, values: Sequence[Any]) -> list[Kind]:
+        """The kinds of the parameters that are outputs."""
+        if self.layouts is None:
+            return []
+        layouts = self.layouts(values, [v for v in values if isinstance(v, Tensor)])
+        return [Kind(x.numpy_dtype.name, len(x.shape)) for x in layouts]
+
+    def tangent(self, wanted: Names) -> DerivedOp:
+        """The op of the tangents along directions in ``wanted``, which are inputs behind the others."""
+        if wanted not in self.tangents:
+            count = len(self.inputs)
+
+            def derivation(kinds: tuple[Kind, ...]) -> Derivation:
+                return self.derivation(kinds[:count]).tangent(wanted)
+
+            inputs = [*self.inputs, *(f"{n}_t" for n in wanted)]
+            self.tangents[wanted] = DerivedOp(f"{self.name}_tangent", inputs, derivation)
+        return self.tangents[wanted]
+
+    def adjoint(self, wanted: Names) -> AdjointOp:
+        """The op of the gradients of ``wanted``, whose inputs are the function's and a seed for each output of floats."""
+        if wanted not in self.adjoints:
+            self.adjoints[wanted] = AdjointOp(self, wanted)
+        return self.adjoints[wanted]
+
+    def plan(self, values: Sequence[Any]) -> _Plan:
+        """How arguments are handed to compiled functions, worked out once for such layouts and whole numbers."""
+        key = tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int else _array_key(v) for v in values])
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = _Plan(self, values)
+        return plan
+
+    # -- values -------------------------------------------------------------------------------------
+
+    def _forward(self, *values: Any) -> Any:
+        plan = self.plan(values)
+        arguments = plan.arguments(values)
+        if plan.unchecked:
+            plan.unchecked = self.check is True
+            plan.derivation.checked(plan.forms)(*arguments)
+            arguments = plan.arguments(values)
+        wanted = self.wanted(values)
+        if observers:
+            outs = self._recorded(plan, arguments)
+        elif wanted:
+            return self._kept(plan, wanted, arguments)
+        else:
+            found: list[Any] = []
+            run = plan.derivation.plain(plan.forms)
+            launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments)
+            outs = [_tensor(v, plan.dtype) for v in found]
+        return tuple(outs) if len(outs) > 1 else outs[0]
+
+    def wanted(self, values: Sequence[Any]) -> Names:
+        """The inputs that require grad."""
+        if not grad_state.enabled:
+            return ()
+        pairs = zip(self.inputs, values, strict=True)
+        return tuple([n for n, v in pairs if isinstance(v, Tensor) and v._requires_grad and n not in self.constants])
+
+    def _kept(self, plan: _Plan, wanted: Names, arguments: list[Any]) -> Any:
+        found: list[Any] = []
+        run = plan.derivation.saving(wanted, plan.forms)
+        launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments)
+        count = len(plan.outputs)
+        outs = [_tensor(v, plan.dtype) for v in found[:count]]
+        # What the user may write into is none of what backward reads.
+        given = {id(v) for v in found[:count]}
+        kept = [v.copy() if id(v) in given else v for v in found[count:]]
+        written = [a.copy() for a in arguments[len(self.inputs):]]
+        self.latest.kept = _Kept(wanted, kept, written, outs[0])
+        return tuple(outs) if len(outs) > 1 else outs[0]
+
+    def _recorded(self, plan: _Plan, arguments: list[Any]) -> list[Tensor]:
+        """By a launch that a recorded program can repeat: results are written into arrays that are given."""
+        program = plan.derivation.program
+        results = plan.derivation.plain(plan.forms)(*arguments)
+        outs = [_tensor(v, plan.dtype) for v in results]
+        fresh = [o for n, o in zip(program.outputs, outs, strict=True) if n not in program.parameters]
+        run = plan.derivation.value_into(plan.forms)
+        writes = range(len(self.inputs), len(arguments) + len(fresh))
+        launch(Kernel(self.name, run, tuple(writes)), *arguments, *[o._data for o in fresh])
+        return outs
+
+
+class AdjointOp:
+    """The gradients of a DerivedOp's inputs ``wanted`` as an op of its inputs and of seeds, one for each float output."""
+
+    def __init__(self, of: DerivedOp, wanted: Names):
+        self.of, self.wanted = of, wanted
+        self.name = f"{of.name}_gradient"
+        self.made: dict[int, Any] = {}
+
+    def __call__(self, values: Sequence[Any], seeds: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The gradients, recorded if inputs or seeds require grad."""
+        if len(seeds) not in self.made:
+            names = [*self.of.inputs, *(f"seed_{k}" for k in range(len(seeds)))]
+            self.made[len(seeds)] = _structured(self.name, names, self._forward, _GradientNode, self, True)
+        return self.made[len(seeds)].apply(*values, *seeds)
+
+    def _forward(self, *values: Any) -> tuple[Tensor, ...]:
+        count = len(self.of.inputs)
+        return self.run(values[:count], values[count:])
+
+    def run(self, values: Sequence[Any], seeds: Sequence[Tensor], kept: _Kept | None = None) -> tuple[Tensor, ...]:
+        """The gradients, by the reverse sweep alone where forward has kept what it needs."""
+        of = self.of
+        plan = of.plan(values)
+        derivation, arguments = plan.derivation, plan.arguments(values)
+        floats = [n for n in plan.outputs if derivation.program.kinds[n].floating]
+        by_name = dict(zip(floats, seeds, strict=True))
+        adjoint = derivation.adjoint(self.wanted)
+        weights = [contiguous(by_name[n].detach())._data for n in adjoint.seeds]
+        inputs = dict(zip(of.inputs, values, strict=True))
+        if kept is not None and not observers:
+            arguments = [*arguments[: len(of.inputs)], *kept.written]
+            found: list[Any] = []
+            run = derivation.reversing(self.wanted, plan.forms)
+            launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments, *kept.values, *weights)
+            results = [_tensor(v, inputs[n].dtype) for n, v in zip(self.wanted, found, strict=True)]
+        else:
+            layouts = [inputs[n]._layout for n in self.wanted]
+            results = [zeros_of(intern(x.numpy_dtype, x.shape, None, x.device)) for x in layouts]
+            into = derivation.gradient_into(self.wanted, plan.forms)
+            given = [*arguments, *weights]
+            writes = range(len(given), len(given) + len(results))
+            launch(Kernel(self.name, into, (*range(len(of.inputs), len(arguments)), *writes)), *given,
+                   *[r._data for r in results])  # fmt: skip
+        return tuple([cast_gradient(r, inputs[n].dtype) for n, r in zip(self.wanted, results, strict=True)])
+
+
+class _Kept:
+    """What a forward sweep kept for gradients of ``wanted``; result: the first tensor that it returned."""
+
+    __slots__ = ("result", "values", "wanted", "written")
+
+    def __init__(self, wanted: Names, values: list[Any], written: list[Any], result: Tensor):
+        self.wanted, self.values, self.written, self.result = wanted, values, written, result
+
+
+class _Plan:
+    """For arguments of certain layouts: the derivation, and the form in which compiled functions take each."""
+
+    def __init__(self, op: DerivedOp, values: Sequence[Any]):
+        self.op = op
+        self.tensors = [v for v in values if isinstance(v, Tensor)]
+        self.dtype = _float_dtype(self.tensors)
+        kinds = [_kind_and_form(op.name, n, v) for n, v in zip(op.inputs, values, strict=True)]
+        kinds += [(kind, ARRAY) for kind in op.kinds_written(values)]
+        self.forms = tuple([form for _, form in kinds])
+        self.derivation = op.derivation(tuple([kind for kind, _ in kinds]))
+        self.outputs = self.derivation.program.outputs
+        self.unchecked = op.check is not False
+        self.tensors = []
+
+    def arguments(self, values: Sequence[Any]) -> list[Any]:
+        """What a compiled function takes: arrays and numbers, and new arrays for outputs among the parameters."""
+        given = [loop_value(v) for v in values]
+        if self.op.layouts is None:
+            return given
+        return [*given, *(zeros_of(x)._data for x in self._written(values))]
+
+    def _written(self, values: Sequence[Any]) -> Sequence[Any]:
+        if self.op.layouts is None:
+            return ()
+        return self.op.layouts(values, [v for v in values if isinstance(v, Tensor)])
+
+
+def loop_value(value: Any) -> Any:
+    """An argument for compiled code: a contiguous array, or a number."""
+    if isinstance(value, Tensor):
+        if value.dtype.is_floating_point and value.dtype.itemsize < 4:
+            value = cast(value, dtypes.float32)  # half precision is computed in single
+        return contiguous(value.detach())._data
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value) if value.ndim else value
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind_and_form(op: str, name: str, value: Any) -> tuple[Kind, str]:
+    """The kind of an argument as the function sees it, and the form in which compiled code takes it."""
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return Kind({bool: "bool", int: "int64"}.get(type(value), "float64")), NUMBER
+    dtype, device = _numpy_dtype(value), getattr(getattr(value, "_layout", None), "device", "cpu")
+    if dtype is None or device != "cpu":
+        what = f"a tensor on {device}" if device != "cpu" else f"a {type(value).__name__}"
+        raise TypeError(f"{op}(): argument '{name}' must be a tensor, an array or a number on the CPU, but got {what}")
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{op}(): argument '{name}' is of {dtype}; loops of real numbers are differentiated")
+    if value.ndim:
+        return Kind(dtype.name, value.ndim), ARRAY
+    kind = Kind({"b": "bool", "f": "float64"}.get(dtype.kind, "int64"))
+    return kind, HOLDER if isinstance(value, (Tensor, np.ndarray)) else NUMBER
+
+
+def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
+    """The dtype of the numbers that compiled code gets for a tensor or array; None for anything else."""
+    if isinstance(value, Tensor):
+        half = value.dtype.is_floating_point and value.dtype.itemsize < 4
+        return np.dtype(np.float32) if half else value.dtype.numpy
+    return value.dtype if isinstance(value, (np.ndarray, np.generic)) else None
+
+
+def _array_key(value: Any) -> Any:
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)
+
+
+def _float_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:
+    """The dtype of a result that is a number: that of the floats among the inputs."""
+    floats = [t for t in tensors if t.dtype.category == 2]
+    if not floats:
+        return dtypes.get_default_dtype()
+    return dtypes.promote([t.dtype for t in floats if t.ndim], [t.dtype for t in floats if not t.ndim], [])
+
+
+def _tensor(value: Any, dtype: dtypes.dtype) -> Tensor:
+    """A compiled function's result as a tensor; a float has ``dtype``."""
+    if not isinstance(value, np.ndarray):
+        kind = dtype.numpy if isinstance(value, float) else np.bool_ if isinstance(value, bool) else np.int64
+        value = np.array(value, kind)
+    return wrap(value, intern(value.dtype, value.shape, None, "cpu"))
+
+
+# -- nodes ------------------------------------------------------------------------------------------
+
+
+def _structured(
+    name: str, inputs: Sequence[str], forward: Callable[..., Any], node: type[Any], owner: Any, several: bool
+) -> Any:
+    """A structured op of these inputs, each of which may have a gradient, and whose nodes go to ``owner`` for it."""
+    parameters = [f"in_{n}" for n in inputs]  # a user's parameter may have a name that means something to rules
+    body: dict[str, Any] = {"__doc__": f"{name}, differentiated by its text.", "name": name}
+    body["forward"] = with_parameters(forward, parameters)
+    for p in parameters:
+        body[f"grad_{p}"] = with_parameters(_unused, ["g", *parameters, "out_layout"])
+    title = "".join(part.capitalize() for part in name.split("_"))
+    body["grad_name"] = f"{title}Backward"
+    body["multiple_results"] = several
+    op: Any = type(title, (Structured,), body, listed=False)
+    op.node_type = type(op.grad_name, (node,), {"op": op, "owner": owner})
+    return op
+
+
+def _unused(*saved: Any) -> Any:
+    """Stands for the rules that a structured op has; only its signature is read."""
+    raise AssertionError("nodes of derived ops compute all gradients at once")
+
+
+class _DerivedNode(StructuredNode):
+    owner: Any
+
+    def given(self) -> tuple[list[Any], Names, list[Any]]:
+        """The arguments, the names of inputs that get a gradient, and the layouts of outputs."""
+        found = self.values()
+        arguments = [found[p] for p in self.op.parameters]
+        return arguments, tuple([n.removeprefix("in_") for n in self.recorder.wants]), found["out_layout"]
+
+    def in_order(self, found: dict[str, Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Gradients in the order of the edges; numbers have none."""
+        names = [p.removeprefix("in_") for p, v in zip(self.op.parameters, arguments, strict=True)
+                 if isinstance(v, Tensor)]  # fmt: skip
+        return tuple([found.get(n) for n in names])
+
+
+def _seeds(grads: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
+    """A seed for each output of floats: the gradient that came, or zeros."""
+    pairs = zip(grads, layouts, strict=True)
+    return [zeros_of(layout) if g is None else g for g, layout in pairs if layout.dtype.category == 2]
+
+
+class _ValueNode(_DerivedNode):
+    """A recorded DerivedOp."""
+
+    kept: _Kept | None = None
+
+    def release(self) -> None:
+        """Free what was saved, and what the forward sweep kept."""
+        super().release()
+        self.kept = None
+
+    def vjp(self, *grads: Any) -> tuple[Any, ...]:
+        """The gradients by the reverse sweep."""
+        arguments, wanted, layouts = self.given()
+        kept = self.kept if self.kept is not None and self.kept.wanted == wanted else None
+        if grad_state.levels:
+            return self.vjp_recorded(*grads)
+        found = self.owner.adjoint(wanted).run(arguments, _seeds(grads, layouts), kept)
+        return self.in_order(dict(zip(wanted, found, strict=True)), arguments)
+
+    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
+        """The gradients as an op, which can be differentiated again."""
+        arguments, wanted, layouts = self.given()
+        found = self.owner.adjoint(wanted)(arguments, _seeds(grads, layouts))
+        return self.in_order(dict(zip(wanted, found, strict=True)), arguments)
+
+
+class _GradientNode(_DerivedNode):
+    """A recorded AdjointOp; see the top of the file for its gradients."""
+
+    def vjp(self, *grads: Any) -> tuple[Any, ...]:
+        """The gradients, from the tangent and its gradient."""
+        return self.vjp_recorded(*grads)
+
+    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
+        """As ``vjp``: both are ops."""
+        arguments, wanted, layouts = self.given()
+        of, count = self.owner.of, len(self.owner.of.inputs)
+        values, seeds = arguments[:count], arguments[count:]
+        along = tuple([n for n, g in zip(self.owner.wanted, grads, strict=True) if g is not None])
+        directions = [g for g in grads if g is not None]
+        tangent = of.tangent(along)
+        given = [*values, *directions]
+        found: dict[str, Any] = {}
+        inputs = tuple([n for n in wanted if n in of.inputs])
+        if inputs:
+            found |= dict(zip(inputs, tangent.adjoint(inputs)(given, seeds), strict=True))
+        if len(inputs) < len(wanted):
+            found |= {f"seed_{k}": o for k, o in enumerate(tangent(given))}
+        return self.in_order(found, arguments)

@@ -1,0 +1,158 @@
+"""differentiable: a function with loops, as Numba compiles it, whose gradient is derived from its text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.extend.derived_op import DerivedOp, loop_value
+from jitgrad.extend.pair_names import PairNames
+from jitgrad.extend.pair_outputs import PairOutputs
+from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
+from jitgrad.kernels.adjoint.functions import gradient_text
+from jitgrad.kernels.adjoint.parse import program_of, refuse_constructs
+from jitgrad.kernels.adjoint.program import Kind
+
+__all__ = ["Differentiable", "differentiable"]
+
+
+def differentiable(
+    function: Callable[..., Any] | None = None, *, shape: Any = None, dtype: Any = None, name: str = "",
+    nondifferentiable: Sequence[str] = (), check: bool | None = None,
+) -> Any:  # fmt: skip
+    """Make a function with loops differentiable: an op whose gradient is derived from the function's text.
+
+    The function is one that ``numba.njit`` compiles, or already has: it reads numbers and arrays, element by element, by
+    rows and slices or whole, allocates arrays, branches, loops and calls other such functions, and returns numbers and
+    arrays (or a tuple of them). It may not write into what it is given, but for parameters whose names start with
+    ``out``, which are results: callers leave them out, and they start with zeros.
+
+    Called with tensors it returns tensors, and records: backward runs an adjoint of the loops, in reverse order, compiled
+    like the function itself. Tensors without dims are numbers to the function. Called with NumPy's arrays and numbers it
+    returns those. Second derivatives, forward mode, vmap and compiled functions work as for any op.
+
+    shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
+    constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
+    first call with each combination of shapes and whole numbers.
+
+    ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
+    tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
+    and what to write instead.
+
+    Where ``max``, ``min`` or ``abs`` has a kink the derivative is that of the side which Python takes. A number written
+    over an element hides the one before; each operand's derivative is that of the branch that ran.
+    """
+    if function is None:
+        return lambda given: differentiable(
+            given, shape=shape, dtype=dtype, name=name, nondifferentiable=nondifferentiable, check=check
+        )
+    return Differentiable(function, shape, dtype, name, nondifferentiable, check)
+
+
+class Differentiable:
+    """A function made by ``differentiable``."""
+
+    def __init__(
+        self, function: Callable[..., Any], shape: Any, dtype: Any, name: str, nondifferentiable: Sequence[str],
+        check: bool | None,
+    ):  # fmt: skip
+        self.py_func: Callable[..., Any] = getattr(function, "py_func", function)
+        refuse_constructs(self.py_func)
+        self.name = self.__name__ = name or self.py_func.__name__
+        self.__doc__, self.__wrapped__ = self.py_func.__doc__, self.py_func
+        self.signature = inspect.signature(self.py_func)
+        self.parameters = list(self.signature.parameters)
+        self.outputs = [p for p in self.parameters if p.startswith("out")]
+        self.inputs = [p for p in self.parameters if not p.startswith("out")]
+        self.derivations: dict[tuple[Kind, ...], Derivation] = {}
+        layouts = None
+        if self.outputs:
+            rule = PairOutputs(PairNames(self.name, self.parameters, nondifferentiable), shape, dtype)
+            layouts = self._layouts(rule)
+        self._order = [[*self.inputs, *self.outputs].index(p) for p in self.parameters]
+        self.op = DerivedOp(self.name, self.inputs, self._derivation, layouts, check, nondifferentiable)
+
+    def __repr__(self) -> str:
+        return f"<differentiable {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the function."""
+        values = args if len(args) == len(self.inputs) and not kwargs else self._bound(args, kwargs)
+        if not any(isinstance(v, Tensor) for v in values):
+            return self._of_arrays(values)
+        if len(values) > len(self.inputs):
+            given = self.outputs[0]
+            raise TypeError(f"{self.name}(): called with tensors it makes {given!r} itself; leave it out")
+        found = self.op(values)
+        return found[0] if self.op.program(values).single else found
+
+    def adjoint_source(self, *args: Any, **kwargs: Any) -> str:
+        """The text of the forward and the reverse sweep for arguments like these.
+
+        All floats are differentiated, but for the parameters declared as constants.
+        """
+        values = self._bound(args, kwargs)
+        derivation = self.op.plan(values[: len(self.inputs)]).derivation
+        program = derivation.program
+        constants = {*self.outputs, *self.op.constants}
+        wanted = tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
+        return gradient_text(derivation.adjoint(wanted), f"{self.name}_gradient")
+
+    def _layouts(self, rule: PairOutputs) -> Callable[..., Any]:
+        return lambda values, tensors: rule.layouts(values, tensors)[0]
+
+    def _bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of the inputs, then of the outputs that were given; TypeError as Python's."""
+        free = inspect.Signature([
+            p.replace(default=None) if n in self.outputs else p for n, p in self.signature.parameters.items()
+        ] if not self.outputs else [*(self.signature.parameters[n] for n in self.inputs),
+             *(self.signature.parameters[n].replace(default=None) for n in self.outputs)])  # fmt: skip
+        try:
+            bound = free.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}(): {error}") from None
+        bound.apply_defaults()
+        given = [bound.arguments[n] for n in self.outputs]
+        return [*(bound.arguments[n] for n in self.inputs), *(v for v in given if v is not None)]
+
+    def _derivation(self, kinds: tuple[Kind, ...]) -> Derivation:
+        """For kinds of the inputs, then of the outputs among the parameters."""
+        found = self.derivations.get(kinds)
+        if found is None:
+            program = program_of(self.py_func, [kinds[k] for k in self._order])
+            program.parameters = [*self.inputs, *self.outputs]
+            found = self.derivations[kinds] = Derivation(program)
+        return found
+
+    def _of_arrays(self, values: Sequence[Any]) -> Any:
+        """The function of NumPy's arrays and numbers."""
+        op = self.op
+        inputs, outs = values[: len(self.inputs)], list(values[len(self.inputs):])
+        if self.outputs and not outs:
+            found = self(*[_as_tensor(v) for v in inputs])
+            return tuple([t.numpy() for t in found]) if isinstance(found, tuple) else found.numpy()
+        kinds = [_kind(self.name, n, v) for n, v in zip([*self.inputs, *self.outputs], values, strict=True)]
+        derivation = self._derivation(tuple(kinds))
+        forms = tuple([NUMBER if k.ndim is None else ARRAY for k in kinds])
+        given = [loop_value(v) for v in inputs]
+        run = derivation.checked(forms) if op.check or op.check is None else derivation.plain(forms)
+        results = run(*given, *outs)
+        return results[0] if derivation.program.single else results
+
+
+def _as_tensor(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    from jitgrad.ops.creation.from_data import from_numpy
+
+    return from_numpy(value)
+
+
+def _kind(function: str, name: str, value: Any) -> Kind:
+    from jitgrad.extend.derived_op import _kind_and_form
+
+    return _kind_and_form(function, name, value)[0]

@@ -1,0 +1,173 @@
+"""A program's functions compiled: its values, and its gradients in one go or in two.
+
+A parameter comes as an array, as a number, or as an array without dimensions that holds one: so values of tensors are
+read by compiled code, and a recorded launch reads them anew. ``plain``, ``saving`` and ``reversing`` return what they
+compute. ``value_into`` and ``gradient_into`` write into arrays that are given behind the other arguments, which is what
+a recorded program can repeat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.kernels.adjoint.checks import checked_lines
+from jitgrad.kernels.adjoint.functions import GROWN, kept_names
+from jitgrad.kernels.adjoint.program import Program
+from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
+from jitgrad.kernels.adjoint.tangent import tangent_of
+from jitgrad.kernels.adjoint.write import HEAD, statement_lines
+from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
+from jitgrad.kernels.codegen.index_checks import CHECK
+from jitgrad.kernels.compiler import compile_text
+
+__all__ = ["ARRAY", "HOLDER", "NUMBER", "Derivation"]
+
+# How a parameter comes: an array, a number, or an array without dimensions that holds a number.
+ARRAY, NUMBER, HOLDER = "array", "number", "holder"
+Forms = tuple[str, ...]
+
+
+class Derivation:
+    """What is derived from one program, each made when first asked for. Parameters are wanted by their names."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self._made: dict[Any, Any] = {}
+
+    def adjoint(self, wanted: tuple[str, ...]) -> Adjoint:
+        """Its sweeps for derivatives in these parameters."""
+        return self._once(("adjoint", wanted), lambda: adjoint_of(self.program, wanted))
+
+    def tangent(self, wanted: tuple[str, ...], values: bool = False) -> Derivation:
+        """Of the program's tangents along directions in these parameters."""
+        return self._once(("tangent", wanted, values), lambda: Derivation(tangent_of(self.program, wanted, values)))
+
+    def plain(self, forms: Forms) -> Callable[..., Any]:
+        """``(arguments) -> (results...)``."""
+        return self._once(("plain", forms), lambda: self._compile("", forms, (), self._values(), self._outputs()))
+
+    def checked(self, forms: Forms) -> Callable[..., Any]:
+        """``plain`` with indices compared with sizes; IndexError names the file, the line, the array and the index."""
+        return self._once(("checked", forms), lambda: self._checked(forms))
+
+    def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
+        """``(arguments) -> (results..., kept...)``, as many results as outputs."""
+
+        def make() -> Callable[..., Any]:
+            adjoint = self.adjoint(wanted)
+            return self._compile("saving", forms, (), adjoint.forward, [*self._outputs(), *kept_names(adjoint)])
+
+        return self._once(("saving", wanted, forms), make)
+
+    def reversing(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
+        """``(arguments, kept..., seeds...) -> (gradients...)``; what is kept is left as it is."""
+
+        def make() -> Callable[..., Any]:
+            adjoint = self.adjoint(wanted)
+            kept = kept_names(adjoint)
+            own = {*kept, *self.program.parameters}
+            lines = [*(f"{n} = {n}.copy()" for n in adjoint.restored if n in own), *adjoint.reverse]
+            return self._compile("reverse", forms, [*kept, *self._seeds(adjoint)], [*self._opened(adjoint), *lines],
+                                 self._gradients(adjoint))  # fmt: skip
+
+        return self._once(("reversing", wanted, forms), make)
+
+    def value_into(self, forms: Forms) -> Callable[..., None]:
+        """``(arguments, results...)``."""
+        outputs = self._given_outputs()
+
+        def make() -> Callable[..., Any]:
+            into = [f"into_{n}" for n in outputs]
+            return self._compile("values", forms, into, [*self._values(), *self._put(outputs, into)], None)
+
+        return self._once(("value_into", forms), make)
+
+    def gradient_into(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., None]:
+        """``(arguments, seeds..., gradients...)``: both sweeps."""
+
+        def make() -> Callable[..., Any]:
+            adjoint = self.adjoint(wanted)
+            into = [f"into_{n}" for n in wanted]
+            stores = [f"{i}[...] = {v}" for i, v in zip(into, self._gradients(adjoint), strict=True)]
+            lines = [*adjoint.forward, *self._opened(adjoint), *adjoint.reverse, *stores]
+            return self._compile("gradient", forms, [*self._seeds(adjoint), *into], lines, None)
+
+        return self._once(("gradient_into", wanted, forms), make)
+
+    # -- texts --------------------------------------------------------------------------------------
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _outputs(self) -> list[str]:
+        return self.program.outputs
+
+    def _given_outputs(self) -> list[str]:
+        """The outputs that are not parameters themselves."""
+        return [n for n in self.program.outputs if n not in self.program.parameters]
+
+    def _values(self) -> list[str]:
+        return statement_lines(self.program.body, self.program.kinds)
+
+    def _seeds(self, adjoint: Adjoint) -> list[str]:
+        """The parameters for derivatives of the outputs: arrays, for a number's one without dimensions."""
+        return [f"{seed}_" if self._is_scalar(n) else seed for n, seed in adjoint.seeds.items()]
+
+    def _opened(self, adjoint: Adjoint) -> list[str]:
+        return [f"{seed} = {seed}_[()]" for n, seed in adjoint.seeds.items() if self._is_scalar(n)]
+
+    def _is_scalar(self, name: str) -> bool:
+        return self.program.kinds[name].ndim is None
+
+    def _gradients(self, adjoint: Adjoint) -> list[str]:
+        found = []
+        for name, gradient in adjoint.gradients.items():
+            found.append(gradient or ("0.0" if self._is_scalar(name) else f"np.zeros_like({name})"))
+        return found
+
+    def _put(self, names: Sequence[str], into: Sequence[str]) -> list[str]:
+        lines = []
+        for n, i in zip(names, into, strict=True):
+            if not self._is_scalar(n):
+                what = f"{self.program.name}: the shape of its result changed"
+                lines += [f"if {n}.shape != {i}.shape:", f"    raise ValueError({what!r})"]
+            lines.append(f"{i}[...] = {n}")
+        return lines
+
+    def _checked(self, forms: Forms) -> Callable[..., Any]:
+        lines, places = checked_lines(self.program)
+        run = self._compile("checked", forms, (), lines, self._outputs(), CHECK)
+
+        def call(*args: Any) -> Any:
+            try:
+                return run(*args)
+            except IndexError as error:
+                raise places.located(error) from None
+
+        return call
+
+    def _compile(
+        self, what: str, forms: Forms, more: Sequence[str], lines: Sequence[str], results: Sequence[str] | None,
+        head: str = "",
+    ) -> Callable[..., Any]:  # fmt: skip
+        """A function of the program's parameters, in these forms, and of ``more``."""
+        holders = [f == HOLDER for f in forms]
+        names = [f"{n}_" if held else n for n, held in zip(self.program.parameters, holders, strict=True)]
+        opened = [f"{n} = {n}_[()]" for n, held in zip(self.program.parameters, holders, strict=True) if held]
+        end = [] if results is None else [f"return ({''.join(f'{r}, ' for r in results)})"]
+        body = [*opened, *lines, *end] or ["pass"]
+        name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
+        text = f"def {name}({', '.join([*names, *more])}):\n" + "".join(f"    {line}\n" for line in body)
+        return compile_text(name, f"{HEAD}{head}{_helpers(text)}{text}", allocates=True)
+
+
+def _helpers(text: str) -> str:
+    """The functions that a text calls and that Numba doesn't know."""
+    found = f"{INLINE}\n{GROWN}" if "grown(" in text else ""
+    if words := {w for w in ("digamma", "trigamma") if f"{w}(" in text}:
+        found += f"T = np.float64\n{words_text(words, 'float64')}\n"
+    return found

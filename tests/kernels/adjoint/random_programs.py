@@ -1,0 +1,681 @@
+"""Random functions of loops, branches and arrays, as text, with arguments to call them with.
+
+`RandomModule` writes a module whose last function is ``main``. Numbers stay bounded, for the most part: what is assigned
+goes through sines, tangents and factors below one. A text may still fail when it is run (an index beyond an array's
+end, a variable that was never assigned): its user runs it first, and takes the next seed where that raises.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["RandomModule"]
+
+# Parameters of ``main`` by the kind of what they hold, as letters: number, integer, boolean; vectors of n or m numbers,
+# a matrix of m x n, n indices below n; O and Q are a vector and a matrix that are written into.
+_NAMES = {"f": "abc", "i": "kl", "b": "g", "v": "xyz", "w": "uv", "M": "MN", "p": "p", "O": ("out",), "Q": ("outs",)}
+
+
+@dataclass
+class Names:
+    """The names that are assigned here, by what they hold. Vectors and matrices: {name: (size, writable, own)}."""
+
+    floats: list[str] = field(default_factory=list)
+    ints: dict[str, str] = field(default_factory=dict)  # to the size that they are an index of, or ""
+    bools: list[str] = field(default_factory=list)
+    vectors: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
+    matrices: dict[str, tuple[str, bool, bool]] = field(default_factory=dict)
+    indices: list[str] = field(default_factory=list)
+    busy: frozenset[str] = frozenset()  # indices of the loops around, which are not assigned to
+
+    def copied(self) -> Names:
+        """What an inner block begins with."""
+        parts = (self.floats, self.ints, self.bools, self.vectors, self.matrices, self.indices)
+        return Names(*(type(part)(part) for part in parts), busy=self.busy)  # type: ignore[arg-type, call-arg]
+
+    def drop(self, name: str) -> None:
+        """The name is about to hold something else."""
+        for part in (self.floats, self.bools, self.indices):
+            if name in part:
+                part.remove(name)
+        for other in (self.ints, self.vectors, self.matrices):
+            other.pop(name, None)
+
+
+@dataclass
+class Helper:
+    """A function that main calls: the letters of its parameters and of its results, "" if it only writes to arrays."""
+
+    name: str
+    parameters: str
+    results: str
+
+
+class RandomFunction:
+    """Writes one function. budget: how many statements it has, about."""
+
+    def __init__(self, rng: random.Random, helpers: list[Helper], budget: int, dtype: str = ""):
+        self.rng, self.helpers, self.budget, self.dtype = rng, helpers, budget, dtype
+        self.lines: list[str] = []
+        self.depth = 1
+        self.loops: list[str] = []
+        self.names = Names()
+        self.sizes = ["n"]
+        self.count = 0
+        self.returns = ""
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def inner(self):
+        """The statements within are those of a block."""
+        before, self.names = self.names, self.names.copied()
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.names = before
+
+    def pick(self, *choices: Any) -> Any:
+        return self.rng.choice(choices)
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def fresh(self, base: str) -> str:
+        self.count += 1
+        return f"{base}{self.count}"
+
+    def function(self, name: str, parameters: str, results: str) -> str:
+        """The function's text."""
+        spelled = []
+        taken = {letter: iter(names) for letter, names in _NAMES.items()}
+        n = self.names
+        for letter in parameters:
+            p = next(taken[letter])
+            spelled.append(p)
+            if letter == "f":
+                n.floats.append(p)
+            elif letter == "i":
+                n.ints[p] = ""
+            elif letter == "b":
+                n.bools.append(p)
+            elif letter in "vwO":
+                n.vectors[p] = ("m" if letter == "w" else "n", letter == "O", False)
+            elif letter in "MQ":
+                n.matrices[p] = ("mn", letter == "Q", False)
+            else:
+                n.indices.append(p)
+        self.returns = results
+        self.first_lines(n)
+        self.block(self.budget, top=True)
+        if results:
+            self.give_back()
+        return f"def {name}({', '.join(spelled)}):\n" + "\n".join(self.lines) + "\n"
+
+    def first_lines(self, n: Names) -> None:
+        vectors = [v for v, held in n.vectors.items() if held[0] == "n"]
+        if n.matrices:
+            self.line(f"m, n = {next(iter(n.matrices))}.shape")
+            self.sizes = ["m", "n"]
+        elif vectors:
+            self.line(f"n = {self.pick('len({})', '{}.size', '{}.shape[0]').format(vectors[0])}")
+        else:
+            self.line(f"n = {self.pick(2, 3)}")
+        for size in self.sizes:
+            n.ints[size] = ""
+        n.busy = frozenset({*self.sizes})
+        if self.chance(0.9):
+            self.line(f"s = {self.pick('0.0', '1.0', '0', self.number(1))}")
+            n.floats.append("s")
+
+    def give_back(self) -> None:
+        parts = []
+        for letter in self.returns:
+            if letter == "f":
+                parts.append(self.gathered())
+            elif letter == "i":
+                parts.append(self.integer())
+            elif letter == "b":
+                parts.append(self.condition(1))
+            elif letter == "v":
+                own = [v for v, (size, _, mine) in self.names.vectors.items() if mine and size == "n"]
+                parts.append(self.rng.choice(own) if own and self.chance(0.8) else self.whole("n", 2))
+            else:
+                own = [v for v, (_, _, mine) in self.names.matrices.items() if mine]
+                parts.append(self.rng.choice(own) if own else f"{self.matrix()} * {self.number(1)}")
+        self.line(f"return {', '.join(parts)}")
+
+    def gathered(self) -> str:
+        """A number that many of those here contribute to."""
+        n = self.names
+        if self.chance(0.2):
+            return self.pick(self.variable(), self.number(2), "-1.5")
+        terms = self.rng.sample(n.floats, min(len(n.floats), 4)) or [self.number(1)]
+        arrays = [v for v in (*n.vectors, *n.matrices) if (n.vectors.get(v) or n.matrices[v])[1]]
+        terms += [f"{v}.sum()" for v in self.rng.sample(arrays, min(len(arrays), 2))]
+        terms += [e for e in [self.element(writable=True)] if e]
+        return " + ".join(f"{self.rng.randint(3, 19) / 10} * {t}" for t in terms)
+
+    # -- expressions ----------------------------------------------------------------------------------
+
+    def variable(self) -> str:
+        return self.rng.choice(self.names.floats[-4:]) if self.names.floats else self.constant()
+
+    def constant(self) -> str:
+        return str(self.rng.randint(-15, 15) / 10)
+
+    def integer(self, depth: int = 1) -> str:
+        """Any small integer."""
+        ints = list(self.names.ints)
+        one = self.rng.choice(ints) if ints else "1"
+        if not depth or self.chance(0.4):
+            return self.pick(one, one, str(self.rng.randint(-2, 3)))
+        other = self.integer(depth - 1)
+        return self.pick(f"{one} + {other}", f"{one} - {other}", f"{one} * 2", f"({one} + {other}) // 2", f"{one} % 3",
+                         f"abs({one} - {other})", f"min({one}, {other})", f"max({one}, 1)")  # fmt: skip
+
+    def index(self, size: str) -> str:
+        """An index below the size, maybe negative."""
+        good = [i for i, of in self.names.ints.items() if of == size]
+        one = self.rng.choice(good) if good else ""
+        if one and self.chance(0.6):
+            return one
+        choices = ["0", "-1", f"({self.integer()}) % {size}", f"{size} - 1"]
+        if one:
+            choices += [f"{one} - 1", f"{one} - 1", f"({one} + 1) % {size}", f"{size} - 1 - {one}", f"-{one}",
+                        f"min({one} + 1, {size} - 1)", f"-1 - {one}", f"max({one} - 1, 0)", f"{one} // 2"]  # fmt: skip
+            choices += [f"{p}[{one}]" for p in self.names.indices if size == "n"] * 2
+        elif self.names.indices and size == "n":
+            choices.append(f"{self.rng.choice(self.names.indices)}[{self.pick('0', '-1')}]")
+        return self.rng.choice(choices)
+
+    def element(self, writable: bool = False) -> str:
+        """An element of an array; "" if there is none."""
+        n = self.names
+        vectors = [v for v in n.vectors if n.vectors[v][1] or not writable]
+        matrices = [v for v in n.matrices if n.matrices[v][1] or not writable]
+        if not vectors and not matrices:
+            return ""
+        if not vectors or (matrices and self.chance(0.4)):
+            at = f"{self.index('m')}{self.pick(', ', ', ', '][')}{self.index('n')}"
+            return f"{self.rng.choice(matrices)}[{at}]"
+        v = self.rng.choice(vectors)
+        return f"{v}[{self.index(n.vectors[v][0])}]"
+
+    def leaf(self) -> str:
+        r = self.rng.random()
+        if r < 0.45:
+            return self.element() or self.variable()
+        if r < 0.85:
+            return self.variable()
+        if r < 0.93:
+            return self.constant()
+        return f"{self.integer(0)} * 0.3"
+
+    def number(self, depth: int) -> str:
+        """An expression of one number, for which its parts may be anything."""
+        if depth <= 0:
+            return self.leaf()
+        r = self.rng.random()
+        a = self.number(depth - 1)
+        if r < 0.42:
+            b = self.number(self.rng.randint(0, depth - 1))
+            return self.pick(f"{a} + {b}", f"({a} - {b})", f"{a} * ({b})", f"({a}) * ({b})", f"({a}) / (1.5 + ({b}) ** 2)")
+        if r < 0.6:
+            return self.pick(
+                f"math.sin({a})", f"np.cos({a})", f"math.tanh({a})", f"math.exp(-({a}) ** 2)", f"np.sqrt(1.0 + ({a}) ** 2)",
+                f"math.atan({a})", f"abs({a})", f"-({a})", f"({a}) ** 2", f"math.log(1.5 + ({a}) ** 2)", f"math.erf({a})",
+                f"float({a})", f"np.sin({a})", f"0.3 * ({a})", f"(({a}) % 1.3)",
+            )  # fmt: skip
+        if r < 0.7:
+            b = self.number(depth - 1)
+            return self.pick(f"max({a}, {b})", f"min({a}, {b})", f"math.atan2({a}, 2.0 + ({b}) ** 2)", f"max({a}, 0.0)",
+                             f"math.hypot({a}, 1.0 + ({b}) ** 2)", f"(1.2 + ({a}) ** 2) ** math.sin({b})",
+                             f"min(max({a}, -0.7), 0.8, {b})", f"np.maximum({a}, {b})")  # fmt: skip
+        if r < 0.77:
+            return f"({a} if {self.condition(1)} else {self.number(depth - 1)})"
+        if r < 0.84 and self.names.vectors:
+            return self.reduction()
+        if r < 0.9:
+            return self.call("f") or a
+        return self.leaf()
+
+    def reduction(self) -> str:
+        size = self.rng.choice(self.sizes)
+        a, b = self.whole(size, 1), self.vector(size)
+        at = self.index(size)
+        choices = [f"np.sum({a})", f"np.dot({self.vector(size)}, {b})", f"{b}.sum()", f"{b}[1:].sum()", f"{b}.max()",
+                   f"np.sum({self.vector(size)}[1:] * {b}[:-1])", f"np.mean({a})", f"np.min({b})", f"np.sum({b}[:{at}])",
+                   f"{self.vector(size)} @ {b}"]  # fmt: skip
+        if self.names.matrices:
+            choices += [f"{self.matrix()}.sum()", f"np.sum({self.matrix()}[{self.index('m')}])", f"np.max({self.matrix()})"]
+        return self.rng.choice(choices)
+
+    def vector(self, size: str) -> str:
+        """The name, or a view, of a vector of that size."""
+        found = [v for v, held in self.names.vectors.items() if held[0] == size]
+        if self.names.matrices and (not found or self.chance(0.15)):
+            name = self.matrix()
+            found = [f"{name}[{self.index('m')}]" if size == "n" else f"{name}[:, {self.index('n')}]"]
+        return self.rng.choice(found) if found else f"np.ones({size})"
+
+    def matrix(self) -> str:
+        return self.rng.choice(list(self.names.matrices))
+
+    def whole(self, size: str, depth: int) -> str:
+        """An expression of a vector."""
+        a = self.vector(size)
+        if not depth:
+            return a
+        b, s = self.whole(size, depth - 1), self.leaf()
+        choices = [f"{s} * {a} + {b}", f"{a} * {b}", f"{a} - {b}", f"np.sin({b})", f"np.tanh({a} + {s})", f"0.5 * {b}", f"-{a}",
+                   f"np.maximum({a}, {b} - 0.1)", f"np.where({a} > {s}, {b}, 0.5 * {a})", f"{a}[::-1] + {b}",
+                   f"{b} / (1.5 + {a} ** 2)", f"np.abs({a})", f"{a}.copy()"]  # fmt: skip
+        if size == "n" and self.names.indices:
+            choices.append(f"{a}[{self.rng.choice(self.names.indices)}]")
+        if len(self.sizes) > 1:
+            m = self.matrix()
+            choices.append(f"{m}.T @ {self.vector('m')}" if size == "n" else f"{m} @ {self.vector('n')}")
+            choices.append(f"{m}.sum(axis=0)" if size == "n" else f"np.sum({m}, axis=1)")
+        return self.rng.choice(choices)
+
+    def condition(self, depth: int) -> str:
+        r = self.rng.random()
+        if depth and r < 0.25:
+            a, b = self.condition(depth - 1), self.condition(depth - 1)
+            return self.pick(f"({a} and {b})", f"({a} or {b})", f"not ({a})")
+        good = [(i, of) for i, of in self.names.ints.items() if of]
+        if r < 0.35 and good:
+            i, size = self.rng.choice(good)
+            vector = self.vector(size)
+            return self.pick(f"({i} > 0 and {vector}[{i} - 1] > {self.constant()})",
+                             f"({i} + 1 < {size} and {vector}[{i} + 1] < {self.leaf()})")  # fmt: skip
+        if r < 0.6:
+            return f"{self.integer()} {self.pick('<', '<=', '>', '==', '!=')} {self.integer(0)}"
+        if r < 0.7 and self.names.bools:
+            return self.rng.choice(self.names.bools)
+        return f"{self.number(1)} {self.pick('<', '>', '<=', '>=')} {self.leaf()}"
+
+    def bounded(self, depth: int = 2) -> str:
+        """An expression that is assigned."""
+        e = self.number(depth)
+        r = self.rng.random()
+        if r < 0.45:
+            return self.pick(f"math.sin({e})", f"math.tanh({e})", f"np.tanh({e})", f"math.atan({e})", f"0.5 * ({e})")
+        return e if r < 0.9 else self.leaf()
+
+    def call(self, results: str) -> str:
+        """A call of a helper with such results; "" if there is none."""
+        found = [h for h in self.helpers if h.results == results]
+        if not found:
+            return ""
+        helper = self.rng.choice(found)
+        arguments = []
+        for letter in helper.parameters:
+            if letter == "f":
+                arguments.append(self.number(1))
+            elif letter == "i":
+                arguments.append(self.integer())
+            elif letter == "O":
+                own = [v for v, (size, writable, _) in self.names.vectors.items() if writable and size == "n"]
+                if not own:
+                    return ""
+                arguments.append(self.rng.choice(own))
+            else:
+                arguments.append(self.vector("n"))
+        return f"{helper.name}({', '.join(arguments)})"
+
+    # -- statements -----------------------------------------------------------------------------------
+
+    def block(self, budget: int, top: bool = False) -> None:
+        start = len(self.lines)
+        while budget > 0:
+            budget -= self.statement(budget)
+        if len(self.lines) == start:
+            self.line("pass")
+        if self.loops and not top and self.chance(0.12):
+            self.line(self.pick("break", "continue", "break"))
+
+    def statement(self, budget: int) -> int:
+        """One statement; how many it counts for."""
+        r = self.rng.random()
+        if r < 0.36 and budget > 2 and self.depth < 6:
+            inside = self.rng.randint(1, min(budget - 1, 6))
+            kind = self.rng.random()
+            if kind < 0.5 and len(self.loops) < 3:
+                self.for_loop(inside)
+            elif kind < 0.6 and len(self.loops) < 3:
+                self.while_loop(inside)
+            elif kind < 0.68 and len(self.loops) < 3:
+                self.loop_over_array(inside)
+            else:
+                self.branch(inside)
+            return inside + 1
+        simple: list[tuple[int, Callable[[], None]]] = [
+            (8, self.assigns), (6, self.augments), (3, self.swaps), (9, self.writes), (3, self.new_array), (2, self.view),
+            (6, self.whole_array), (2, self.exchanges_arrays), (1, self.assigns_int), (1, self.assigns_bool),
+            (2, self.calls), (1, self.int_array), (2, self.jump), (1, self.new_matrix),
+        ]  # fmt: skip
+        weights = [w for w, _ in simple]
+        self.rng.choices([s for _, s in simple], weights)[0]()
+        return 1
+
+    def target(self) -> str:
+        """A variable for a number, new or not."""
+        known = [f for f in self.names.floats]
+        if known and self.chance(0.7):
+            return self.rng.choice(known)
+        return self.fresh("t")
+
+    def assigns(self) -> None:
+        value = self.bounded(self.rng.randint(1, 3))
+        t = self.target()
+        self.line(f"{t} = {value}")
+        if t not in self.names.floats:
+            self.names.floats.append(t)
+
+    def augments(self) -> None:
+        if self.names.floats:
+            e = self.bounded()
+            t = self.rng.choice(self.names.floats)
+            self.line(self.pick(f"{t} += {e}", f"{t} += {e}", f"{t} -= {e}", f"{t} *= math.sin({e})", f"{t} /= 1.5 + ({e}) ** 2"))
+
+    def swaps(self) -> None:
+        floats = self.names.floats
+        if len(floats) < 2:
+            return self.assigns()
+        a, b = self.rng.sample(floats, 2)
+        if len(floats) > 2 and self.chance(0.3):
+            c = self.rng.choice([f for f in floats if f not in (a, b)])
+            self.line(f"{a}, {b}, {c} = {b}, {c}, {self.pick(a, self.bounded())}")
+        else:
+            self.line(f"{a}, {b} = {b}, {self.pick(a, f'math.sin({a} * {b})', self.bounded())}")
+        return None
+
+    def writes(self) -> None:
+        at = self.element(writable=True)
+        if not at:
+            return self.new_array()
+        e = self.bounded()
+        r = self.rng.random()
+        if r < 0.1:
+            other = self.element(writable=True)
+            self.line(f"{at}, {other} = {other}, {at}")
+        elif r < 0.2 and self.names.floats:
+            t = self.rng.choice(self.names.floats)
+            self.line(f"{at}, {t} = {self.pick(t, e)}, {at}")
+        else:
+            self.line(self.pick(f"{at} = {e}", f"{at} = {e}", f"{at} += {e}", f"{at} -= {e}", f"{at} *= math.cos({e})",
+                                f"{at} = 0.5 * {at} + {e}", f"{at} /= 1.5 + ({e}) ** 2"))  # fmt: skip
+        return None
+
+    def new_array(self) -> None:
+        size = self.rng.choice(self.sizes)
+        like = [v for v, held in self.names.vectors.items() if held[0] == size]
+        choices = [f"np.zeros({size})", f"np.zeros({size}{self.dtype})", f"np.full({size}, {self.leaf()})", f"np.ones({size})",
+                   self.whole(size, 2)]  # fmt: skip
+        if like:
+            choices += [f"np.zeros_like({like[0]})", f"{like[-1]}.copy()", f"np.full_like({like[0]}, {self.leaf()})"]
+        v = self.new_name("q", self.names.vectors, size)
+        r = self.rng.random()
+        if r < 0.75:
+            self.line(f"{v} = {self.rng.choice(choices)}")
+            self.names.drop(v)
+            self.names.vectors[v] = (size, True, True)
+            return
+        made = self.pick(f"np.empty({size}{self.dtype})", f"np.empty_like({like[0]})" if like else f"np.empty({size})")
+        new = self.fresh("q")
+        self.line(f"{new} = {made}")
+        if self.chance(0.5):
+            self.line(f"{new}[:] = {self.whole(size, 1)}")
+        else:
+            i = self.fresh("i")
+            self.line(f"for {i} in range({size}):")
+            with self.inner():
+                self.names.ints[i] = size
+                self.line(f"{new}[{i}] = {self.bounded()}")
+        self.names.vectors[new] = (size, True, True)
+
+    def new_name(self, base: str, known: dict[str, tuple[str, bool, bool]], size: str) -> str:
+        """A name for an array: mostly a new one, else one that held an array of this size."""
+        own = [v for v, held in known.items() if held[0] == size and held[2]]
+        return self.rng.choice(own) if own and self.chance(0.12) else self.fresh(base)
+
+    def new_matrix(self) -> None:
+        if len(self.sizes) < 2:
+            return
+        v = self.fresh("A")
+        m, s = self.matrix(), self.leaf()
+        self.line(f"{v} = " + self.pick("np.zeros((m, n))", f"np.full((m, n), {s})", f"{m}.copy()", f"{m} * {s}", f"np.sin({m})",
+                                        f"{m} * {self.vector('n')} + {s}"))  # fmt: skip
+        self.names.matrices[v] = ("mn", True, True)
+
+    def view(self) -> None:
+        if not self.names.matrices:
+            return
+        m = self.matrix()
+        v = self.fresh("row")
+        size = self.rng.choice(self.sizes)
+        self.line(f"{v} = " + (f"{m}[{self.index('m')}]" if size == "n" else f"{m}[:, {self.index('n')}]"))
+        self.names.vectors[v] = (size, self.names.matrices[m][1], False)
+
+    def int_array(self) -> None:
+        v, i = self.fresh("r"), self.fresh("i")
+        self.line(f"{v} = np.zeros(n, np.int64)")
+        self.line(f"for {i} in range(n):")
+        with self.inner():
+            self.names.ints[i] = "n"
+            self.line(f"{v}[{i}] = ({self.integer()}) % n")
+        self.names.indices.append(v)
+
+    def whole_array(self) -> None:
+        writable = [v for v, held in self.names.vectors.items() if held[1]]
+        if not writable:
+            return self.new_array()
+        if self.chance(0.2) and any(held[1] for held in self.names.matrices.values()):
+            return self.whole_matrix()
+        y = self.rng.choice(writable)
+        size = self.names.vectors[y][0]
+        e, x, s = self.whole(size, self.rng.randint(1, 2)), self.vector(size), self.bounded(1)
+        self.line(self.pick(
+            f"{y}[:] = {e}", f"{y} += {e}", f"{y} -= {e}", f"{y} *= np.sin({e})", f"{y}[1:] += {x}[:-1]", f"{y}[:-1] = {x}[1:]",
+            f"{y}[1:] = {y}[:-1]", f"{y}[:-1] += {y}[1:] * {self.leaf()}", f"{y}[::2] *= {s}", f"{y}[:] = {x}[::-1]",
+            f"{y}[:] = {s}", f"{y} *= {s}", f"{y}[{self.index(size)}:] = {s}", f"{y}[:{self.index(size)}] *= 0.5",
+            f"{y}[1:-1] = 0.5 * ({x}[2:] + {x}[:-2])", f"{y}[-2:] -= {s}",
+        ))  # fmt: skip
+        return None
+
+    def whole_matrix(self) -> None:
+        m = self.rng.choice([v for v, held in self.names.matrices.items() if held[1]])
+        i, j, s = self.index("m"), self.index("n"), self.bounded(1)
+        self.line(self.pick(
+            f"{m}[{i}] = {self.whole('n', 1)}", f"{m}[{i}, :] += {self.whole('n', 1)}", f"{m}[:, {j}] = {self.whole('m', 1)}",
+            f"{m}[:, {j}] *= {s}", f"{m} *= {s}", f"{m} += {self.vector('n')}", f"{m}[1:] = {m}[:-1]", f"{m}[{i}, 1:] += {m}[{i}, :-1]",
+            f"{m}[:] = np.sin({self.matrix()})", f"{m}[:, ::-1] += {self.matrix()}",
+        ))  # fmt: skip
+
+    def exchanges_arrays(self) -> None:
+        own = [v for v, held in self.names.vectors.items() if held[2] and not self.names.vectors[v][0] == "m"]
+        if len(own) >= 2 and not self.dtype:
+            a, b = self.rng.sample(own, 2)
+            if len(own) > 2 and self.chance(0.3):
+                c = self.rng.choice([v for v in own if v not in (a, b)])
+                self.line(f"{a}, {b}, {c} = {b}, {c}, {a}")
+            else:
+                self.line(f"{a}, {b} = {b}, {a}")
+
+    def assigns_int(self) -> None:
+        known = [i for i in self.names.ints if i not in self.names.busy and not self.names.ints[i]]
+        if known and self.chance(0.6):
+            i = self.rng.choice(known)
+            self.line(self.pick(f"{i} += 1", f"{i} = ({self.integer()}) % 4", f"{i} -= 1"))
+        else:
+            i = self.fresh("j")
+            self.line(f"{i} = {self.integer()}")
+            self.names.ints[i] = ""
+
+    def assigns_bool(self) -> None:
+        bools = self.names.bools
+        g = self.rng.choice(bools) if bools and self.chance(0.6) else self.fresh("g")
+        self.line(f"{g} = {self.condition(1)}")
+        if g not in bools:
+            bools.append(g)
+
+    def calls(self) -> None:
+        text = self.call("")
+        if text and self.chance(0.5):
+            self.line(text)
+        elif text := self.call("ff"):
+            a, b = self.target(), self.fresh("t")
+            self.line(f"{a}, {b} = {text}")
+            self.names.floats += [f for f in (a, b) if f not in self.names.floats]
+
+    def jump(self) -> None:
+        """A break, a continue or a return, under a condition."""
+        if self.loops or (self.returns and self.chance(0.5)):
+            self.line(f"if {self.condition(1)}:")
+            with self.inner():
+                if self.chance(0.3):
+                    self.assigns()
+                if self.loops and (not self.returns or self.chance(0.75)):
+                    self.line(self.pick("break", "continue"))
+                else:
+                    self.give_back()
+
+    def for_loop(self, budget: int) -> None:
+        i = self.fresh("i") if self.chance(0.85) or not self.loops else self.fresh("i")
+        size = self.rng.choice(self.sizes)
+        below = [j for j, of in self.names.ints.items() if of == size and j in self.names.busy]
+        choices = [(f"range({size})", size)] * 8 + [
+            (f"range(1, {size})", size), (f"range({size} - 1, -1, -1)", size), (f"range(0, {size}, 2)", size),
+            (f"range({size} - 2, -1, -2)", size), (f"range({size} - 1, 0, -1)", size), (f"range({self.rng.randint(0, 3)})", ""),
+            (f"range({self.integer(0)} % 4)", ""), (f"range({self.integer(0)}, {self.integer(0)})", ""),
+            (f"range({size} - 1)", size), (f"range(-{size}, 0)", size), (f"range(3, {self.integer(0)}, -1)", ""),
+            (f"range(0, {size}, {self.integer(0)} % 3 + 1)", size),
+        ]  # fmt: skip
+        if below:
+            j = self.rng.choice(below)
+            choices += [(f"range({j})", size), (f"range({j} + 1)", size), (f"range({j}, {size})", size),
+                        (f"range({j} + 1, {size})", size), (f"range({j}, -1, -1)", size)]  # fmt: skip
+        bounds, of = self.rng.choice(choices)
+        self.line(f"for {i} in {bounds}:")
+        self.body_of_loop(i, of, budget)
+
+    def body_of_loop(self, i: str, of: str, budget: int) -> None:
+        self.loops.append(i)
+        with self.inner():
+            self.names.ints[i] = of
+            self.names.busy |= {i}
+            self.block(budget)
+            found = self.names
+        self.loops.pop()
+        if self.chance(0.1):  # a number of the last iteration, read behind the loop
+            self.names.floats = found.floats
+
+    def while_loop(self, budget: int) -> None:
+        c = self.fresh("c")
+        self.line(f"{c} = 0")
+        more = f" and {self.condition(0)}" if self.chance(0.4) else ""
+        self.line(f"while {c} < {self.pick('2', '3', self.rng.choice(self.sizes))}{more}:")
+        self.loops.append(c)
+        with self.inner():
+            self.names.ints[c] = ""
+            self.names.busy |= {c}
+            self.line(f"{c} += 1")
+            self.block(budget)
+        self.loops.pop()
+
+    def loop_over_array(self, budget: int) -> None:
+        size = self.rng.choice(self.sizes)
+        v, x, i = self.fresh("e"), self.vector(size), self.fresh("i")
+        text, of = self.pick((f"for {v} in {x}:", None), (f"for {i}, {v} in enumerate({x}):", size), (f"for {v} in {x}[1:]:", None),
+                             (f"for {i}, {v} in enumerate({x}[1:]):", size))  # fmt: skip
+        self.line(text)
+        self.loops.append(v)
+        with self.inner():
+            self.names.floats.append(v)
+            if of is not None:
+                self.names.ints[i] = of
+                self.names.busy |= {i}
+            self.block(budget)
+        self.loops.pop()
+
+    def branch(self, budget: int) -> None:
+        self.line(f"if {self.condition(2)}:")
+        with self.inner():
+            self.block(max(1, budget // 2))
+            first = self.names
+        if self.chance(0.3):
+            self.line(f"elif {self.condition(1)}:")
+            with self.inner():
+                self.block(max(1, budget // 2))
+                first.floats = [f for f in first.floats if f in self.names.floats]
+        if self.chance(0.6):
+            self.line("else:")
+            with self.inner():
+                self.block(max(1, budget // 2))
+                second = self.names
+            self.names.floats = [f for f in first.floats if f in second.floats]
+
+
+@dataclass
+class RandomModule:
+    """A module's text; ``parameters`` are the letters of ``main``'s. single: whether its arrays are of float32."""
+
+    text: str
+    parameters: str
+    single: bool
+
+    @classmethod
+    def of(cls, seed: int) -> RandomModule:
+        """The module of a seed."""
+        rng = random.Random(seed)
+        single = rng.random() < 0.06
+        texts, helpers = [], []
+        for k in range(rng.choice((0, 0, 1, 1, 2))):
+            parameters, results = rng.choice((("ff", "f"), ("vf", "f"), ("vfi", "f"), ("ffi", "ff"), ("Of", ""), ("Ovf", "")))
+            texts.append(RandomFunction(rng, helpers[:1], rng.randint(2, 6)).function(f"helper{k}", parameters, results))
+            helpers.append(Helper(f"helper{k}", parameters, results))
+        parameters = "".join(rng.choice(part) for part in (
+            ("f", "ff", "fff"), ("i", "ii", ""), ("", "", "b"), ("v", "vv", "vvv"), ("", "M", "M", "MM"), ("", "", "p"),
+            ("", "", "", "O"),
+        ))  # fmt: skip
+        if "M" in parameters:
+            parameters += rng.choice(("", "", "w", "Q"))
+        results = rng.choice(("f", "f", "ff", "v", "fv", "fvf", "vv", "fi", "fb", "" if set("OQ") & set(parameters) else "f"))
+        if "M" in parameters and rng.random() < 0.15:
+            results += "M"
+        dtype = ", np.float32" if single else ""
+        main = RandomFunction(rng, helpers, rng.randint(3, 16), dtype)
+        texts.append(main.function("main", parameters, results))
+        return cls("import math\n\nimport numpy as np\n\n\n" + "\n\n".join(texts), parameters, single)
+
+    def arguments(self, seed: int) -> list[Any]:
+        """Arguments of random sizes."""
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+        shapes = {"v": (n,), "w": (m,), "M": (m, n), "O": (n,), "Q": (m, n)}
+        found: list[Any] = []
+        for letter in self.parameters:
+            if letter == "f":
+                found.append(float(rng.uniform(-1.5, 1.5)))
+            elif letter == "i":
+                found.append(int(rng.integers(-1, 4)))
+            elif letter == "b":
+                found.append(bool(rng.integers(0, 2)))
+            elif letter == "p":
+                found.append(rng.integers(0, n, n))
+            else:
+                found.append(rng.uniform(-1.5, 1.5, shapes[letter]).astype(np.float32 if self.single else np.float64))
+        return found
+
+
