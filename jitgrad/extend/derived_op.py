@@ -26,7 +26,7 @@ from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
 from jitgrad.ops.shape.copy import cast, cast_gradient, contiguous
 
-__all__ = ["DerivedOp", "loop_value"]
+__all__ = ["DerivedOp", "kind_of", "loop_value"]
 
 Names = tuple[str, ...]
 
@@ -266,6 +266,11 @@ def _kind_and_form(op: str, name: str, value: Any) -> tuple[Kind, str]:
         return Kind(dtype.name, value.ndim), ARRAY
     kind = Kind({"b": "bool", "f": "float64"}.get(dtype.kind, "int64"))
     return kind, HOLDER if isinstance(value, (Tensor, np.ndarray)) else NUMBER
+
+
+def kind_of(op: str, name: str, value: Any) -> Kind:
+    """The kind of a function's argument; TypeError for one that is neither a tensor, nor an array, nor a number."""
+    return _kind_and_form(op, name, value)[0]
 
 
 def _numpy_dtype(value: Any) -> np.dtype[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.tensor import Tensor
-from jitgrad.extend.derived_op import DerivedOp, loop_value
+from jitgrad.extend.derived_op import DerivedOp, kind_of, loop_value
 from jitgrad.extend.pair_names import PairNames
 from jitgrad.extend.pair_outputs import PairOutputs
 from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
@@ -73,6 +74,7 @@ class Differentiable:
         if self.outputs:
             rule = PairOutputs(PairNames(self.name, self.parameters, nondifferentiable), shape, dtype)
             layouts = self._layouts(rule)
+        self.functions: dict[str, Any] = {}
         self._order = [[*self.inputs, *self.outputs].index(p) for p in self.parameters]
         self.op = DerivedOp(self.name, self.inputs, self._derivation, layouts, check, nondifferentiable)
 
@@ -101,6 +103,32 @@ class Differentiable:
         constants = {*self.outputs, *self.op.constants}
         wanted = tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
         return gradient_text(derivation.adjoint(wanted), f"{self.name}_gradient")
+
+    @property
+    def adjoint(self) -> Any:
+        """``(arguments, seeds) -> gradients``, for compiled callers too: see ``numba_grad``.
+
+        A seed for each result of floats, of its shape; a tuple with a gradient for each float among the arguments.
+        """
+        return self._made_once("adjoint_function")
+
+    @property
+    def tangent(self) -> Any:
+        """``(arguments, directions) -> (results..., tangents...)``, for compiled callers too.
+
+        A direction for each float among the arguments; a tangent for each result of floats.
+        """
+        return self._made_once("tangent_function")
+
+    def _made_once(self, maker: str) -> Any:
+        if maker not in self.functions:
+            self.functions[maker] = getattr(importlib.import_module("jitgrad.extend.numba_grad"), maker)(self)
+        return self.functions[maker]
+
+    def derivation_of(self, kinds: tuple[Kind, ...]) -> Derivation:
+        """What is derived for parameters of these kinds, in the order in which the function has them."""
+        by_name = dict(zip(self.parameters, kinds, strict=True))
+        return self._derivation(tuple([by_name[n] for n in [*self.inputs, *self.outputs]]))
 
     def _layouts(self, rule: PairOutputs) -> Callable[..., Any]:
         return lambda values, tensors: rule.layouts(values, tensors)[0]
@@ -135,7 +163,7 @@ class Differentiable:
         if self.outputs and not outs:
             found = self(*[_as_tensor(v) for v in inputs])
             return tuple([t.numpy() for t in found]) if isinstance(found, tuple) else found.numpy()
-        kinds = [_kind(self.name, n, v) for n, v in zip([*self.inputs, *self.outputs], values, strict=True)]
+        kinds = [kind_of(self.name, n, v) for n, v in zip([*self.inputs, *self.outputs], values, strict=True)]
         derivation = self._derivation(tuple(kinds))
         forms = tuple([NUMBER if k.ndim is None else ARRAY for k in kinds])
         given = [loop_value(v) for v in inputs]
@@ -150,9 +178,3 @@ def _as_tensor(value: Any) -> Any:
     from jitgrad.ops.creation.from_data import from_numpy
 
     return from_numpy(value)
-
-
-def _kind(function: str, name: str, value: Any) -> Kind:
-    from jitgrad.extend.derived_op import _kind_and_form
-
-    return _kind_and_form(function, name, value)[0]

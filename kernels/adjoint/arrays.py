@@ -119,7 +119,9 @@ class Arrays(State):
             value.make(variable)
         elif not value.fill and not value.empty:
             # The sizes as the text gives them; those of the new array are the same.
-            self.nest(value.shape, lambda at: self.emit(Store(variable, tuple(at), self.number(value.at(at), value.dtype))))
+            self.nest(
+                value.shape, lambda at: self.emit(Store(variable, tuple(at), self.number(value.at(at), value.dtype)))
+            )
         return new
 
     def number(self, value: Scalar, dtype: str) -> ast.expr:
@@ -150,7 +152,9 @@ class Arrays(State):
             source = lambda at: value
         elif isinstance(value, Array):
             if value.ndim > target.ndim:
-                self.refuse(node, f"stores an array of {value.ndim} dimensions into one of {target.ndim}: {ast.unparse(node)}")
+                self.refuse(
+                    node, f"stores an array of {value.ndim} dimensions into one of {target.ndim}: {ast.unparse(node)}"
+                )
             value = self.settled(value)
             self.fits(value, target)
             if not self.reads_in_place(value, place):
@@ -191,7 +195,9 @@ class Arrays(State):
         offset = target.ndim - value.ndim
         pairs = [(s, target.shape[offset + k]) for k, s in enumerate(value.shape) if integer(s) != 1]
         if pairs:
-            self.agree([a for a, _ in pairs], [b for _, b in pairs], "could not broadcast input array into the array's shape")
+            self.agree(
+                [a for a, _ in pairs], [b for _, b in pairs], "could not broadcast input array into the array's shape"
+            )
 
     def reads_in_place(self, value: Array, place: Place) -> bool:
         """Whether each element can be computed when those before it have been stored."""

@@ -83,7 +83,9 @@ class Blocks(Loops):
         error = s.exc.func if isinstance(s.exc, ast.Call) else s.exc
         arguments = s.exc.args if isinstance(s.exc, ast.Call) else []
         found = self.scope.routine.resolve(error) if error is not None else None
-        known = isinstance(found, type) and issubclass(found, Exception) and getattr(builtins, found.__name__, 0) is found
+        known = (
+            isinstance(found, type) and issubclass(found, Exception) and getattr(builtins, found.__name__, 0) is found
+        )
         if found is None or not known or len(arguments) > 1:
             self.refuse(s, f"raises what is no built-in exception with one message: {shortened(s)}")
         return Refuse(test, found.__name__, self.message(arguments[0]) if arguments else "")
@@ -146,11 +148,17 @@ class Blocks(Loops):
     def either_of(self, name: str, one: Value, other: Value) -> Value:
         if alike(one, other):
             return one
-        if isinstance(one, Scalar) and isinstance(other, Scalar) and alike(Scalar(one.expression, ""), Scalar(other.expression, "")):
+        if (
+            isinstance(one, Scalar)
+            and isinstance(other, Scalar)
+            and alike(Scalar(one.expression, ""), Scalar(other.expression, ""))
+        ):
             return self.variable(one.expression.id) if isinstance(one.expression, ast.Name) else one
         if isinstance(one, Items) and isinstance(other, Items) and len(one.values) == len(other.values):
             return Items([self.either_of(name, a, b) for a, b in zip(one.values, other.values)])
-        return Conflict(f"uses {name}, which a branch or loop makes another array or object; use two names, or store into one")
+        return Conflict(
+            f"uses {name}, which a branch or loop makes another array or object; use two names, or store into one"
+        )
 
 
 def refuses(body: list[Statement]) -> bool:
@@ -169,4 +177,3 @@ def alike(one: Value, other: Value) -> bool:
     if isinstance(one, Items) and isinstance(other, Items):
         return len(one.values) == len(other.values) and all(map(alike, one.values, other.values))
     return isinstance(one, Known) and isinstance(other, Known) and one.object is other.object
-

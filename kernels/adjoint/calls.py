@@ -53,7 +53,9 @@ class Calls(Creation):
             self.refuse(node, f"rounds to decimals: {shortened(node)}; write round(x * 100) / 100")
         if function in TABLE:
             if node.keywords:
-                self.refuse(node, f"passes {node.keywords[0].arg} by name in {shortened(node)}; write the arguments in order")
+                self.refuse(
+                    node, f"passes {node.keywords[0].arg} by name in {shortened(node)}; write the arguments in order"
+                )
             return self.function(node, function)
         if function is len:
             return self.length(node)
@@ -106,9 +108,11 @@ class Calls(Creation):
                 self.refuse(node, f"calls {function.__name__} within itself: {shortened(node)}; write a loop")
             scope = scope.caller
         arguments = self.arguments(node, function)
-        routine = Routine(function)
+        routine = self.routine(function)
         inner = self.scope_of(routine, self.scope)
-        changed = {n.id for s in inner.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        changed = {
+            n.id for s in inner.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         outer, self.scope = self.scope, inner
         try:
             for name, value in arguments.items():
@@ -135,7 +139,7 @@ class Calls(Creation):
 
     def arguments(self, node: ast.Call, function: Callable[..., Any]) -> dict[str, Value]:
         """{parameter: its value} of a call."""
-        routine = Routine(function)
+        routine = self.routine(function)
         arguments = routine.tree.args
         if arguments.vararg or arguments.kwarg:
             self.refuse(node, f"calls {function.__name__}, which takes * arguments; write its parameters out")

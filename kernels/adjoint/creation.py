@@ -18,8 +18,27 @@ from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value, c
 __all__ = ["MADE", "Creation"]
 
 _FILLS: dict[Callable[..., Any], Any] = {
-    np.zeros: 0, np.ones: 1, np.empty: None, np.full: ..., np.zeros_like: 0, np.ones_like: 1, np.empty_like: None, np.full_like: ...}
-MADE = {*_FILLS, np.copy, np.ascontiguousarray, np.asarray, np.array, np.eye, np.identity, np.arange, np.linspace, np.transpose}
+    np.zeros: 0,
+    np.ones: 1,
+    np.empty: None,
+    np.full: ...,
+    np.zeros_like: 0,
+    np.ones_like: 1,
+    np.empty_like: None,
+    np.full_like: ...,
+}
+MADE = {
+    *_FILLS,
+    np.copy,
+    np.ascontiguousarray,
+    np.asarray,
+    np.array,
+    np.eye,
+    np.identity,
+    np.arange,
+    np.linspace,
+    np.transpose,
+}
 _DTYPES = {float: "float64", int: "int64", bool: "bool", np.bool_: "bool"}
 _KNOWN = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool")
 
@@ -64,7 +83,7 @@ class Creation(Expressions):
 
     def keywords(self, node: ast.Call, *allowed: str) -> dict[str, ast.expr]:
         """A call's arguments by name, those by position given the names in order."""
-        found = {k: v for k, v in zip(allowed, node.args)}
+        found = dict(zip(allowed, node.args))
         for keyword in node.keywords:
             if keyword.arg not in allowed:
                 self.refuse(node, f"passes {keyword.arg} in {shortened(node)}, which can't be differentiated")
@@ -134,7 +153,10 @@ class Creation(Expressions):
             return self.listed_values(node, value.values) if isinstance(value, Items) else copied(self.array(items))
         rows = [list(r.elts) if isinstance(r, (ast.List, ast.Tuple)) else None for r in items.elts]
         nested = bool(rows) and rows[0] is not None
-        if any((r is not None) is not nested or (r is not None and rows[0] is not None and len(r) != len(rows[0])) for r in rows):
+        if any(
+            (r is not None) is not nested or (r is not None and rows[0] is not None and len(r) != len(rows[0]))
+            for r in rows
+        ):
             self.refuse(node, f"makes an array of rows of several lengths: {shortened(node)}")
         flat = [e for r in rows for e in (r or [])] if nested else items.elts
         values = [self.scalar(e) for e in flat]
@@ -196,7 +218,11 @@ class Creation(Expressions):
         length = self.temporary("length", Scalar(length, "int64")).expression if not self.steady(length) else length
 
         def at(i: Any) -> Scalar:
-            moved = operated(ast.Mult(), Scalar(i[0], "int64"), step) if integer(step.expression) != 1 else Scalar(i[0], "int64")
+            moved = (
+                operated(ast.Mult(), Scalar(i[0], "int64"), step)
+                if integer(step.expression) != 1
+                else Scalar(i[0], "int64")
+            )
             assert moved is not None
             value = operated(ast.Add(), start, moved) if integer(start.expression) != 0 else moved
             assert value is not None
@@ -210,11 +236,17 @@ class Creation(Expressions):
         count = self.sizes(given["num"])[0] if "num" in given else constant(50)
         difference = operated(ast.Sub(), stop, start)
         assert difference is not None
-        parts = ast.Call(name("max"), [minus(count, constant(1)), constant(1)], []) if integer(count) is None else minus(count, constant(1))
+        parts = (
+            ast.Call(name("max"), [minus(count, constant(1)), constant(1)], [])
+            if integer(count) is None
+            else minus(count, constant(1))
+        )
         step = self.temporary("step", Scalar(ast.BinOp(difference.expression, ast.Div(), parts), "float64"))
 
         def at(i: Any) -> Scalar:
-            return Scalar(ast.BinOp(start.expression, ast.Add(), ast.BinOp(i[0], ast.Mult(), step.expression)), "float64")
+            return Scalar(
+                ast.BinOp(start.expression, ast.Add(), ast.BinOp(i[0], ast.Mult(), step.expression)), "float64"
+            )
 
         return Array([count], "float64", at)
 
@@ -264,4 +296,6 @@ class Creation(Expressions):
 
 def copied(value: Array) -> Array:
     """The elements in memory of their own, once they are bound to a name."""
-    return Array(value.shape, value.dtype, value.at, value.reads, None, value.scattered, value.make, value.fill, value.empty)
+    return Array(
+        value.shape, value.dtype, value.at, value.reads, None, value.scattered, value.make, value.fill, value.empty
+    )

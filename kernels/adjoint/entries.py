@@ -96,7 +96,33 @@ class Derivation:
 
         return self._once(("gradient_into", wanted, forms), make)
 
+    def gradient_text(self, wanted: tuple[str, ...], values: bool, ones: bool) -> tuple[str, str]:
+        """(name, text) of ``(arguments, seeds...) -> (results..., gradients...)``, all of them arrays or numbers.
+
+        values: whether results are returned. ones: whether the seeds are 1, and no parameters.
+        """
+        adjoint = self.adjoint(wanted)
+        results, kept = [], []
+        for n in self.program.outputs if values else ():
+            results.append(f"result_{n}" if n in adjoint.restored else n)
+            kept += [f"result_{n} = {n}.copy()"] if n in adjoint.restored else []
+        seeds = list(adjoint.seeds.values())
+        known = [f"{seed} = 1.0" for seed in seeds] if ones else []
+        lines = [*adjoint.forward, *kept, *known, *adjoint.reverse]
+        return self._text("gradient", (), () if ones else self._all_seeds(adjoint), lines,
+                          [*results, *self._gradients(adjoint)])  # fmt: skip
+
+    def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
+        """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
+        return self.tangent(wanted, True)._text("", (), (), self.tangent(wanted, True)._values(),
+                                                self.tangent(wanted, True)._outputs())  # fmt: skip
+
     # -- texts --------------------------------------------------------------------------------------
+
+    def _all_seeds(self, adjoint: Adjoint) -> list[str]:
+        """A parameter for each output of floats, whether or not it depends on what is wanted."""
+        floats = [n for n in self.program.outputs if self.program.kinds[n].floating]
+        return [adjoint.seeds.get(n, f"unused_{n}") for n in floats]
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._made:
@@ -154,7 +180,15 @@ class Derivation:
         self, what: str, forms: Forms, more: Sequence[str], lines: Sequence[str], results: Sequence[str] | None,
         head: str = "",
     ) -> Callable[..., Any]:  # fmt: skip
-        """A function of the program's parameters, in these forms, and of ``more``."""
+        name, text = self._text(what, forms, more, lines, results, head)
+        return compile_text(name, text, allocates=True)
+
+    def _text(
+        self, what: str, forms: Forms, more: Sequence[str], lines: Sequence[str], results: Sequence[str] | None,
+        head: str = "",
+    ) -> tuple[str, str]:  # fmt: skip
+        """The name and text of a function of the program's parameters, in these forms, and of ``more``."""
+        forms = forms or (NUMBER,) * len(self.program.parameters)
         holders = [f == HOLDER for f in forms]
         names = [f"{n}_" if held else n for n, held in zip(self.program.parameters, holders, strict=True)]
         opened = [f"{n} = {n}_[()]" for n, held in zip(self.program.parameters, holders, strict=True) if held]
@@ -162,7 +196,7 @@ class Derivation:
         body = [*opened, *lines, *end] or ["pass"]
         name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
         text = f"def {name}({', '.join([*names, *more])}):\n" + "".join(f"    {line}\n" for line in body)
-        return compile_text(name, f"{HEAD}{head}{_helpers(text)}{text}", allocates=True)
+        return name, f"{HEAD}{head}{_helpers(text)}{text}"
 
 
 def _helpers(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,9 @@ class Expressions(Views):
                 return self.turned(value, list(range(value.ndim))[::-1])
         if isinstance(value, Scalar) and node.attr in ("shape", "ndim"):
             return Items([]) if node.attr == "shape" else Scalar(constant(0), "int64")
-        self.refuse(node, f"uses the attribute {shortened(node)}; attributes of arrays are shape, size, ndim, dtype and T")
+        self.refuse(
+            node, f"uses the attribute {shortened(node)}; attributes of arrays are shape, size, ndim, dtype and T"
+        )
 
     def count(self, value: Array) -> Scalar:
         """The number of elements."""
@@ -137,7 +140,9 @@ class Expressions(Views):
         value = self.in_memory(value, "part")
         place = value.place
         assert place is not None
-        slots = [s if isinstance(s, Fixed) else Span(s.start, s.step, list(order).index(s.dimension)) for s in place.slots]
+        slots = [
+            s if isinstance(s, Fixed) else Span(s.start, s.step, list(order).index(s.dimension)) for s in place.slots
+        ]
         return stored(Place(place.base, slots, [place.shape[k] for k in order]), value.dtype)
 
     def of_tuple(self, node: ast.Tuple) -> Value:
@@ -153,7 +158,9 @@ class Expressions(Views):
 
     def item(self, node: ast.Subscript, value: Items) -> Value:
         if isinstance(node.slice, ast.Slice):
-            bounds = [None if b is None else self.fixed(b) for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+            bounds = [
+                None if b is None else self.fixed(b) for b in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             return Items(value.values[slice(*bounds)])
         k = self.fixed(node.slice)
         if not -len(value.values) <= k < len(value.values):
@@ -233,7 +240,7 @@ class Expressions(Views):
             return self.identity(node)
         values = self.operands([node.left, *node.comparators])
         parts = [
-            self.elementwise(node, lambda x, y, op=op: compared(op, x, y), [a, b])
+            self.elementwise(node, partial(compared, op), [a, b])
             for op, a, b in zip(node.ops, values, values[1:])
         ]
         return parts[0] if len(parts) == 1 else self.elementwise(node, lambda *p: both(p), parts)

@@ -45,7 +45,9 @@ class Loops(Assignments):
                 self.refuse(s, f"counts from another start: {shortened(call_)}; add it in the loop")
             if all(isinstance(v, Items) for v in values):
                 items = [v.values for v in values if isinstance(v, Items)]
-                numbers = [[Scalar(constant(k), "int64") for k in range(len(items[0]))]] if function is enumerate else []
+                numbers = (
+                    [[Scalar(constant(k), "int64") for k in range(len(items[0]))]] if function is enumerate else []
+                )
                 self.unrolled(s, [Items(list(row)) for row in zip(*numbers, *items)])
             else:
                 self.over(s, values, function is enumerate)
@@ -102,8 +104,10 @@ class Loops(Assignments):
     def index_variable(self, target: str) -> str:
         """The name of the index of a loop whose text calls it ``target``: loops one behind another may share it."""
         base = f"{self.scope.prefix}{target}"
-        if base not in self.indices and (base in self.index_names or base not in self.existing) and (
-            not self.scope.prefix or base not in self.taken or base in self.index_names
+        if (
+            base not in self.indices
+            and (base in self.index_names or base not in self.existing)
+            and (not self.scope.prefix or base not in self.taken or base in self.index_names)
         ):
             self.index_names.add(base)
             self.taken.add(base)
@@ -153,16 +157,16 @@ class Loops(Assignments):
                 size = self.temporary("stop", Scalar(call("min", size, v.shape[0]), "int64")).expression
         size = self.bounded(Scalar(size, "int64")).expression
         target = s.target
-        count = target.elts[0] if counted and isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
-        shown = isinstance(count, ast.Name) and not self.is_ordinary(count.id)
-        index = self.index_variable(count.id) if shown else self.index_name(f"{self.scope.prefix}i")
+        count = list(_counted(s))[0] if counted and _counted(s) else ""
+        shown = bool(count) and not self.is_ordinary(count)
+        index = self.index_variable(count) if shown else self.index_name(f"{self.scope.prefix}i")
         at = Scalar(name(index), "int64")
         node = ast.Subscript(ast.Name("_", ast.Load()), ast.Name("_i", ast.Load()), ast.Load())
 
         def start() -> None:
             elements: list[Value] = [self.taken_at(node, v, at) for v in arrays]
-            if shown:
-                self.scope.env[count.id] = at
+            if shown and isinstance(target, ast.Tuple):
+                self.scope.env[count] = at
                 self.to(target.elts[1], elements[0], s)
                 return
             item: Value = Items([at, *elements]) if counted else elements[0] if counted is None else Items(elements)
@@ -186,7 +190,11 @@ class Loops(Assignments):
         depth = 0
         blocks: list[tuple[list[Statement], Scalar]] = []
         for k, value in enumerate(values):
-            if isinstance(s.target, ast.Name) and isinstance(value, (Scalar, Known)) and not _assigns(s.body, s.target.id):
+            if (
+                isinstance(s.target, ast.Name)
+                and isinstance(value, (Scalar, Known))
+                and not _assigns(s.body, s.target.id)
+            ):
                 self.scope.env[s.target.id] = value
             else:
                 self.to(s.target, value, s)
@@ -261,7 +269,9 @@ class Loops(Assignments):
                 self.run_all(s.body)
             self.line = line
             self.scope.deep -= 1
-            changed = [n for n in before if n not in conflicts and self.differs(before[n], self.scope.env.get(n, before[n]))]
+            changed = [
+                n for n in before if n not in conflicts and self.differs(before[n], self.scope.env.get(n, before[n]))
+            ]
             if not changed:
                 break
             self.restore(state)
@@ -289,7 +299,12 @@ class Loops(Assignments):
     def snapshot(self) -> dict[str, Any]:
         names = ("found", "carried", "arrays", "owned", "taken", "existing", "index_names")
         kept: dict[str, Any] = {n: getattr(self, n).copy() for n in names}
-        return {**kept, "env": dict(self.scope.env), "variables": dict(self.scope.variables), "own": dict(self.scope.arrays)}
+        return {
+            **kept,
+            "env": dict(self.scope.env),
+            "variables": dict(self.scope.variables),
+            "own": dict(self.scope.arrays),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.scope.env, self.scope.variables = state.pop("env"), state.pop("variables")
@@ -351,7 +366,9 @@ def _rebound(body: Sequence[ast.stmt]) -> list[str]:
         if not isinstance(node, ast.Assign):
             continue
         for target in node.targets:
-            if isinstance(target, ast.Name) and not isinstance(node.value, (ast.Subscript, ast.Attribute, ast.Constant)):
+            if isinstance(target, ast.Name) and not isinstance(
+                node.value, (ast.Subscript, ast.Attribute, ast.Constant)
+            ):
                 found.append(target.id)
             elif isinstance(target, ast.Tuple):
                 found += [t.id for t in target.elts if isinstance(t, ast.Name)]

@@ -13,9 +13,21 @@ import numpy as np
 from jitgrad.kernels.adjoint.sizes import call, constant, integer
 from jitgrad.kernels.adjoint.values import Scalar, converted, wider
 
-__all__ = ["OPERATORS", "TABLE", "both", "choice", "compared", "counted", "either", "inverted", "negated", "operated", "truth"]
+__all__ = [
+    "OPERATORS",
+    "TABLE",
+    "both",
+    "choice",
+    "compared",
+    "counted",
+    "either",
+    "inverted",
+    "negated",
+    "operated",
+    "truth",
+]
 
-_FLOAT = (
+_FLOAT = (  # noqa: SIM905
     "exp expm1 log log1p log2 log10 sqrt cbrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf erfc "
     "gamma lgamma degrees radians atan2 hypot copysign"
 ).split()
@@ -271,7 +283,11 @@ def _table() -> dict[Any, Build]:
     table |= dict.fromkeys((min, np.minimum, np.fmin), _extreme("min"))
     table |= dict.fromkeys((np.sign,), _called("sign", "int64")) | {np.square: _called("square", "int64")}
     table |= dict.fromkeys((np.fmod, math.fmod), _called("fmod"))
-    table |= {math.floor: _rounded("floor", True), math.ceil: _rounded("ceil", True), math.trunc: _rounded("trunc", True)}
+    table |= {
+        math.floor: _rounded("floor", True),
+        math.ceil: _rounded("ceil", True),
+        math.trunc: _rounded("trunc", True),
+    }
     table |= {np.floor: _rounded("floor", False), np.ceil: _rounded("ceil", False), np.trunc: _rounded("trunc", False)}
     table |= {round: _round(True), np.round: _round(False), np.rint: _round(False), np.fix: _rounded("trunc", False)}
     table |= dict.fromkeys((float, np.float64, np.float32), _cast("float64"))

@@ -28,9 +28,9 @@ def program_of(function: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
     routine = Routine(function)
     if len(kinds) != len(routine.parameters):
         raise routine.fault(routine.tree, f"has {len(routine.parameters)} parameters, not {len(kinds)}")
-    facts = Facts(first=True)
+    facts, routines = Facts(first=True), dict[Any, Routine]()
     for _ in range(_READINGS):
-        reading = _Reading(routine, kinds, facts)
+        reading = _Reading(routine, kinds, facts, routines)
         program = reading.program()
         found = facts_of(reading.blocks)
         if found.agrees(facts):
@@ -43,10 +43,10 @@ def program_of(function: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
 class _Reading:
     """One reading of the function from its start to its end, with what the last one has shown."""
 
-    def __init__(self, routine: Routine, kinds: Sequence[Kind], facts: Facts):
+    def __init__(self, routine: Routine, kinds: Sequence[Kind], facts: Facts, routines: dict[Any, Routine]):
         self.routine = routine
         self.scope = scope_of(routine, None)
-        self.blocks = Blocks(facts, self.scope)
+        self.blocks = Blocks(facts, self.scope, routines)
         self.kinds: dict[str, Kind] = dict(zip(routine.parameters, kinds))
         self.written = [p for p, k in self.kinds.items() if k.ndim is not None and p.startswith("out")]
 
@@ -154,4 +154,3 @@ class _Reading:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-

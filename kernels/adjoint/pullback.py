@@ -42,15 +42,21 @@ Step = Let | Add | Clear
 
 
 class Pullback:
-    """Writes the reverse of nodes. active: names of values and of arrays' families; d: the name of a derivative."""
+    """Writes the reverse of nodes.
+
+    active: names of values and of arrays' families. d: the name of a derivative. inverse: for a divisor of a node's what
+    to multiply by instead, if it's there.
+    """
 
     def __init__(
-        self, active: set[str], family: Callable[[str], str], d: Callable[[str], str], unique: Callable[[str], str]
-    ):
-        self.active, self.family, self.d, self.unique = active, family, d, unique
+        self, active: set[str], family: Callable[[str], str], d: Callable[[str], str], unique: Callable[[str], str],
+        inverse: Callable[[ast.expr, Node], ast.expr | None],
+    ):  # fmt: skip
+        self.active, self.family, self.d, self.unique, self.inverse = active, family, d, unique, inverse
 
     def steps(self, node: Node) -> list[Step]:
         """The reverse of a node that defines a value or writes an element."""
+        self.node = node
         if isinstance(node, Define):
             return self._define(node)
         if isinstance(node, Write) and self.family(node.array) in self.active:
@@ -67,8 +73,9 @@ class Pullback:
             array: str = element.value.id  # type: ignore[attr-defined]
             return [Add(array, seed, index_of(element)), Clear(value.name)]
         own: ast.expr = ast.Name(value.name, ast.Load())
-        if not isinstance(value.expression, ast.Call):
-            own = value.expression
+        quotient = isinstance(value.expression, ast.BinOp) and isinstance(value.expression.op, ast.Div)
+        if not isinstance(value.expression, ast.Call) and not quotient:
+            own = value.expression  # which is not computed again for the sake of its name
         return [*self._pull(value.expression, seed, own), Clear(value.name)]
 
     def _write(self, node: Write) -> list[Step]:
@@ -97,6 +104,11 @@ class Pullback:
             nothing = ast.Constant(0.0)
             yield from self._pull(e.body, ast.IfExp(e.test, seed, nothing), e.body)
             yield from self._pull(e.orelse, ast.IfExp(e.test, nothing, seed), e.orelse)
+        elif isinstance(e, ast.BinOp) and isinstance(e.op, ast.Div):
+            if self._used(e.right):
+                yield from self._pull_quotient(e, seed, own)
+            elif self._used(e.left):
+                yield from self._pull(e.left, self._divided(seed, e.right), e.left)
         elif isinstance(e, (ast.BinOp, ast.UnaryOp, ast.Call)):
             parts = [(a, slope) for a, slope in partials(e, own) if self._used(a)]
             if not isinstance(seed, ast.Name) and len(parts) > 1:
@@ -105,6 +117,20 @@ class Pullback:
                 seed = ast.Name(temporary, ast.Load())
             for argument, slope in parts:
                 yield from self._pull(argument, product(seed, slope), argument)
+
+    def _pull_quotient(self, e: ast.BinOp, seed: ast.expr, own: ast.expr) -> Iterator[Step]:
+        """Of x / y with an active y: one division more than the quotient's own, of 1 / y none."""
+        temporary = self.unique("t")
+        share = ast.Name(temporary, ast.Load())
+        inverse = isinstance(e.left, ast.Constant) and e.left.value == 1
+        yield Let(temporary, product(seed, own) if inverse else self._divided(seed, e.right))
+        if self._used(e.left):
+            yield from self._pull(e.left, share, e.left)
+        yield from self._pull(e.right, ast.UnaryOp(ast.USub(), product(share, own)), e.right)
+
+    def _divided(self, seed: ast.expr, by: ast.expr) -> ast.expr:
+        inverse = self.inverse(by, self.node)
+        return ast.BinOp(seed, ast.Div(), by) if inverse is None else product(seed, inverse)
 
 
 def read_by(steps: list[Step]) -> list[str]:

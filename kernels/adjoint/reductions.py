@@ -13,7 +13,7 @@ from jitgrad.kernels.adjoint.calls import Calls
 from jitgrad.kernels.adjoint.operations import TABLE, both, compared, either, operated, truth
 from jitgrad.kernels.adjoint.program import If, Refuse, Store
 from jitgrad.kernels.adjoint.routine import shortened
-from jitgrad.kernels.adjoint.sizes import constant, name
+from jitgrad.kernels.adjoint.sizes import constant, name, plus
 from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value, category, converted, no_element, wider
 
 __all__ = ["REDUCED", "Reductions", "arithmetic"]
@@ -40,7 +40,9 @@ class Reductions(Calls):
 
     def reduced(self, node: ast.Call, function: Any) -> Value | None:
         if function in _OVER:
-            given = self.keywords(node, "a", "axis") if function in (np.argmax, np.argmin) else self.reduction(node, "a")
+            given = (
+                self.keywords(node, "a", "axis") if function in (np.argmax, np.argmin) else self.reduction(node, "a")
+            )
             return self.over_axis(node, _OVER[function], self.value(given["a"]), given)
         if function in _DOTS and len(node.args) == 2:
             left, right = self.operands(node.args)
@@ -59,7 +61,9 @@ class Reductions(Calls):
             return self.differences(node)
         if function is np.flip and len(node.args) == 1 and not node.keywords:
             value = self.in_memory(self.array(node.args[0]), "copy")
-            return self.subscript(_subscript(*[ast.Slice(None, None, ast.UnaryOp(ast.USub(), constant(1)))] * value.ndim), value)
+            return self.subscript(
+                _subscript(*[ast.Slice(None, None, ast.UnaryOp(ast.USub(), constant(1)))] * value.ndim), value
+            )
         if function is np.cumsum and len(node.args) == 1:
             return self.running(node, self.settled(self.array(node.args[0])))
         if function is np.concatenate and len(node.args) == 1:
@@ -73,7 +77,7 @@ class Reductions(Calls):
         return None
 
     def reduction(self, node: ast.Call, first: str) -> dict[str, ast.expr]:
-        found: dict[str, ast.expr] = {k: v for k, v in zip((first, "axis"), node.args)}
+        found: dict[str, ast.expr] = dict(zip((first, "axis"), node.args))
         for keyword in node.keywords:
             if keyword.arg not in ("axis", "keepdims", first):
                 self.refuse(node, f"passes {keyword.arg} in {shortened(node)}, which can't be differentiated")
@@ -107,6 +111,9 @@ class Reductions(Calls):
             self.refuse(node, f"calls {shortened(node)} of what is no array of one dimension; write np.{kind}(...)")
         return self.total(kind, self.settled(value))
 
+    def constantly(self, value: Scalar) -> Callable[[Sequence[ast.expr]], Scalar]:
+        return lambda index: value
+
     # Over all elements
 
     def over_axis(self, node: ast.AST, kind: str, value: Value, given: dict[str, ast.expr]) -> Value:
@@ -114,7 +121,7 @@ class Reductions(Calls):
         if isinstance(value, Items):
             value = self.listed_values(node, value.values)
         if isinstance(value, Scalar):
-            value = Array([], {"float64": "float64"}.get(value.kind, value.kind), lambda i, v=value: v)
+            value = Array([], {"float64": "float64"}.get(value.kind, value.kind), self.constantly(value))
         if not isinstance(value, Array):
             self.refuse(node, f"reduces what is no array: {shortened(node)}")
         value = self.settled(value)
@@ -180,7 +187,9 @@ class Reductions(Calls):
         return self.folded(kind, start, value, TABLE[max if kind == "max" else min])
 
     def not_empty(self, value: Array, what: str) -> None:
-        tests = [Scalar(ast.Compare(s, [ast.LtE()], [constant(0)]), "bool") for s in value.shape if _positive(s) is not True]
+        tests = [
+            Scalar(ast.Compare(s, [ast.LtE()], [constant(0)]), "bool") for s in value.shape if _positive(s) is not True
+        ]
         if tests:
             message = f"zero-size array to reduction operation {what} which has no identity"
             self.emit(Refuse(either(tests).expression, "ValueError", message))
@@ -239,7 +248,9 @@ class Reductions(Calls):
         if not isinstance(left, Array) or not isinstance(right, Array):
             self.refuse(node, f"multiplies what is no array: {shortened(node)}")
         if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2) or (last and left.ndim + right.ndim > 2):
-            self.refuse(node, f"multiplies arrays of {left.ndim} and {right.ndim} dimensions: {shortened(node)}; write loops")
+            self.refuse(
+                node, f"multiplies arrays of {left.ndim} and {right.ndim} dimensions: {shortened(node)}; write loops"
+            )
         if left.ndim + right.ndim > 2:  # elements are read more than once
             left, right = self.in_memory(left, "left"), self.in_memory(right, "right")
         else:
@@ -298,24 +309,25 @@ class Reductions(Calls):
             self.refuse(node, f"joins what are no arrays: {shortened(node)}")
         if any(self.fixed(k.value) for k in node.keywords) or len({v.ndim for v in values}) > 1:
             self.refuse(node, f"joins arrays along another than the first dimension: {shortened(node)}; write loops")
-        from jitgrad.kernels.adjoint.sizes import plus
-
         values = [self.settled(v) for v in values]
         starts: list[ast.expr] = [constant(0)]
         for v in values:
             self.agree(v.shape[1:], values[0].shape[1:], "all the input array dimensions must match exactly")
             starts.append(plus(starts[-1], self.not_negative(v.shape[0])))
 
+        def copy_elements(variable: str, v: Array, start: ast.expr) -> None:
+            index = lambda at: (plus(start, at[0]), *at[1:])
+            self.nest(v.shape, lambda at: self.emit(Store(variable, index(at), self.number(v.at(at), dtype))))
+
+        dtype = _product_dtype(*values)
+
         def make(variable: str) -> None:
             for v, start in zip(values, starts):
-                copy = lambda at: self.emit(
-                    Store(variable, (plus(start, at[0]), *at[1:]), self.number(v.at(at), values[0].dtype))
-                )
-                self.nest(v.shape, copy)
+                copy_elements(variable, v, start)
 
         shape = [starts[-1], *values[0].shape[1:]]
         reads = [p for v in values for p in v.reads]
-        return Array(shape, _product_dtype(*values), no_element, reads, None, _bases(*values), make)
+        return Array(shape, dtype, no_element, reads, None, _bases(*values), make)
 
 
 def _subscript(*parts: ast.expr) -> ast.Subscript:

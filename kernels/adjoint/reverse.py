@@ -54,9 +54,12 @@ class _Reverse:
         self.prefix = next(p for p in ("d_", "dd_", "ddd_", "grad_", "adjoint_of_")
                            if not any(n.startswith(p) for n in self.taken))  # fmt: skip
         self.active = active_names(self.values, wanted)
-        pullback = Pullback(self.active, self.values.family, self.d, self.unique)
+        self.inverses: dict[str, str] = {}
+        pullback = Pullback(self.active, self.values.family, self.d, self.unique, self.inverse)
         steps = {n: pullback.steps(n) for n in self.values.nodes()}
         self.plan = Plan(self.values, self.active, {n: s for n, s in steps.items() if s})
+        for name in self.inverses:
+            self.plan.need(self.values.by_name[name], None)
         self.forward = Forward(self.plan, self.unique)
         self.olds: dict[Write, str] = {}
 
@@ -72,6 +75,17 @@ class _Reverse:
             name = f"{base}_{k}"
         self.taken.add(name)
         return name
+
+    def inverse(self, divisor: ast.expr, node: Node) -> ast.expr | None:
+        """A variable for 1 / divisor of a node in a loop, if the divisor is known before all loops."""
+        if not isinstance(divisor, ast.Name) or not node.block.loops():
+            return None
+        value = self.values.by_name[divisor.id]
+        if value.block is not self.values.root or not value.kind.floating:
+            return None
+        if value.name not in self.inverses:
+            self.inverses[value.name] = self.unique(f"per_{value.name}")
+        return ast.Name(self.inverses[value.name], ast.Load())
 
     def is_active(self, array: str) -> bool:
         """Whether an array has derivatives."""
@@ -102,7 +116,8 @@ class _Reverse:
             gradients[name] = self.d(name) if known else None
             if known and name in self.values.by_name:
                 zeros.append(f"{self.d(name)} = 0.0")
-        lines += [*zeros, *seeded, *self._block(self.values.root)]
+        inverses = [f"{inverse} = 1.0 / {name}" for name, inverse in self.inverses.items()]
+        lines += [*inverses, *zeros, *seeded, *self._block(self.values.root)]
         families = {self.values.family(w.array) for w in self.plan.undone}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
         return Adjoint(self.program, forward, _tidy(lines), seeds, gradients, touched)

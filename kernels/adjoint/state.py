@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jitgrad.kernels.adjoint.program import Allocate, Assign, Exchange, For, Kind, Refuse, Statement, Store, statements
 from jitgrad.kernels.adjoint.routine import Routine
@@ -72,8 +72,9 @@ class Scope:
 class State:
     """The program so far."""
 
-    def __init__(self, facts: Facts, scope: Scope):
+    def __init__(self, facts: Facts, scope: Scope, routines: dict[Any, Routine] | None = None):
         self.facts, self.scope = facts, scope
+        self.routines = {} if routines is None else routines  # of functions that are called
         self.found: dict[str, str] = {}
         self.carried: set[str] = set()
         self.arrays: dict[str, Kind] = {}
@@ -94,6 +95,12 @@ class State:
         self.passing: list[set[str]] = [set()]  # by block: names of arrays that are used in it only, further down
         self.around: list[tuple[Sequence[ast.stmt], int]] = []  # the blocks around, and their statements that run
         self.line = scope.routine.tree.lineno
+
+    def routine(self, function: Any) -> Routine:
+        """The text of a function that is called."""
+        if function not in self.routines:
+            self.routines[function] = Routine(function)
+        return self.routines[function]
 
     # Errors and statements
 
@@ -214,7 +221,9 @@ class State:
     def _positive_term(self, term: ast.expr) -> bool:
         if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.FloorDiv, ast.Mod)):
             divisor = integer(term.right)
-            return divisor is not None and divisor > 0 and (isinstance(term.op, ast.Mod) or self.at_least_zero(term.left))
+            return (
+                divisor is not None and divisor > 0 and (isinstance(term.op, ast.Mod) or self.at_least_zero(term.left))
+            )
         return array_of_size(term) is not None or (isinstance(term, ast.Name) and term.id in self.positive)
 
     def not_negative(self, size: ast.expr) -> ast.expr:
@@ -240,7 +249,9 @@ class State:
         for s in reversed(self.out):
             if isinstance(s, Refuse) and ast.unparse(s.test) in texts:
                 return
-            if not isinstance(s, (Refuse, Store, For)) or names & {t.array for t in statements([s]) if isinstance(t, Allocate)}:
+            if not isinstance(s, (Refuse, Store, For)) or names & {
+                t.array for t in statements([s]) if isinstance(t, Allocate)
+            }:
                 break
             if names & {n for t in statements([s]) if isinstance(t, Exchange) for n in t.targets}:
                 break

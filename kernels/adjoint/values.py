@@ -1,11 +1,11 @@
-"""What an expression of the user's text is while its function is written out: a number, a tuple, an array, an object."""
+"""What an expression of the user's text is while it is written out: a number, a tuple, an array, an object."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 from jitgrad.kernels.adjoint.sizes import constant, integer, name, names_in, plus, size_of, times
 
@@ -115,7 +115,7 @@ class Array:
         return len(self.shape)
 
 
-Value = Union[Scalar, Items, Known, Conflict, Array]
+Value: TypeAlias = Scalar | Items | Known | Conflict | Array
 
 
 def category(dtype: str) -> str:

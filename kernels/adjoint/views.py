@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Union
+from typing import TypeAlias
 
 from jitgrad.kernels.adjoint.arrays import Arrays
 from jitgrad.kernels.adjoint.operations import choice, compared
@@ -14,7 +14,7 @@ from jitgrad.kernels.adjoint.values import Array, Fixed, Known, Place, Scalar, S
 __all__ = ["Views"]
 
 # What may stand between brackets: None adds a dimension.
-Part = Union[Scalar, Array, ast.Slice, None]
+Part: TypeAlias = Scalar | Array | ast.Slice | None
 ZERO = Scalar(constant(0), "int64")
 
 
@@ -57,7 +57,9 @@ class Views(Arrays):
             elif isinstance(value, Known) and value.object is ...:
                 used = len([t for t in texts if not (isinstance(t, ast.Constant) and t.value in (None, ...))])
                 parts += [ast.Slice()] * (array.ndim - used)
-            elif isinstance(value, (Scalar, Array)) and not (isinstance(value, Array) and value.dtype.startswith("float")):
+            elif isinstance(value, (Scalar, Array)) and not (
+                isinstance(value, Array) and value.dtype.startswith("float")
+            ):
                 parts.append(value if isinstance(value, Scalar) or value.ndim else value.at([]))
             else:
                 self.refuse(node, f"indexes by what is no integer: {ast.unparse(node)}")
@@ -128,7 +130,9 @@ class Views(Arrays):
             found = self.value(node.step)
             number = integer(found.expression) if isinstance(found, Scalar) else None
             if not number or (number < 0 and (number != -1 or node.lower or node.upper)):
-                self.refuse(node, f"takes a slice {ast.unparse(node)}: steps must be positive constants, or all of [::-1]")
+                self.refuse(
+                    node, f"takes a slice {ast.unparse(node)}: steps must be positive constants, or all of [::-1]"
+                )
             step = number
         if step == -1:
             return minus(size, constant(1)), -1, size
@@ -156,7 +160,11 @@ class Views(Arrays):
                 return self.kept(value, "start").expression
             inside = value.expression
         else:
-            if number == 0 or self.at_least_zero(minus(size, value.expression)) and self.at_least_zero(value.expression):
+            if (
+                number == 0
+                or (self.at_least_zero(minus(size, value.expression))
+                and self.at_least_zero(value.expression))
+            ):
                 return self.kept(value, "stop").expression
             inside = call("min", value.expression, size)
         if number is not None and number < 0:

@@ -1,0 +1,153 @@
+"""Gradients of Numba code without tensors: functions of numbers and arrays, also for callers that are compiled.
+
+``numba_grad(f)`` is for who wants a gradient; ``f.adjoint`` and ``f.tangent`` of a differentiable function are what a
+solver needs: products with the Jacobian from the left and from the right. Each is a Python function that runs compiled
+code, and in a function compiled by ``numba.njit`` it is compiled with that function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload
+
+from jitgrad.extend.derived_op import kind_of, loop_value
+from jitgrad.extend.differentiable import Differentiable, differentiable
+from jitgrad.kernels.adjoint.entries import Derivation
+from jitgrad.kernels.adjoint.program import Kind
+from jitgrad.kernels.compiler import compile_text
+
+__all__ = ["numba_grad"]
+
+Text = tuple[str, str]  # a function's name and the text that defines it
+
+
+def numba_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, *, value: bool = False) -> Any:
+    """The gradient of a function that returns one float, for arrays and numbers: no tensors, no graph.
+
+    function: what ``differentiable`` takes, or has made. argnums: the places of the arguments to differentiate by, from
+    0; for one number the gradient is returned, for a sequence a tuple of them. Each has its argument's shape: an array,
+    or a float. value: return the function's value, then the gradients, in one tuple.
+
+    The result may be called from Python, and from functions that ``numba.njit`` compiles::
+
+        @numba.njit
+        def descend(x, steps):
+            for _ in range(steps):
+                x = x - 0.1 * gradient(x)
+            return x
+
+    TypeError if the function returns anything else than one float, or an argument to differentiate by is no float.
+    """
+    of = function if isinstance(function, Differentiable) else differentiable(function)
+    single = isinstance(argnums, int)
+    places = [argnums] if isinstance(argnums, int) else list(argnums)
+    if of.outputs:
+        raise TypeError(f"numba_grad: {of.name} writes into {of.outputs[0]!r}; give it a function that returns a float")
+    for k in places:
+        if not -len(of.inputs) <= k < len(of.inputs):
+            raise TypeError(f"numba_grad: argnums has {k}, but {of.name} has {len(of.inputs)} parameters")
+
+    def text(derivation: Derivation) -> Text:
+        program = derivation.program
+        wanted = tuple([program.parameters[k] for k in places])
+        if not program.single or program.kinds[program.outputs[0]] != Kind("float64"):
+            raise TypeError(f"numba_grad: {of.name} must return one float; f.adjoint takes seeds for other results")
+        for n in wanted:
+            if not program.kinds[n].floating:
+                raise TypeError(f"numba_grad: the argument {n!r} of {of.name} is no float, and has no gradient")
+        name, made = derivation.gradient_text(wanted, values=value, ones=True)
+        if single and not value:
+            made = _without_tuple(made)
+        return name, made
+
+    return _numba_function(of, of.parameters, text, f"The gradient of {of.name} in argument {argnums}.")
+
+
+def adjoint_function(of: Differentiable) -> Any:
+    """``(arguments, a seed for each float result) -> the gradients of all floats among the arguments``, a tuple."""
+
+    def text(derivation: Derivation) -> Text:
+        return derivation.gradient_text(_floats(derivation), values=False, ones=False)
+
+    return _numba_function(of, [*of.parameters, "*"], text, f"Products with the Jacobian of {of.name} from the left.")
+
+
+def tangent_function(of: Differentiable) -> Any:
+    """``(arguments, a direction for each float among them) -> (results..., their tangents...)``, a tuple."""
+
+    def text(derivation: Derivation) -> Text:
+        return derivation.tangent_text(_floats(derivation))
+
+    return _numba_function(of, [*of.parameters, "*"], text, f"The results of {of.name} and products with its Jacobian.")
+
+
+def _floats(derivation: Derivation) -> tuple[str, ...]:
+    program = derivation.program
+    return tuple([n for n in program.parameters if program.kinds[n].floating and n not in program.outputs])
+
+
+def _without_tuple(text: str) -> str:
+    """The text with ``return (x, )`` as ``return x``."""
+    *lines, last = text.rstrip().split("\n")
+    return "\n".join([*lines, last.replace("return (", "return ").replace(", )", "")]) + "\n"
+
+
+def _numba_function(of: Differentiable, parameters: Sequence[str], text: Callable[[Derivation], Text], doc: str) -> Any:
+    """A function for Python that is compiled into callers which are compiled.
+
+    parameters: its own; behind "*" follow as many as the text's function has.
+    """
+    compiled: dict[tuple[Kind, ...], Any] = {}
+    count = len(of.parameters)
+    defaults = {n: p.default for n, p in of.signature.parameters.items() if p.default is not p.empty}
+
+    def run(*args: Any) -> Any:
+        kinds = tuple([kind_of(of.name, n, v) for n, v in zip(of.parameters, args[:count], strict=True)])
+        if kinds not in compiled:
+            compiled[kinds] = compile_text(*text(of.derivation_of(kinds)))
+        return compiled[kinds](*map(loop_value, args))
+
+    def implementation(*args: Any) -> Any:
+        kinds = tuple([_kind_of_type(of.name, n, t) for n, t in zip(of.parameters, args[:count], strict=True)])
+        name, made = text(of.derivation_of(kinds))
+        scope: dict[str, Any] = {"njit": njit}
+        exec(made, scope)
+        return _with_defaults(scope[name], defaults)
+
+    more = parameters[-1] == "*"
+    names = [*of.parameters, "*seeds"] if more else list(of.parameters)
+    scope: dict[str, Any] = {"run": run, "implementation": implementation}
+    listed = ", ".join(names)
+    exec(f"def made({listed}):\n    return run({listed})\ndef typed({listed}):\n    return implementation({listed})\n",
+         scope)  # fmt: skip
+    made, typed = (_with_defaults(scope[n], defaults) for n in ("made", "typed"))
+    made.__name__ = made.__qualname__ = f"{of.name}_gradient"
+    made.__doc__ = doc
+    overload(made, jit_options={"error_model": "numpy", "nogil": True}, strict=False)(typed)
+    return made
+
+
+def _with_defaults(function: Any, defaults: dict[str, Any]) -> Any:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    found = [defaults[n] for n in names if n in defaults]
+    function.__defaults__ = tuple(found) if found and "*" not in names else None
+    return function
+
+
+def _kind_of_type(function: str, name: str, given: Any) -> Kind:
+    """The kind of an argument that has one of Numba's types."""
+    if isinstance(given, types.Omitted):
+        return kind_of(function, name, given.value)
+    found = types.unliteral(given)
+    if isinstance(found, types.Array):
+        return Kind(str(found.dtype), found.ndim)
+    for kind, dtype in ((types.Boolean, "bool"), (types.Integer, "int64"), (types.Float, "float64")):
+        if isinstance(found, kind):
+            return Kind(dtype)
+    if isinstance(given, (bool, int, float)):
+        return kind_of(function, name, given)
+    raise TypeError(f"{function}: argument {name!r} must be a real number or an array of them, but its type is {given}")
+
