@@ -23,7 +23,7 @@ __all__ = ["Differentiable", "differentiable"]
 
 def differentiable(
     function: Callable[..., Any] | None = None, *, shape: Any = None, dtype: Any = None, name: str = "",
-    nondifferentiable: Sequence[str] = (), check: bool | None = None,
+    nondifferentiable: Sequence[str] = (), check: bool | None = None, checkpoint: bool | int = False,
 ) -> Any:  # fmt: skip
     """Make a function with loops differentiable: an op whose gradient is derived from the function's text.
 
@@ -40,6 +40,11 @@ def differentiable(
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
     first call with each combination of shapes and whole numbers.
 
+    checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
+    function itself (for loops that are left by their ends) keep the state at sqrt(n) of their n iterations, and backward
+    runs the iterations between two of these again: memory for some 2 sqrt(n) iterations, time for one more forward. A
+    number: keep so many states.
+
     ``f.adjoint_source(x, ...)`` is the text of both sweeps for such arguments. ``numba_grad`` is for gradients without
     tensors. SourceError at the declaration for a construct that cannot be differentiated: it names the file, the line,
     and what to write instead.
@@ -49,9 +54,10 @@ def differentiable(
     """
     if function is None:
         return lambda given: differentiable(
-            given, shape=shape, dtype=dtype, name=name, nondifferentiable=nondifferentiable, check=check
-        )
-    return Differentiable(function, shape, dtype, name, nondifferentiable, check)
+            given, shape=shape, dtype=dtype, name=name, nondifferentiable=nondifferentiable, check=check,
+            checkpoint=checkpoint,
+        )  # fmt: skip
+    return Differentiable(function, shape, dtype, name, nondifferentiable, check, checkpoint)
 
 
 class Differentiable:
@@ -59,8 +65,9 @@ class Differentiable:
 
     def __init__(
         self, function: Callable[..., Any], shape: Any, dtype: Any, name: str, nondifferentiable: Sequence[str],
-        check: bool | None,
+        check: bool | None, checkpoint: bool | int,
     ):  # fmt: skip
+        self.states = _states(name or function.__name__, checkpoint)
         self.py_func: Callable[..., Any] = getattr(function, "py_func", function)
         refuse_constructs(self.py_func)
         self.name = self.__name__ = name or self.py_func.__name__
@@ -153,7 +160,7 @@ class Differentiable:
         if found is None:
             program = program_of(self.py_func, [kinds[k] for k in self._order])
             program.parameters = [*self.inputs, *self.outputs]
-            found = self.derivations[kinds] = Derivation(program)
+            found = self.derivations[kinds] = Derivation(program, self.states)
         return found
 
     def _of_arrays(self, values: Sequence[Any]) -> Any:
@@ -170,6 +177,15 @@ class Differentiable:
         run = derivation.checked(forms) if op.check or op.check is None else derivation.plain(forms)
         results = run(*given, *outs)
         return results[0] if derivation.program.single else results
+
+
+def _states(function: str, checkpoint: bool | int) -> int | None:
+    """How many states a long loop keeps, 0 for the root of its length; None for all."""
+    if isinstance(checkpoint, bool):
+        return 0 if checkpoint else None
+    if not isinstance(checkpoint, int) or checkpoint < 1:
+        raise ValueError(f"{function}: checkpoint must be True, False or a number of states from 1, but got {checkpoint}")
+    return checkpoint
 
 
 def _as_tensor(value: Any) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from jitgrad.kernels.adjoint.program import Allocate, For, If, Kind, Store
+from jitgrad.kernels.adjoint.program import Allocate, For, Kind, Store
+from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, integer, minus, name, names_in
 from jitgrad.kernels.adjoint.state import State, array_of_size, leaves
 from jitgrad.kernels.adjoint.values import Array, Fixed, Place, Scalar, Span, Value, converted, stored, whole
@@ -218,14 +219,8 @@ class Arrays(State):
     def writes(self, node: ast.AST, array: str) -> None:
         """Refuse to write into an input."""
         if array in self.inputs:
-            what = f"writes into its input {array}: {ast.unparse(node).strip()}; write into a parameter named out..., or into a copy"
-            self.refuse(node, what)
-
-    def when(self, test: Scalar, statement: Callable[[], None]) -> None:
-        """``if test: statement``."""
-        with self.block() as body:
-            statement()
-        self.emit(If(test.expression, body, []))
+            instead = "write into a parameter named out..., or into a copy"
+            self.refuse(node, f"writes into its input {array}: {shortened(node)}; {instead}")
 
 
 def _own(value: Array, index: Sequence[ast.expr]) -> list[ast.expr]:

@@ -5,28 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-import numpy as np
-
-from jitgrad.kernels.adjoint.calls import is_known
-from jitgrad.kernels.adjoint.operations import operated
-from jitgrad.kernels.adjoint.program import Exchange, If, Kind, Store
 from jitgrad.kernels.adjoint.names import Names, changed_by, names_of
-from jitgrad.kernels.adjoint.routine import calls_into, shortened
-from jitgrad.kernels.adjoint.sizes import names_in
-from jitgrad.kernels.adjoint.state import leaves, loads
+from jitgrad.kernels.adjoint.operations import operated
+from jitgrad.kernels.adjoint.program import Exchange, If, Store
+from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.values import (
     Array,
-    Conflict,
-    Fixed,
     Items,
-    Known,
-    Place,
     Scalar,
-    Span,
     Value,
     category,
     element,
-    stored,
 )
 from jitgrad.kernels.adjoint.views import Part
 
@@ -80,12 +69,12 @@ class Assignments(Names):
         return self.subscript(text, value)
 
     def written_by(self, target: ast.expr) -> set[str]:
-        """The variables and arrays that an assignment to the target changes."""
+        """The variables and arrays that an assignment to the target changes, ``elements of`` those through an index."""
         if isinstance(target, (ast.Tuple, ast.List)):
             return {n for t in target.elts for n in self.written_by(t)}
         if isinstance(target, ast.Subscript):
             value = self.value(target.value)
-            return {value.place.base} if isinstance(value, Array) and value.place else set()
+            return {f"elements of {value.place.base}"} if isinstance(value, Array) and value.place else set()
         held = self.scope.env.get(target.id) if isinstance(target, ast.Name) else None
         if isinstance(held, Array) and not self.scope.deep:
             return set()  # the name is given another array, which leaves the first as it is
@@ -111,8 +100,8 @@ class Assignments(Names):
             v = env[n]
             assert isinstance(v, Array) and v.place is not None
             if not v.place.is_whole or v.place.base not in self.owned or self.holders(v.place.base, n):
-                what = f"exchanges {n}, which is a part of an array or has another name: {shortened(node)}; exchange copies"
-                self.refuse(node, what)
+                what = f"exchanges {n}, which is a part of an array or has another name: {shortened(node)}"
+                self.refuse(node, f"{what}; exchange copies")
             bases[n] = v.place.base
         if len({self.arrays[b] for b in bases.values()}) > 1:
             self.refuse(node, f"exchanges arrays of different kinds: {shortened(node)}")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.kernels.adjoint.expressions import Expressions
-from jitgrad.kernels.adjoint.operations import choice, compared, operated
+from jitgrad.kernels.adjoint.operations import choice, compared, operated, truth
 from jitgrad.kernels.adjoint.program import Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, integer, minus, name, names_in
@@ -140,7 +140,7 @@ class Creation(Expressions):
     def constant_array(self, shape: list[ast.expr], dtype: str, number: Scalar | None) -> Array:
         kind = "float64" if dtype.startswith("float") else "bool" if dtype == "bool" else "int64"
         if number is not None:
-            number = Scalar(constant(bool(number.expression.value)), kind) if kind == "bool" and isinstance(number.expression, ast.Constant) else Scalar(converted(number, kind), kind)  # fmt: skip
+            number = truth(number) if kind == "bool" else Scalar(converted(number, kind), kind)
         shown = number or Scalar(constant(0), kind)
         return Array(shape, dtype, lambda at: shown, [], None, set(), None, number, number is None)
 

@@ -30,19 +30,22 @@ Forms = tuple[str, ...]
 
 
 class Derivation:
-    """What is derived from one program, each made when first asked for. Parameters are wanted by their names."""
+    """What is derived from one program, each made when first asked for. Parameters are wanted by their names.
 
-    def __init__(self, program: Program):
-        self.program = program
+    states: see ``adjoint_of``.
+    """
+
+    def __init__(self, program: Program, states: int | None = None):
+        self.program, self.states = program, states
         self._made: dict[Any, Any] = {}
 
     def adjoint(self, wanted: tuple[str, ...]) -> Adjoint:
         """Its sweeps for derivatives in these parameters."""
-        return self._once(("adjoint", wanted), lambda: adjoint_of(self.program, wanted))
+        return self._once(("adjoint", wanted), lambda: adjoint_of(self.program, wanted, self.states))
 
     def tangent(self, wanted: tuple[str, ...], values: bool = False) -> Derivation:
         """Of the program's tangents along directions in these parameters."""
-        return self._once(("tangent", wanted, values), lambda: Derivation(tangent_of(self.program, wanted, values)))
+        return self._once(("tangent", wanted, values), lambda: Derivation(tangent_of(self.program, wanted, values), self.states))
 
     def plain(self, forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results...)``."""

@@ -240,8 +240,7 @@ class Expressions(Views):
             return self.identity(node)
         values = self.operands([node.left, *node.comparators])
         parts = [
-            self.elementwise(node, partial(compared, op), [a, b])
-            for op, a, b in zip(node.ops, values, values[1:])
+            self.elementwise(node, partial(compared, op), [a, b]) for op, a, b in zip(node.ops, values, values[1:])
         ]
         return parts[0] if len(parts) == 1 else self.elementwise(node, lambda *p: both(p), parts)
 
@@ -274,7 +273,7 @@ class Expressions(Views):
             stops = result.expression
             if result.kind == "bool" and isinstance(stops, ast.Constant) and bool(stops.value) is not is_and:
                 return result
-            value, body = self.attempt(lambda other=other: evaluate(other))
+            value, body = self.attempt(partial(evaluate, other))
             assert isinstance(value, Scalar)
             if body:
                 variable = self.numbered("test")

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.checkpoint import Stretches
 from jitgrad.kernels.adjoint.plan import Plan
 from jitgrad.kernels.adjoint.program import Statement
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Write, names
@@ -24,8 +25,9 @@ __all__ = ["Forward"]
 class Forward:
     """The forward sweep of a plan. unique: makes names that are not in use."""
 
-    def __init__(self, plan: Plan, unique: Callable[[str], str]):
+    def __init__(self, plan: Plan, unique: Callable[[str], str], stretches: Sequence[Stretches] = ()):
         self.plan, self.values, self.unique = plan, plan.values, unique
+        self.stretches = {id(s.origin): s for s in stretches}
         self.program, self.root = plan.values.program, plan.values.root
         self.before: dict[int, list[str]] = defaultdict(list)  # lines ahead of a statement, by its id
         self.after: dict[int, list[str]] = defaultdict(list)
@@ -36,6 +38,7 @@ class Forward:
         self.fields: dict[Block, list[tuple[str, str]]] = defaultdict(list)  # (array of kept numbers, dtype)
         self.field_of: dict[Value | Write | Loop, str] = {}
         self.content_of: dict[New, tuple[str, str]] = {}  # (array of kept numbers, its counter)
+        self.replaced: dict[str, tuple[str, str, str, str]] = {}  # of sizes and elements the same, by array
         self.trips: dict[Loop, str] = {}
         self.named: dict[int, dict[str, str]] = defaultdict(dict)  # a statement's calls that have got names, by dump
         self._place()
@@ -58,6 +61,11 @@ class Forward:
             self._count(loop)
         for new in sorted(self.plan.contents, key=lambda n: n.order):
             self._keep_content(new)
+        for array in sorted({n.array for n in self.plan.replaced}):
+            # The name has an array on all paths.
+            kind = self.program.kinds[array]
+            self.first.append(f"{array} = np.empty(({'0, ' * (kind.ndim or 0)}), {_type(kind.dtype)})")
+            self._keep_replaced([n for n in self.plan.replaced if n.array == array])
         for block, fields in self.fields.items():
             if fields:
                 self._make_room(block, fields)
@@ -138,6 +146,27 @@ class Forward:
         ]
         self.end[id(_statements_of(new.block.holder()))] += lines
 
+    def _keep_replaced(self, news: Sequence[New]) -> None:
+        """The sizes and elements of the array that a name stands for, when the name gets another one."""
+        array, kind = news[0].array, self.program.kinds[news[0].array]
+        sizes, at = self.unique(f"sizes_{array}"), self.unique(f"at_sizes_{array}")
+        name, counter = self.unique(f"replaced_{array}"), self.unique(f"at_replaced_{array}")
+        self.first += [f"{sizes} = np.empty(0, np.int64)", f"{at} = 0"]
+        self.first += [f"{name} = np.empty(0, {_type(kind.dtype)})", f"{counter} = 0"]
+        self.replaced[array] = sizes, at, name, counter
+        ndim = kind.ndim or 0
+        for new in news:
+            self.before[id(new.origin)] += [
+                f"if {at} + {ndim} > {sizes}.size:",
+                f"    {sizes} = grown({sizes}, {at} + {ndim})",
+                *(f"{sizes}[{at} + {k}] = {array}.shape[{k}]" for k in range(ndim)),
+                f"{at} += {ndim}",
+                f"if {counter} + {array}.size > {name}.size:",
+                f"    {name} = grown({name}, {counter} + {array}.size)",
+                f"{name}[{counter}:{counter} + {array}.size] = {array}.ravel()",
+                f"{counter} += {array}.size",
+            ]
+
     # -- room for it --------------------------------------------------------------------------------
 
     def _make_room(self, block: Block, fields: Sequence[tuple[str, str]]) -> None:
@@ -162,6 +191,8 @@ class Forward:
         trips: list[str] = []
         inner: list[Loop] = []
         for loop in block.loops():
+            if id(loop.origin) in self.stretches:
+                break  # its iterations are run in stretches
             inner.append(loop)
             bounds = [b for one in inner for b in one.bounds]
             if loop.index is None or not all(self._known(n, loop) for b in bounds for n in names(b)):
@@ -192,6 +223,10 @@ class Forward:
             lines += [*self.before[id(s)], *self._statement(s), *self.after[id(s)]]
         return [*lines, *self.end[id(body)]]
 
+    def iteration(self, loop: Loop) -> list[str]:
+        """The lines of a loop's body, what is kept in it included."""
+        return self._body(_statements_of(loop.body))
+
     def _with_names(self, e: ast.expr, s: Statement) -> ast.expr:
         """An expression of a statement with the names of calls that were computed ahead of it."""
         return _Names(self.named[id(s)]).visit(copy.deepcopy(e)) if self.named[id(s)] else e  # type: ignore[no-any-return]
@@ -210,6 +245,8 @@ class Forward:
             lines = [f"if {expression_text(s.test)}:", *_indented(self._body(s.body) or ["pass"])]
             orelse = self._body(s.orelse)
             return [*lines, "else:", *_indented(orelse)] if orelse else lines
+        if isinstance(s, p.For) and id(s) in self.stretches:
+            return self.stretches[id(s)].forward()
         if isinstance(s, (p.For, p.While)):
             test = f"while {expression_text(s.test)}:" if isinstance(s, p.While) else (
                 f"for {s.index} in {range_text(s.start, s.stop, s.step)}:")  # fmt: skip

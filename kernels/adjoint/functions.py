@@ -40,7 +40,13 @@ def _gradients(adjoint: Adjoint) -> list[str]:
 def gradient_text(adjoint: Adjoint, name: str) -> str:
     """``name(parameters, seeds) -> (results..., gradients...)``."""
     program = adjoint.program
-    outputs = [f"result_{o}" if o in adjoint.restored else o for o in program.outputs]
+    # The reverse sweep may assign to variables and put memory back that hold results.
+    assigned = {n.id for n in ast.walk(parse("\n".join(adjoint.reverse) or "pass"))
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    clobbered = {o for o in program.outputs if o in adjoint.restored or o in assigned}
+    taken = {*program.kinds, *assigned, *adjoint.seeds.values()}
+    outputs = [next(n for k in range(99) if (n := f"result_{o}" + "_" * k) not in taken) if o in clobbered else o
+               for o in program.outputs]  # fmt: skip
     results = [f"{new} = {old}" for new, old in zip(outputs, program.outputs, strict=True) if new != old]
     results += [f"{o} = {o}.copy()" for o in program.outputs if o in adjoint.restored]
     lines = [*adjoint.forward, *results, *adjoint.reverse]
@@ -104,7 +110,7 @@ def forward_text(adjoint: Adjoint, name: str) -> str:
 def reverse_text(adjoint: Adjoint, name: str) -> str:
     """``name(parameters, kept, seeds) -> (gradients...)``; it may be called again with what was kept."""
     kept = kept_names(adjoint)
-    copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in kept]
+    copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in kept or n in adjoint.program.parameters]
     parameters = [*adjoint.program.parameters, *kept, *adjoint.seeds.values()]
     text = _function(name, parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
     return f"{HEAD}{text}"

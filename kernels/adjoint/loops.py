@@ -345,11 +345,13 @@ def _is_ordinary(body: Sequence[ast.AST], target: str, inside: bool) -> bool:
 
 def _counted(node: ast.For) -> dict[str, ast.expr]:
     """{name: target} of a loop's index, and of what stands beside it as ``enumerate`` gives it."""
-    targets = [node.target]
-    if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and isinstance(node.iter, ast.Call):
-        if isinstance(node.iter.func, ast.Name) and node.iter.func.id == "enumerate":
-            targets = node.target.elts
-    if not isinstance(targets[0], ast.Name):
+    function = ast.unparse(node.iter.func).split(".")[-1] if isinstance(node.iter, ast.Call) else ""
+    targets: list[ast.expr] = []
+    if function in ("range", "prange", "reversed"):
+        targets = [node.target]
+    elif function == "enumerate" and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+        targets = node.target.elts
+    if not targets or not isinstance(targets[0], ast.Name):
         return {}
     return {t.id if isinstance(t, ast.Name) and k == 0 else f" {k}": t for k, t in enumerate(targets)}
 

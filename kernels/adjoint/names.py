@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -165,11 +164,12 @@ class Names(Reductions):
         others = self.holders(value.place.base, target) if value.place else []
         names = {target, *others} if others else set()
         if names & stored and not self.replaced_before_use(node, names - {target}):
-            what = f"gives the array {shortened(getattr(node, 'value', node))} a second name in a loop or branch: {shortened(node)}"
-            self.refuse(node, f"{what}; write {target}[:] = {shortened(getattr(node, 'value', node))}")
+            given = shortened(getattr(node, "value", node))
+            what = f"gives the array {given} a second name in a loop or branch: {shortened(node)}"
+            self.refuse(node, f"{what}; write {target}[:] = {given}")
 
     def replaced_before_use(self, node: ast.AST, names: set[str]) -> bool:
-        """Whether the other name is given a new array in the same block ahead of the statement, and used only between."""
+        """Whether the other name is given a new array in the same block ahead of the statement, and used only there."""
         other = node.value.id if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) else ""
         body, here = self.around[-1]
         views = (ast.Name, ast.Subscript, ast.Attribute, ast.IfExp)
@@ -194,8 +194,16 @@ class Names(Reductions):
 
 
 def changed_by(value: Value, written: set[str]) -> bool:
-    """Whether assignments may change a value that is yet to be used."""
-    return bool(names_of(value) & written) or (isinstance(value, Array) and value.make is not None and bool(written))
+    """Whether assignments may change a value that is yet to be used.
+
+    A part of an array shows what is stored into the array, as in NumPy.
+    """
+    names = names_of(value)
+    if isinstance(value, Array) and value.make is not None and written:
+        return True
+    if isinstance(value, Array) and value.place is not None:
+        return bool(names & written)
+    return bool(names & written) or any(f"elements of {n}" in written for n in names)
 
 
 def _is_name(node: ast.expr, name: str) -> bool:

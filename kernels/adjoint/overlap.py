@@ -24,7 +24,8 @@ class Overlap:
     def __init__(self, values: Values):
         self.values = values
         self.exchanged = set(values.families.values())
-        self.made_in = {n.array: n.block for n in values.nodes() if isinstance(n, New)}
+        news = [n for n in values.nodes() if isinstance(n, New) and n.array not in values.roaming]
+        self.made_in = {n.array: n.block for n in news}
 
     def overwrites(self, write: Write, load: Value) -> bool:
         """Whether ``write`` may change, later, the element that ``load`` read."""

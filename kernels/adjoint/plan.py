@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from jitgrad.kernels.adjoint.overlap import Overlap
 from jitgrad.kernels.adjoint.pullback import Step, read_by
 from jitgrad.kernels.adjoint.ssa import (
-    Block, Branch, Define, Loop, New, Node, Value, Values, Write, index_of, inner_blocks, loaded, names,
+    Block, Branch, Define, Loop, New, Node, Permute, Value, Values, Write, index_of, inner_blocks, loaded, names,
 )  # fmt: skip
 
 __all__ = ["Plan", "Segment", "items"]
@@ -50,10 +50,10 @@ def items(block: Block) -> list[Item]:
 
 
 class Plan:
-    """Decisions for one program. steps: the reverse of each node that has one."""
+    """Decisions for one program. steps: the reverse of each node that has one; divisors: what it divides by, too."""
 
-    def __init__(self, values: Values, active: set[str], steps: dict[Node, list[Step]]):
-        self.values, self.active, self.steps = values, active, steps
+    def __init__(self, values: Values, active: set[str], steps: dict[Node, list[Step]], divisors: dict[Node, dict[Value, None]]):
+        self.values, self.active, self.steps, self.divisors = values, active, steps, divisors
         self.overlap = Overlap(values)
         self.place: dict[Node, Item] = {}  # the segment or node that a node is in, as the sweep goes through them
         self.kept: dict[Value, Block] = {}  # values kept, by the block that keeps one in each run
@@ -64,6 +64,8 @@ class Plan:
         self.redone: set[Write] = set()  # of those, the ones that the segment itself reads
         self.counts: set[Loop] = set()  # loops whose number of iterations is kept
         self.contents: set[New] = set()  # arrays of a block whose elements are kept when it ends
+        self.replaced: set[New] = set()  # where a roaming array's name gets another one: what it was is kept
+        self.reached: set[Block] = set()  # blocks in which the sweep has anything to do
         self.written = {values.family(n.array) for n in values.nodes() if isinstance(n, Write)}
         self._settle(values.root)
         self._demand()
@@ -95,23 +97,57 @@ class Plan:
 
     def _demand(self) -> None:
         for node, steps in self.steps.items():
-            self._need_names(read_by(steps), self.place[node])
+            self._need_names([*read_by(steps), *(v.name for v in self.divisors.get(node, ()))], self.place[node])
             if steps:
                 self._need_way_to(node)
+        self._demand_of_paths()
         while True:
             before = len(self.undone), len(self.redone), self._size()
             self._protect_loads()
+            self._demand_of_arrays()
             if before == (len(self.undone), len(self.redone), self._size()):
                 break
+
+    def _demand_of_paths(self) -> None:
+        """Where derivatives of scalars go depends on the way even if no statement on it has a derivative."""
         for node in self.values.nodes():
-            if isinstance(node, New) and node.block is not self.values.root:
-                family = self.values.family(node.array)
-                if any(_array(v) == family for v in self.loads()):
+            if isinstance(node, Branch) and any(m.value.name in self.active for m in node.merges):
+                self._need_names(names(node.test), self.place[node])
+                self._need_way_to(node)
+            elif isinstance(node, Loop) and any({c.start.name, c.final.name} & self.active for c in node.carried):
+                self._need_loop(node)
+                self._need_way_to(node)
+                self.reached.add(node.body)
+
+    def _demand_of_arrays(self) -> None:
+        """What allocations and exchanges need for the arrays that the sweep reads, and for their derivatives."""
+        read = {self.values.family(_array(v)) for v in self.loads()} | self.measured
+        for node in self.values.nodes():
+            if not isinstance(node, (New, Permute)):
+                continue
+            array = node.array if isinstance(node, New) else node.targets[0]
+            family = self.values.family(array)
+            if family not in self.active and family not in read:
+                continue
+            if isinstance(node, Permute) or array in self.values.roaming:
+                self._need_way_to(node)
+                if isinstance(node, New):
+                    self.replaced.add(node)
+            elif node.block is not self.values.root:
+                if family in read:
                     self.contents.add(node)
                 self._need_names([n for e in node.shape for n in names(e)], node)
 
+    @property
+    def measured(self) -> set[str]:
+        """The families of arrays whose sizes the sweep reads again."""
+        found = {v for vs in self.within.values() for v in vs} | set(self.again)
+        return {self.values.family(n.value.value.id) for v in found if v not in self.kept  # type: ignore[attr-defined]
+                for n in ast.walk(v.expression or ast.Constant(0)) if _is_size(n)}  # fmt: skip
+
     def _size(self) -> int:
-        return len(self.kept) + len(self.again) + sum(map(len, self.within.values())) + len(self.counts)
+        found = len(self.kept) + len(self.again) + sum(map(len, self.within.values())) + len(self.counts)
+        return found + len(self.contents) + len(self.replaced) + len(self.reached)
 
     def loads(self) -> list[Value]:
         """The elements that the reverse sweep reads again."""
@@ -121,6 +157,7 @@ class Plan:
     def _need_way_to(self, node: Node) -> None:
         """What the sweep must know to get to a node: the tests and bounds around it."""
         for block in node.block.ancestors():
+            self.reached.add(block)
             owner = block.owner
             if isinstance(owner, Branch):
                 self._need_names(names(owner.test), self.place[owner])
@@ -203,6 +240,8 @@ class Plan:
         if value.role != "defined" or value.expression is None:
             return _MOST_WORK + 1
         nodes = list(ast.walk(value.expression))
+        if any(_is_size(n) and n.value.value.id in self.values.moving for n in nodes):  # type: ignore[attr-defined]
+            return _MOST_WORK + 1
         if any(isinstance(n, ast.Call) and n.func.id in _COSTLY for n in nodes):  # type: ignore[attr-defined]
             return _MOST_WORK + 1
         if not all(isinstance(n, _CHEAP_NODES) for n in nodes):
@@ -266,6 +305,11 @@ class Plan:
             operands: Sequence[str] = [*self._operands(v), *self._tests_around(v)]
             waiting += [self.values.by_name[n] for n in operands]
         return found
+
+
+def _is_size(node: ast.AST) -> bool:
+    """Whether it is ``A.shape[0]``."""
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
 
 
 def _array(value: Value) -> str:

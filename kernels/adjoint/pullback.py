@@ -126,11 +126,13 @@ class Pullback:
         yield Let(temporary, product(seed, own) if inverse else self._divided(seed, e.right))
         if self._used(e.left):
             yield from self._pull(e.left, share, e.left)
-        yield from self._pull(e.right, ast.UnaryOp(ast.USub(), product(share, own)), e.right)
+        if own is e:  # a part of an expression, whose value has no name
+            own = self._divided(e.left, e.right)
+        yield from self._pull(e.right, ast.UnaryOp(ast.USub(), ast.BinOp(share, ast.Mult(), own)), e.right)
 
     def _divided(self, seed: ast.expr, by: ast.expr) -> ast.expr:
         inverse = self.inverse(by, self.node)
-        return ast.BinOp(seed, ast.Div(), by) if inverse is None else product(seed, inverse)
+        return ast.BinOp(seed, ast.Div(), by) if inverse is None else ast.BinOp(seed, ast.Mult(), inverse)
 
 
 def read_by(steps: list[Step]) -> list[str]:

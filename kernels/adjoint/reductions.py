@@ -19,8 +19,10 @@ from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value, c
 __all__ = ["REDUCED", "Reductions", "arithmetic"]
 
 Step = Callable[[Scalar, Scalar], Scalar]
-_OVER = {np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min", np.amax: "max", np.amin: "min", np.any: "any",
-         np.all: "all", np.mean: "mean", np.var: "var", np.std: "std", np.argmax: "argmax", np.argmin: "argmin"}  # fmt: skip
+_OVER = {
+    np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min", np.amax: "max", np.amin: "min", np.any: "any",
+    np.all: "all", np.mean: "mean", np.var: "var", np.std: "std", np.argmax: "argmax", np.argmin: "argmin",
+}  # fmt: skip
 _DOTS = (np.dot, np.vdot, np.inner, np.matmul)
 
 REDUCED = {

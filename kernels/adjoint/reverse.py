@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.activity import active_names
+from jitgrad.kernels.adjoint.checkpoint import Stretches, entry_values, long_loops
 from jitgrad.kernels.adjoint.forward import Forward
 from jitgrad.kernels.adjoint.plan import Plan, Segment
 from jitgrad.kernels.adjoint.program import Program
@@ -41,27 +42,41 @@ class Adjoint:
     restored: list[str]
 
 
-def adjoint_of(program: Program, wanted: Collection[str]) -> Adjoint:
-    """The sweeps for derivatives of the program's outputs in the parameters ``wanted``."""
-    return _Reverse(program, wanted).adjoint()
+def adjoint_of(program: Program, wanted: Collection[str], states: int | None = None) -> Adjoint:
+    """The sweeps for derivatives of the program's outputs in the parameters ``wanted``.
+
+    states: how many states of a long loop are kept, from which its iterations are run again; 0 for the root of their
+    number, None where whatever iterations need is kept.
+    """
+    return _Reverse(program, wanted, states).adjoint()
 
 
 class _Reverse:
-    def __init__(self, program: Program, wanted: Collection[str]):
+    def __init__(self, program: Program, wanted: Collection[str], states: int | None):
         self.program, self.wanted = program, list(wanted)
         self.values: Values = values_of(program)
         self.taken = {*program.kinds, *self.values.by_name}
         self.prefix = next(p for p in ("d_", "dd_", "ddd_", "grad_", "adjoint_of_")
                            if not any(n.startswith(p) for n in self.taken))  # fmt: skip
         self.active = active_names(self.values, wanted)
-        self.inverses: dict[str, str] = {}
+        self.inverses: dict[str, str] = {}  # by the name of a divisor
+        self.divisors: dict[Node, dict[Value, None]] = {}  # of nodes, those of their own segment
         pullback = Pullback(self.active, self.values.family, self.d, self.unique, self.inverse)
         steps = {n: pullback.steps(n) for n in self.values.nodes()}
-        self.plan = Plan(self.values, self.active, {n: s for n, s in steps.items() if s})
-        for name in self.inverses:
+        self.plan = Plan(self.values, self.active, {n: s for n, s in steps.items() if s}, self.divisors)
+        self.everywhere = [n for n in self.inverses if self.values.by_name[n].block is self.values.root]
+        for name in self.everywhere:
             self.plan.need(self.values.by_name[name], None)
-        self.forward = Forward(self.plan, self.unique)
+        self.stretches = {s.loop: s for s in self._stretches(states)}
+        self.forward = Forward(self.plan, self.unique, list(self.stretches.values()))
         self.olds: dict[Write, str] = {}
+
+    def _stretches(self, states: int | None) -> list[Stretches]:
+        loops = [x for x in long_loops(self.values) if x.body in self.plan.reached] if states is not None else []
+        for loop in loops:
+            for value in entry_values(loop).values():
+                self.plan.need(value, None)
+        return [Stretches(self.values, loop, states or 0, self.unique) for loop in loops]
 
     def d(self, name: str) -> str:
         """The name of the derivative of the result in what has this name."""
@@ -77,14 +92,17 @@ class _Reverse:
         return name
 
     def inverse(self, divisor: ast.expr, node: Node) -> ast.expr | None:
-        """A variable for 1 / divisor of a node in a loop, if the divisor is known before all loops."""
+        """A variable for 1 / divisor of a node in a loop: one for all loops, or for a segment, if there are no tests."""
         if not isinstance(divisor, ast.Name) or not node.block.loops():
             return None
         value = self.values.by_name[divisor.id]
-        if value.block is not self.values.root or not value.kind.floating:
+        everywhere = value.block is self.values.root
+        if not value.kind.floating or not (everywhere or node.block is value.block.holder()):
             return None
         if value.name not in self.inverses:
             self.inverses[value.name] = self.unique(f"per_{value.name}")
+        if not everywhere:
+            self.divisors.setdefault(node, {})[value] = None
         return ast.Name(self.inverses[value.name], ast.Load())
 
     def is_active(self, array: str) -> bool:
@@ -116,9 +134,11 @@ class _Reverse:
             gradients[name] = self.d(name) if known else None
             if known and name in self.values.by_name:
                 zeros.append(f"{self.d(name)} = 0.0")
-        inverses = [f"{inverse} = 1.0 / {name}" for name, inverse in self.inverses.items()]
+        inverses = [f"{self.inverses[name]} = 1.0 / {name}" for name in self.everywhere]
         lines += [*inverses, *zeros, *seeded, *self._block(self.values.root)]
         families = {self.values.family(w.array) for w in self.plan.undone}
+        families |= {self.values.family(n.array) for n in self.plan.replaced}
+        families |= {self.values.family(a) for s in self.stretches.values() for a in s.arrays}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
         return Adjoint(self.program, forward, _tidy(lines), seeds, gradients, touched)
 
@@ -127,7 +147,7 @@ class _Reverse:
         if self.program.kinds[array].ndim is None:
             return False
         made = [n for n in self.values.nodes() if isinstance(n, New) and n.array == array]
-        return all(n.block is self.values.root for n in made)
+        return array in self.values.roaming or all(n.block is self.values.root for n in made)
 
     # -- blocks -------------------------------------------------------------------------------------
 
@@ -143,8 +163,8 @@ class _Reverse:
                 lines += self._branch(item)
             elif isinstance(item, Permute):
                 lines += self._permute(item)
-            elif isinstance(item, New) and isinstance(item.fill, ast.Name) and item.fill.id in self.active:
-                lines.append(f"{self.d(item.fill.id)} += {self.d(item.array)}.sum()")
+            elif isinstance(item, New):
+                lines += self._new(item)
         return lines
 
     def _zeros(self, block: Block) -> list[str]:
@@ -166,12 +186,16 @@ class _Reverse:
         if not root:
             for value in [v for v, b in self.plan.kept.items() if b is block]:
                 lines.append(f"{value.name} = {self.forward.field_of[value]}")
-        again = [v for v, b in self.plan.again.items() if b is block and v not in self.plan.kept]
-        for value in sorted(again, key=lambda v: v.node.order if v.node else 0):
-            assert value.expression is not None
-            lines.append(f"{value.name} = {expression_text(value.expression)}")
-        for new in [n for n in block.nodes if isinstance(n, New)]:
-            lines += [] if root else self._allocated(new)
+        again = {v.node: v for v, b in self.plan.again.items() if b is block and v not in self.plan.kept}
+        news = [n for n in block.nodes if isinstance(n, New) and n.array not in self.values.roaming and not root]
+        # Sizes are ahead of the arrays that have them, and these ahead of their elements.
+        for node in sorted([n for n in (*again, *news) if n is not None], key=lambda n: n.order):
+            if isinstance(node, New):
+                lines += self._allocated(node)
+            else:
+                value = again[node]
+                assert value.expression is not None
+                lines.append(f"{value.name} = {expression_text(value.expression)}")
         return lines
 
     def _allocated(self, new: New) -> list[str]:
@@ -189,6 +213,26 @@ class _Reverse:
             lines.append(f"{self.d(new.array)} = np.zeros({shape}, np.{kind.dtype})")
         return lines
 
+    def _new(self, new: New) -> list[str]:
+        """What an array was filled with gets its derivative; a roaming array's name gets back what it stood for."""
+        lines = []
+        array, kind = new.array, self.program.kinds[new.array]
+        if isinstance(new.fill, ast.Name) and new.fill.id in self.active and self.is_active(array):
+            lines.append(f"{self.d(new.fill.id)} += {self.d(array)}.sum()")
+        if new in self.plan.replaced:
+            sizes, at, name, counter = self.forward.replaced[array]
+            ndim = kind.ndim or 0
+            shape = "(" + "".join(f"{sizes}[{at} + {k}], " for k in range(ndim)) + ")"
+            lines += [
+                f"{at} -= {ndim}",
+                f"{array} = np.empty({shape}, np.{'bool_' if kind.dtype == 'bool' else kind.dtype})",
+                f"{counter} -= {array}.size",
+                f"{array}[...] = {name}[{counter}:{counter} + {array}.size].reshape({shape})",
+            ]
+            if self.is_active(array):
+                lines.append(f"{self.d(array)} = np.zeros({shape}, np.{kind.dtype})")
+        return lines
+
     def _permute(self, node: Permute) -> list[str]:
         """The exchange backwards: the names in ``sources`` get what those in ``targets`` have."""
         lines = [f"{', '.join(node.sources)} = {', '.join(node.targets)}"]
@@ -200,6 +244,8 @@ class _Reverse:
 
     def _loop(self, loop: Loop) -> list[str]:
         carried = [c for c in loop.carried if self.active & {c.start.name, c.final.name}]
+        if loop.body not in self.plan.reached:
+            return []
         body = self._with_zeros(loop.body, [*self._hand_back(carried), *self._block(loop.body)])
         if not body:
             return []
@@ -207,7 +253,10 @@ class _Reverse:
         for c in carried:
             final = self.d(c.final.name) if c.final.name in self.active else "0.0"
             lines.append(f"{self.d(c.start.name)} = {final}")
-        lines += [*self._head(loop), *_indented(body)]
+        if loop in self.stretches:
+            lines += self.stretches[loop].reverse(self.forward.iteration(loop), body)
+        else:
+            lines += [*self._head(loop), *_indented(body)]
         for c in carried:
             if c.first is not None and c.first.name in self.active:
                 lines.append(f"{self.d(c.first.name)} += {self.d(c.start.name)}")
@@ -250,7 +299,8 @@ class _Reverse:
     def _branch(self, branch: Branch) -> list[str]:
         sides = []
         for k, block in enumerate((branch.body, branch.orelse)):
-            sides.append(self._with_zeros(block, [*self._from_merges(branch, k), *self._block(block)]))
+            inner = self._block(block) if block in self.plan.reached else []
+            sides.append(self._with_zeros(block, [*self._from_merges(branch, k), *inner]))
         return _if(expression_text(branch.test), *sides)
 
     def _from_merges(self, branch: Branch, side: int) -> list[str]:
@@ -269,8 +319,12 @@ class _Reverse:
             *self._undo(segment, plan.undone, "saved"),
             *self._again(segment, within - early, plan.redone),
             *self._undo(segment, plan.redone, "old"),
+            *(f"{self.inverses[v.name]} = 1.0 / {v.name}" for v in self._divisors(segment)),
             *self._adjoint(segment),
         ]
+
+    def _divisors(self, segment: Segment) -> dict[Value, None]:
+        return {value: None for node in segment for value in self.divisors.get(node, ())}
 
     def _again(self, nodes: Sequence[Node], wanted: set[Value], redone: set[Write]) -> list[str]:
         """Computes values again, in the order of the text, with the writes that they read."""

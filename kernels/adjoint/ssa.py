@@ -122,6 +122,7 @@ class Loop(Node):
     body: Block
     carried: list[Carry] = field(default_factory=list)
     counted: bool = False
+    entry: dict[str, Value] = field(default_factory=dict)  # the values of variables ahead of it
 
 
 @dataclass(eq=False)
@@ -153,7 +154,7 @@ class Block:
 class Values:
     """A program's values: by name, the root block, and what the scalar outputs are at its end.
 
-    families: for arrays whose names are exchanged with others' one name for all of these.
+    families: for arrays whose names are exchanged with others' one name for all of these. roaming, moving: see `lives`.
     """
 
     program: Program
@@ -161,6 +162,8 @@ class Values:
     by_name: dict[str, Value]
     results: dict[str, Value]
     families: dict[str, str]
+    roaming: set[str]
+    moving: set[str]
 
     def family(self, array: str) -> str:
         """The name of the arrays that may have this one's memory."""

@@ -53,7 +53,8 @@ class Facts:
 class Scope:
     """The names of one function, or of one call of it that is written out in place.
 
-    variables: the variable that a name was given last if it is a number; arrays: if it is an array; deep: how many loops and branches of the function are around.
+    variables: the variable that a name was given last if it is a number; arrays: if it is an array. deep: how many
+    loops and branches of the function are around.
     """
 
     routine: Routine
@@ -258,9 +259,6 @@ class State:
             if names & {t.target for t in statements([s]) if isinstance(t, Assign)}:
                 break
         self.emit(Refuse(test, "ValueError", message))
-
-    def shape(self, array: str) -> list[ast.expr]:
-        return [size_of(array, k) for k in range(self.arrays[array].ndim or 0)]
 
     # Names
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.lives import moving, roaming
 from jitgrad.kernels.adjoint.program import Kind, Program, Statement
 from jitgrad.kernels.adjoint.ssa import (
     Block, Branch, Carry, Define, Loop, Merge, New, Permute, Value, Values, Write, index_of,
@@ -36,16 +37,15 @@ class _Builder:
         self.taken = set(program.kinds)
         self.named: set[str] = set()
         self.often = Counter(program.parameters)
-        exchanged: set[str] = set()
         for s in p.statements(program.body):
             if isinstance(s, p.Assign):
                 self.often[s.target] += 1
             elif isinstance(s, p.For):
                 self.often[s.index] += 1
-            elif isinstance(s, p.Exchange):
-                exchanged.update(s.targets)
-        self.lasting = set(program.kinds) - exchanged
-        self.sizes: dict[str, tuple[ast.expr, ...]] = {}  # of arrays that have their name to themselves
+        self.roaming = roaming(program)
+        self.families = _families(program)
+        self.moving = moving(program, self.families)
+        self.sizes: dict[str, tuple[ast.expr, ...]] = {}
 
     def build(self) -> Values:
         root = Block(None)
@@ -55,7 +55,7 @@ class _Builder:
                 current[name] = self._value(name, "parameter", root)
         self._statements(self.program.body, root, current)
         results = {n: current[n] for n in self.program.outputs if self.program.kinds[n].ndim is None}
-        return Values(self.program, root, self.values, results, _families(self.program))
+        return Values(self.program, root, self.values, results, self.families, self.roaming, self.moving)
 
     # -- values -------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class _Builder:
                 shape = tuple(self._flat(n, s, block, current) for n in s.shape)
                 fill = s.fill and self._flat(s.fill, s, block, current)
                 block.nodes.append(New(s, block, self._next(), s.array, shape, fill))
-                if s.array in self.lasting:
+                if s.array not in self.moving:
                     self.sizes[s.array] = shape
             elif isinstance(s, p.Exchange):
                 block.nodes.append(Permute(s, block, self._next(), s.targets, s.sources))
@@ -170,6 +170,7 @@ class _Builder:
         counted = isinstance(s, p.While) or s.leave is not None
         node = Loop(s, block, self._next(), None, bounds, body, counted=counted)
         body.owner = node
+        node.entry = {v: value for v, value in current.items() if v.isidentifier()}
         _forget(s.body, current)
         inner = dict(current)
         if isinstance(s, p.For):
@@ -196,7 +197,9 @@ class _Builder:
         if isinstance(e, ast.Constant):
             return e
         if isinstance(e, ast.Subscript):
-            return self._size(e) if isinstance(e.value, ast.Attribute) else self._load(e, s, block, current, whole)
+            if isinstance(e.value, ast.Attribute):
+                return self._size(e, s, block)
+            return self._load(e, s, block, current, whole)
         if isinstance(e, ast.Call):
             made = ast.Call(e.func, [self._flat(a, s, block, current) for a in e.args], [])
             name: str = e.func.id  # type: ignore[attr-defined]
@@ -213,9 +216,13 @@ class _Builder:
                 setattr(made_too, name, [self._flat(c, s, block, current) for c in child])
         return made_too
 
-    def _size(self, e: ast.Subscript) -> ast.expr:
+    def _size(self, e: ast.Subscript, s: Statement, block: Block) -> ast.expr:
         """``A.shape[0]``: of a local array what it was allocated with, as the reverse sweep may not have the array."""
         array, k = e.value.value.id, e.slice.value  # type: ignore[attr-defined]
+        if array in self.moving:
+            value = self._temporary("size", "int64", block, e, e)
+            self._define(value, s, block)
+            return ast.Name(value.name, ast.Load())
         return self.sizes[array][k] if array in self.sizes else e
 
     def _load(self, e: ast.Subscript, s: Statement, block: Block, current: Current, whole: bool) -> ast.expr:
@@ -252,7 +259,8 @@ class _Builder:
         sides = []
         for inner, arm in ((node.body, arms[0]), (node.orelse, arms[1])):
             inner.owner, inner.simple = node, True
-            value = self._temporary("side", dtype, inner, arm, self._flat(arm, s, inner, current, whole=True))
+            # What is loaded within one arm is not there behind it.
+            value = self._temporary("side", dtype, inner, arm, self._flat(arm, s, inner, dict(current), whole=True))
             self._define(value, s, inner)
             sides.append(value)
         block.nodes.append(node)

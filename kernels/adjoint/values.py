@@ -154,6 +154,8 @@ def converted(value: Scalar, kind: str) -> ast.expr:
         return constant(to(expression.value))
     if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.USub):
         return ast.UnaryOp(ast.USub(), converted(Scalar(expression.operand, value.kind), kind))
+    if value.kind == "bool" and kind == "float64":
+        return ast.IfExp(expression, constant(1.0), constant(0.0))  # Numba has no float(bool)
     return ast.Call(name(to.__name__), [expression], [])
 
 

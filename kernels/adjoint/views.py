@@ -31,6 +31,7 @@ class Views(Arrays):
 
     def chosen(self, node: ast.AST, array: Array, parts: Sequence[Part]) -> Scalar | Array:
         """The part, or the element, that is between brackets."""
+        array = self.settled(array)
         gathered = [p for p in parts if isinstance(p, Array)]
         if gathered:
             return self.gathered(node, array, parts)
@@ -60,7 +61,9 @@ class Views(Arrays):
             elif isinstance(value, (Scalar, Array)) and not (
                 isinstance(value, Array) and value.dtype.startswith("float")
             ):
-                parts.append(value if isinstance(value, Scalar) or value.ndim else value.at([]))
+                parts.append(
+                    value if isinstance(value, Scalar) else self.settled(value) if value.ndim else value.at([])
+                )
             else:
                 self.refuse(node, f"indexes by what is no integer: {ast.unparse(node)}")
             if isinstance(value, Scalar) and value.kind == "float64":
@@ -160,10 +163,8 @@ class Views(Arrays):
                 return self.kept(value, "start").expression
             inside = value.expression
         else:
-            if (
-                number == 0
-                or (self.at_least_zero(minus(size, value.expression))
-                and self.at_least_zero(value.expression))
+            if number == 0 or (
+                self.at_least_zero(minus(size, value.expression)) and self.at_least_zero(value.expression)
             ):
                 return self.kept(value, "stop").expression
             inside = call("min", value.expression, size)

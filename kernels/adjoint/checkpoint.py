@@ -1,0 +1,117 @@
+"""Long loops in stretches: the state at the beginning of each is kept, and the rest computed again when it is needed.
+
+The forward sweep runs such a loop as it stands, and keeps the variables and arrays that the loop changes once for each
+stretch. The reverse sweep puts them back, runs the stretch again with what a sweep keeps otherwise, then backwards. So
+the loop runs twice, and memory holds one stretch and the states: for n iterations in stretches of sqrt(n) some 2 sqrt(n)
+iterations' worth in the place of n.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from jitgrad.kernels.adjoint import program as p
+from jitgrad.kernels.adjoint.ssa import Loop, Value, Values
+from jitgrad.kernels.adjoint.write import expression_text, range_text, statement_lines
+
+__all__ = ["Stretches", "entry_values", "long_loops"]
+
+
+def long_loops(values: Values) -> list[Loop]:
+    """The loops that are run in stretches: for loops of the function itself that hand a state on."""
+    found = [n for n in values.root.nodes if isinstance(n, Loop) and n.index is not None and not n.counted]
+    return [loop for loop in found if _changed_arrays(loop) or _carried(loop)]
+
+
+def entry_values(loop: Loop) -> dict[str, Value]:
+    """{variable: value} of what the loop's text reads and leaves as it is: running it again needs these."""
+    read: set[str] = set()
+    assigned: set[str] = set()
+    for s in p.statements([loop.origin]):
+        parts = [v for v in vars(s).values() if isinstance(v, ast.expr)]
+        if isinstance(s, p.Store):
+            parts += s.index
+        elif isinstance(s, p.Allocate):
+            parts += s.shape
+        elif isinstance(s, p.Assign):
+            assigned.add(s.target)
+        read |= {n.id for e in parts for n in ast.walk(e) if isinstance(n, ast.Name)}
+    return {n: v for n, v in loop.entry.items() if n in read - assigned}
+
+
+def _carried(loop: Loop) -> list[str]:
+    """The scalars that an iteration may have from the one before."""
+    return [c.start.now.id for c in loop.carried if c.first is not None]  # type: ignore[attr-defined]
+
+
+def _changed_arrays(loop: Loop) -> list[str]:
+    """The arrays that the loop writes into or exchanges, and that are there when it begins."""
+    changed: dict[str, None] = {}
+    made: set[str] = set()
+    for s in p.statements([loop.origin]):
+        if isinstance(s, p.Store):
+            changed[s.array] = None
+        elif isinstance(s, p.Exchange):
+            changed.update(dict.fromkeys(s.targets))
+        elif isinstance(s, p.Allocate):
+            made.add(s.array)
+    return [a for a in changed if a not in made]
+
+
+class Stretches:
+    """The two sweeps over one long loop. number: how many states are kept; 0 for the root of the loop's iterations."""
+
+    def __init__(self, values: Values, loop: Loop, number: int, unique: Callable[[str], str]):
+        self.values, self.loop, self.number = values, loop, number
+        self.arrays, self.scalars = _changed_arrays(loop), _carried(loop)
+        assert isinstance(loop.origin, p.For)
+        self.origin: p.For = loop.origin
+        self.trips, self.length, self.first = unique("trips"), unique("stretch"), unique("first")
+        self.states = {n: unique(f"state_{n}") for n in [*self.arrays, *self.scalars]}
+
+    def forward(self) -> list[str]:
+        """The loop as it stands, its state kept at the beginning of each stretch."""
+        kinds, trips, length = self.values.program.kinds, self.trips, self.length
+        count = f"-(-{trips} // {self.number})" if self.number else f"int(math.sqrt({trips}))"
+        lines = [f"{trips} = len({self._range()})", f"{length} = max(1, {count})"]
+        for n, state in self.states.items():
+            sizes = "".join(f", {n}.shape[{k}]" for k in range(kinds[n].ndim or 0))
+            dtype = "bool_" if kinds[n].dtype == "bool" else kinds[n].dtype
+            lines.append(f"{state} = np.empty((-(-{trips} // {length}){sizes or ','}), np.{dtype})")
+        inner = [f"{state}[{self.first} // {length}] = {n}" for n, state in self.states.items()]
+        inner += [self._head(), *_indented(statement_lines(self.origin.body, kinds))]
+        return [*lines, f"for {self.first} in range(0, {trips}, {length}):", *_indented(inner)]
+
+    def reverse(self, again: Sequence[str], backwards: Sequence[str]) -> list[str]:
+        """again: an iteration's lines with what it keeps; backwards: those of its reverse."""
+        kinds, loop = self.values.program.kinds, self.loop
+        assert loop.index is not None
+        lines = [f"{n} = {v.name}" for n, v in entry_values(loop).items() if v.name != n]
+        inner = []
+        for n, state in self.states.items():
+            target = n if kinds[n].ndim is None else f"{n}[...]"
+            inner.append(f"{target} = {state}[{self.first} // {self.length}]")
+        start, _, step = map(expression_text, loop.bounds)
+        stop = f"min({self.first} + {self.length}, {self.trips})"
+        inner += [self._head(), *_indented(again)]
+        inner += [f"for k in range({stop} - 1, {self.first} - 1, -1):".replace("k", f"k_{self.first}", 1)]
+        inner += [f"    {loop.index.name} = {start} + k_{self.first} * ({step})", *_indented(backwards)]
+        last = f"({self.trips} - 1) // {self.length} * {self.length}"
+        return [*lines, f"for {self.first} in range({last}, -1, -{self.length}):", *_indented(inner)]
+
+    def _range(self) -> str:
+        return range_text(self.origin.start, self.origin.stop, self.origin.step)
+
+    def _head(self) -> str:
+        """The loop over one stretch."""
+        start, step = expression_text(self.origin.start), expression_text(self.origin.step)
+        low, high = self.first, f"min({self.first} + {self.length}, {self.trips})"
+        if step == "1":
+            offset = "" if start == "0" else f"{start} + "
+            return f"for {self.origin.index} in range({offset}{low}, {offset}{high}):"
+        return f"for {self.origin.index} in range({start} + {low} * ({step}), {start} + {high} * ({step}), {step}):"
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
