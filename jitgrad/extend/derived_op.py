@@ -9,7 +9,8 @@ the tangent with seed s.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import count as count_up
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from jitgrad.extend.pair_backward import with_parameters, zeros_of
 from jitgrad.kernels.adjoint.entries import ARRAY, HOLDER, NUMBER, Derivation
 from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
-from jitgrad.ops.shape.copy import cast, cast_gradient, contiguous
+from jitgrad.ops.shape.copy import cast_gradient, contiguous
 
 __all__ = ["DerivedOp", "kind_of", "loop_value"]
 
@@ -55,7 +56,9 @@ class DerivedOp:
         """The results for inputs in the order of ``inputs``."""
         several = len(self.program(values).outputs) > 1
         if several not in self.made:
-            self.made[several] = _structured(self.name, self.inputs, self._forward, _ValueNode, self, several)
+            self.made[several] = _structured(
+                self.name, self.inputs, self._forward, _ValueNode, self, several, self.constants
+            )  # fmt: skip
         self.latest.kept = None
         out = self.made[several].apply(*values)
         outs = out if several else (out,)
@@ -72,6 +75,11 @@ class DerivedOp:
         kinds = [_kind_and_form(self.name, n, v)[0] for n, v in zip(self.inputs, values, strict=True)]
         return self.derivation((*kinds, *self.kinds_written(values))).program
 
+    def in_program(self, program: Program, wanted: Names) -> Names:
+        """The program's names for inputs; they may differ from the op's."""
+        own = dict(zip(self.inputs, program.parameters, strict=False))
+        return tuple([own[n] for n in wanted])
+
     def kinds_written(self, values: Sequence[Any]) -> list[Kind]:
         """The kinds of the parameters that are outputs."""
         if self.layouts is None:
@@ -85,10 +93,19 @@ class DerivedOp:
             count = len(self.inputs)
 
             def derivation(kinds: tuple[Kind, ...]) -> Derivation:
-                return self.derivation(kinds[:count]).tangent(wanted)
+                base = self.derivation((*kinds[:count], *kinds[count + len(wanted) :]))
+                return base.tangent(self.in_program(base.program, wanted))
 
-            inputs = [*self.inputs, *(f"{n}_t" for n in wanted)]
-            self.tangents[wanted] = DerivedOp(f"{self.name}_tangent", inputs, derivation)
+            def layouts(values: Sequence[Any], tensors: Sequence[Tensor]) -> Sequence[Any]:
+                assert self.layouts is not None
+                values = values[:count]
+                return self.layouts(values, [v for v in values if isinstance(v, Tensor)])
+
+            inputs = list(self.inputs)
+            for n in wanted:
+                inputs.append(next(name for k in count_up() if (name := f"{n}_t{k or ''}") not in inputs))
+            given = layouts if self.layouts is not None else None
+            self.tangents[wanted] = DerivedOp(f"{self.name}_tangent", inputs, derivation, given)
         return self.tangents[wanted]
 
     def adjoint(self, wanted: Names) -> AdjointOp:
@@ -111,8 +128,8 @@ class DerivedOp:
         plan = self.plan(values)
         arguments = plan.arguments(values)
         if plan.unchecked:
-            plan.unchecked = self.check is True
             plan.derivation.checked(plan.forms)(*arguments)
+            plan.unchecked = self.check is True
             arguments = plan.arguments(values)
         wanted = self.wanted(values)
         if observers:
@@ -135,12 +152,12 @@ class DerivedOp:
 
     def _kept(self, plan: _Plan, wanted: Names, arguments: list[Any]) -> Any:
         found: list[Any] = []
-        run = plan.derivation.saving(wanted, plan.forms)
+        run = plan.derivation.saving(self.in_program(plan.derivation.program, wanted), plan.forms)
         launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments)
         count = len(plan.outputs)
         outs = [_tensor(v, plan.dtype) for v in found[:count]]
         # What the user may write into is none of what backward reads.
-        given = {id(v) for v in found[:count]}
+        given = {id(v) for v in found[:count] if isinstance(v, np.ndarray)}
         kept = [v.copy() if id(v) in given else v for v in found[count:]]
         written = [a.copy() for a in arguments[len(self.inputs):]]
         self.latest.kept = _Kept(wanted, kept, written, outs[0])
@@ -184,19 +201,20 @@ class AdjointOp:
         derivation, arguments = plan.derivation, plan.arguments(values)
         floats = [n for n in plan.outputs if derivation.program.kinds[n].floating]
         by_name = dict(zip(floats, seeds, strict=True))
-        adjoint = derivation.adjoint(self.wanted)
+        wanted = of.in_program(derivation.program, self.wanted)
+        adjoint = derivation.adjoint(wanted)
         weights = [contiguous(by_name[n].detach())._data for n in adjoint.seeds]
         inputs = dict(zip(of.inputs, values, strict=True))
         if kept is not None and not observers:
             arguments = [*arguments[: len(of.inputs)], *kept.written]
             found: list[Any] = []
-            run = derivation.reversing(self.wanted, plan.forms)
+            run = derivation.reversing(wanted, plan.forms)
             launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments, *kept.values, *weights)
             results = [_tensor(v, inputs[n].dtype) for n, v in zip(self.wanted, found, strict=True)]
         else:
             layouts = [inputs[n]._layout for n in self.wanted]
             results = [zeros_of(intern(x.numpy_dtype, x.shape, None, x.device)) for x in layouts]
-            into = derivation.gradient_into(self.wanted, plan.forms)
+            into = derivation.gradient_into(wanted, plan.forms)
             given = [*arguments, *weights]
             writes = range(len(given), len(given) + len(results))
             launch(Kernel(self.name, into, (*range(len(of.inputs), len(arguments)), *writes)), *given,
@@ -244,8 +262,6 @@ class _Plan:
 def loop_value(value: Any) -> Any:
     """An argument for compiled code: a contiguous array, or a number."""
     if isinstance(value, Tensor):
-        if value.dtype.is_floating_point and value.dtype.itemsize < 4:
-            value = cast(value, dtypes.float32)  # half precision is computed in single
         return contiguous(value.detach())._data
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value) if value.ndim else value
@@ -276,8 +292,7 @@ def kind_of(op: str, name: str, value: Any) -> Kind:
 def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
     """The dtype of the numbers that compiled code gets for a tensor or array; None for anything else."""
     if isinstance(value, Tensor):
-        half = value.dtype.is_floating_point and value.dtype.itemsize < 4
-        return np.dtype(np.float32) if half else value.dtype.numpy
+        return value.dtype.numpy
     return value.dtype if isinstance(value, (np.ndarray, np.generic)) else None
 
 
@@ -305,13 +320,14 @@ def _tensor(value: Any, dtype: dtypes.dtype) -> Tensor:
 
 
 def _structured(
-    name: str, inputs: Sequence[str], forward: Callable[..., Any], node: type[Any], owner: Any, several: bool
-) -> Any:
-    """A structured op of these inputs, each of which may have a gradient, and whose nodes go to ``owner`` for it."""
+    name: str, inputs: Sequence[str], forward: Callable[..., Any], node: type[Any], owner: Any, several: bool,
+    constants: Collection[str] = (),
+) -> Any:  # fmt: skip
+    """A structured op of these inputs, all but the constants with a gradient, for which its nodes go to ``owner``."""
     parameters = [f"in_{n}" for n in inputs]  # a user's parameter may have a name that means something to rules
     body: dict[str, Any] = {"__doc__": f"{name}, differentiated by its text.", "name": name}
     body["forward"] = with_parameters(forward, parameters)
-    for p in parameters:
+    for p in [p for p, n in zip(parameters, inputs, strict=True) if n not in constants]:
         body[f"grad_{p}"] = with_parameters(_unused, ["g", *parameters, "out_layout"])
     title = "".join(part.capitalize() for part in name.split("_"))
     body["grad_name"] = f"{title}Backward"
@@ -337,8 +353,8 @@ class _DerivedNode(StructuredNode):
 
     def in_order(self, found: dict[str, Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Gradients in the order of the edges; numbers have none."""
-        names = [p.removeprefix("in_") for p, v in zip(self.op.parameters, arguments, strict=True)
-                 if isinstance(v, Tensor)]  # fmt: skip
+        pairs = zip(self.op.parameters, arguments, strict=True)
+        names = [p.removeprefix("in_") for p, v in pairs if isinstance(v, Tensor) and p in self.op.grads]
         return tuple([found.get(n) for n in names])
 
 

@@ -124,8 +124,9 @@ class Calls(Creation):
                 else:
                     inner.env[name] = value
             self.run(inner.body)
-            result = inner.env.get(inner.result, Known(None))
-            return self.value(ast.copy_location(ast.Name(inner.result, ast.Load()), routine.tree)) if result else result
+            if inner.result not in inner.env:
+                return Known(None)
+            return self.value(ast.copy_location(ast.Name(inner.result, ast.Load()), routine.tree))
         finally:
             self.scope = outer
 

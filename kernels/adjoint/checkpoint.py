@@ -68,6 +68,7 @@ class Stretches:
         assert isinstance(loop.origin, p.For)
         self.origin: p.For = loop.origin
         self.trips, self.length, self.first = unique("trips"), unique("stretch"), unique("first")
+        self.number_of = unique("k")
         self.states = {n: unique(f"state_{n}") for n in [*self.arrays, *self.scalars]}
 
     def forward(self) -> list[str]:
@@ -95,8 +96,9 @@ class Stretches:
         start, _, step = map(expression_text, loop.bounds)
         stop = f"min({self.first} + {self.length}, {self.trips})"
         inner += [self._head(), *_indented(again)]
-        inner += [f"for k in range({stop} - 1, {self.first} - 1, -1):".replace("k", f"k_{self.first}", 1)]
-        inner += [f"    {loop.index.name} = {start} + k_{self.first} * ({step})", *_indented(backwards)]
+        inner.append(f"for {self.number_of} in range({stop} - 1, {self.first} - 1, -1):")
+        place = self.number_of if step == "1" else f"{self.number_of} * ({step})"
+        inner += [f"    {loop.index.name} = {place if start == '0' else f'{start} + {place}'}", *_indented(backwards)]
         last = f"({self.trips} - 1) // {self.length} * {self.length}"
         return [*lines, f"for {self.first} in range({last}, -1, -{self.length}):", *_indented(inner)]
 

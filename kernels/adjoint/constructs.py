@@ -9,6 +9,7 @@ from typing import Any
 
 from jitgrad.kernels.adjoint.expressions import as_value
 from jitgrad.kernels.adjoint.routine import MISSING, Routine, calls_into, plain_function, shortened
+from jitgrad.kernels.codegen.loop_faults import root, stores
 from jitgrad.kernels.words.syntax import SourceError, ships_with_jitgrad
 
 __all__ = ["refuse_constructs"]
@@ -55,6 +56,17 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 def refuse_constructs(function: Callable[..., Any]) -> None:
     """SourceError for a construct that can't be differentiated, here or in a function that is called."""
     _refuse(plain_function(function), [])
+    _refuse_writes(Routine(plain_function(function)))
+
+
+def _refuse_writes(routine: Routine) -> None:
+    """Of an input that the function gives no other value, as that might be a copy."""
+    assigned = {n.id for n in ast.walk(routine.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    inputs = {a.arg for a in routine.tree.args.args if not a.arg.startswith("out")} - assigned
+    for store in stores(routine.tree.body):
+        if root(store) in inputs:
+            raise routine.fault(store, f"writes into its input {root(store)}: {ast.unparse(store)}; write into a "
+                                "parameter named out..., or into a copy")  # fmt: skip
 
 
 def _refuse(function: Callable[..., Any], callers: list[Callable[..., Any]]) -> None:

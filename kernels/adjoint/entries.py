@@ -16,6 +16,7 @@ from jitgrad.kernels.adjoint.checks import checked_lines
 from jitgrad.kernels.adjoint.functions import GROWN, kept_names
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
+from jitgrad.kernels.adjoint.split import SUMMED
 from jitgrad.kernels.adjoint.tangent import tangent_of
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
@@ -205,6 +206,7 @@ class Derivation:
 def _helpers(text: str) -> str:
     """The functions that a text calls and that Numba doesn't know."""
     found = f"{INLINE}\n{GROWN}" if "grown(" in text else ""
+    found += f"{INLINE}\n{SUMMED}" if "summed(" in text else ""
     if words := {w for w in ("digamma", "trigamma") if f"{w}(" in text}:
         found += f"T = np.float64\n{words_text(words, 'float64')}\n"
     return found

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ast
 import copy
+import copy
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.checkpoint import Stretches
 from jitgrad.kernels.adjoint.plan import Plan
 from jitgrad.kernels.adjoint.program import Statement
-from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Write, names
+from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Values, Write, names
 from jitgrad.kernels.adjoint.write import element, expression_text, range_text, statement_lines
 
 __all__ = ["Forward"]
@@ -25,7 +26,13 @@ __all__ = ["Forward"]
 class Forward:
     """The forward sweep of a plan. unique: makes names that are not in use."""
 
-    def __init__(self, plan: Plan, unique: Callable[[str], str], stretches: Sequence[Stretches] = ()):
+    def __init__(
+        self, plan: Plan, unique: Callable[[str], str], stretches: Sequence[Stretches] = (),
+        straight: Collection[Loop] = (),
+    ):  # fmt: skip
+        self.straight = straight
+        self.rows: dict[Block, dict[Value | Write | Loop, tuple[str, str]]] = defaultdict(dict)  # (row, of what)
+        self.lengths: dict[Block, str] = {}
         self.plan, self.values, self.unique = plan, plan.values, unique
         self.stretches = {id(s.origin): s for s in stretches}
         self.program, self.root = plan.values.program, plan.values.root
@@ -69,6 +76,9 @@ class Forward:
         for block, fields in self.fields.items():
             if fields:
                 self._make_room(block, fields)
+        for block in self.rows:
+            if self._by_rows(block):
+                self._take_rows(block)
 
     def _keep_value(self, value: Value, block: Block) -> None:
         dtype = value.kind.dtype
@@ -109,7 +119,31 @@ class Forward:
         counter = self._counter(block)
         self.fields[block].append((name, dtype))
         self.field_of[key] = f"{name}[{counter}]"
+        if block.owner in self.straight:
+            row = self.unique(f"row_{base}")
+            self.rows[block][key] = row, name
+            if self._by_rows(block):
+                self.field_of[key] = f"{row}[{self._place_in_row(block)}]"
         return self.field_of[key]
+
+    def _by_rows(self, block: Block) -> bool:
+        """Whether what is kept of a loop goes into rows: there is room for all of it when the loop begins."""
+        return block.owner in self.straight and self._hoisted(block)[0] is not None
+
+    def _place_in_row(self, block: Block) -> str:
+        origin = block.owner.origin  # type: ignore[union-attr]
+        assert isinstance(origin, p.For)
+        return place_in_row(ast.Name(origin.index, ast.Load()), origin.start, origin.step)
+
+    def _take_rows(self, block: Block) -> None:
+        """Rows ahead of a loop."""
+        loop, counter, length = block.owner, self.counters[block], self.lengths[block]
+        assert isinstance(loop, Loop) and isinstance(loop.origin, p.For)
+        origin = loop.origin
+        lines = [f"{length} = len({range_text(origin.start, origin.stop, origin.step)})"]
+        lines += [f"{row} = {name}[{counter}:{counter} + {length}]" for row, name in self.rows[block].values()]
+        self.before[id(origin)] += lines
+        self.after[id(origin)].insert(0, f"{counter} += {length}")
 
     def _counter(self, block: Block) -> str:
         if block not in self.counters:
@@ -119,7 +153,10 @@ class Forward:
                 name = f"at_{owner.origin.index}"
             self.counters[block] = self.unique(name)
             self.first.append(f"{self.counters[block]} = 0")
-            self.end[id(_statements_of(block))].append(f"{self.counters[block]} += 1")
+            if isinstance(owner, Loop) and owner in self.straight:
+                self.lengths[block] = self.unique(f"n_{owner.origin.index}")  # type: ignore[attr-defined]
+            if not self._by_rows(block):
+                self.end[id(_statements_of(block))].append(f"{self.counters[block]} += 1")
         return self.counters[block]
 
     def _count(self, loop: Loop) -> None:
@@ -211,9 +248,8 @@ class Forward:
         return not any(isinstance(s, p.Assign) and s.target == variable for s in p.statements([loop.origin]))
 
     def _trips(self, loop: Loop) -> str:
-        origin = loop.origin
-        assert isinstance(origin, p.For)
-        return f"len({range_text(origin.start, origin.stop, origin.step)})"
+        start, stop, step = (_in_variables(b, self.values) for b in loop.bounds)
+        return f"len({range_text(start, stop, step)})"
 
     # -- lines --------------------------------------------------------------------------------------
 
@@ -279,6 +315,16 @@ def _statements_of(block: Block) -> list[Statement]:
         assert isinstance(origin, p.If)
         return origin.body if block is owner.body else origin.orelse
     return origin.body  # type: ignore[attr-defined, no-any-return]
+
+
+def _in_variables(e: ast.expr, values: Values) -> ast.expr:
+    """An expression of values by the program's variables that hold them."""
+
+    class Renamed(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return values.by_name[node.id].now if node.id in values.by_name else node
+
+    return Renamed().visit(copy.deepcopy(e))  # type: ignore[no-any-return]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

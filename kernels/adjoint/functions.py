@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from jitgrad.kernels.adjoint.reverse import Adjoint
+from jitgrad.kernels.adjoint.split import SUMMED
 from jitgrad.kernels.adjoint.write import HEAD
 from jitgrad.kernels.words.syntax import parse
 
@@ -51,7 +52,7 @@ def gradient_text(adjoint: Adjoint, name: str) -> str:
     results += [f"{o} = {o}.copy()" for o in program.outputs if o in adjoint.restored]
     lines = [*adjoint.forward, *results, *adjoint.reverse]
     text = _function(name, [*program.parameters, *adjoint.seeds.values()], lines, [*outputs, *_gradients(adjoint)])
-    return f"{HEAD}{GROWN}{text}"
+    return f"{HEAD}{GROWN}{SUMMED if 'summed(' in text else ''}{text}"
 
 
 def kept_names(adjoint: Adjoint) -> list[str]:
@@ -113,4 +114,4 @@ def reverse_text(adjoint: Adjoint, name: str) -> str:
     copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in kept or n in adjoint.program.parameters]
     parameters = [*adjoint.program.parameters, *kept, *adjoint.seeds.values()]
     text = _function(name, parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
-    return f"{HEAD}{text}"
+    return f"{HEAD}{SUMMED if 'summed(' in text else ''}{text}"

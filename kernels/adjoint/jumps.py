@@ -53,8 +53,11 @@ class _Jumps:
                 if loop is not None and loop.left != self.returned:
                     done.append(_if(s, _name(self.returned), [_set(s, loop.left, True)]))
                 return done + self.guarded(s, [self.returned], rest, loop)
-            if not isinstance(s, ast.If) or not kinds:
+            if not isinstance(s, ast.If):
                 done.append(s)
+                continue
+            if not kinds:  # loops within may have jumps of their own
+                done.append(_if(s, s.test, self.block(s.body, loop), self.block(s.orelse, loop)))
                 continue
             first, second = _stops(s.body), _stops(s.orelse)
             if first or second:

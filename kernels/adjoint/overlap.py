@@ -44,7 +44,7 @@ class Overlap:
             return False
         if family in self.exchanged:
             return bool(common) or later
-        distances = self._distances(index_of(element), write.index, common)
+        distances = self.distances(index_of(element), write.index, common)
         if distances is None:
             return False
         for loop in common:
@@ -64,17 +64,17 @@ class Overlap:
             return False
         assert load.node is not None
         common = [loop for loop in write.block.loops() if loop in load.node.block.loops()]
-        distances = self._distances(index_of(element), write.index, common)
+        distances = self.distances(index_of(element), write.index, common)
         return distances is not None and not any(distances.values())
 
-    def _distances(
+    def distances(
         self, read: Sequence[ast.expr], written: Sequence[ast.expr], common: Sequence[Loop]
     ) -> dict[str, int] | None:
         """How much a loop's index must grow from a read until the write meets it; None if it never does."""
         indices = {loop.index.name for loop in common if loop.index is not None}
         found: dict[str, int] = {}
         for a, b in zip(read, written, strict=True):
-            first, second = self._sum(a), self._sum(b)
+            first, second = self.sum_of(a), self.sum_of(b)
             if first is None or second is None or not (self._natural(first) and self._natural(second)):
                 continue
             if any(first.get(n, 0) != second.get(n, 0) for n in {*first, *second} - {""}):
@@ -97,29 +97,30 @@ class Overlap:
             return True
         return all(loop.body not in self.values.by_name[name].block.ancestors() for loop in common)
 
-    def _sum(self, e: ast.expr, sign: int = 1) -> Sum | None:
+    def sum_of(self, e: ast.expr, sign: int = 1) -> Sum | None:
+        """An integer expression as a sum; None if it is none."""
         if isinstance(e, ast.Constant) and type(e.value) is int:
             return {"": sign * e.value}
         if isinstance(e, ast.Name):
             value = self.values.by_name[e.id]
             if value.role == "defined" and loaded(value) is None and value.expression is not None:
-                inner = self._sum(value.expression, sign)
+                inner = self.sum_of(value.expression, sign)
                 if inner is not None:
                     return inner
             return {e.id: sign}
         if isinstance(e, ast.Subscript) and isinstance(e.value, ast.Attribute):
             return {ast.unparse(e): sign}
         if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.USub):
-            return self._sum(e.operand, -sign)
+            return self.sum_of(e.operand, -sign)
         if isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)):
-            left = self._sum(e.left, sign)
-            right = self._sum(e.right, sign if isinstance(e.op, ast.Add) else -sign)
+            left = self.sum_of(e.left, sign)
+            right = self.sum_of(e.right, sign if isinstance(e.op, ast.Add) else -sign)
             if left is not None and right is not None:
                 return {n: left.get(n, 0) + right.get(n, 0) for n in {*left, *right}}
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult):
             for factor, other in ((e.left, e.right), (e.right, e.left)):
                 if isinstance(factor, ast.Constant) and type(factor.value) is int:
-                    inner = self._sum(other, sign)
+                    inner = self.sum_of(other, sign)
                     return None if inner is None else {n: f * factor.value for n, f in inner.items()}
         return None
 
@@ -153,8 +154,8 @@ class Overlap:
         if not step:
             return None
         if step > 0:
-            return self._least(self._sum(start))
-        low = self._least(self._sum(stop))
+            return self._least(self.sum_of(start))
+        low = self._least(self.sum_of(stop))
         return None if low is None else low + 1
 
 

@@ -18,7 +18,7 @@ from jitgrad.kernels.adjoint.ssa import (
     Block, Branch, Define, Loop, New, Node, Permute, Value, Values, Write, index_of, inner_blocks, loaded, names,
 )  # fmt: skip
 
-__all__ = ["Plan", "Segment", "items"]
+__all__ = ["DEAR", "Plan", "Segment", "items"]
 
 _CHEAP_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Call, ast.Subscript,
                 ast.Attribute, ast.Tuple, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
@@ -203,7 +203,7 @@ class Plan:
     def _is_dear(self, value: Value) -> bool:
         """Whether a value in a loop costs more to compute again than to keep: about ten operations."""
         e = value.expression
-        if not (isinstance(e, ast.Call) and e.func.id in _TRANSCENDENTAL):  # type: ignore[attr-defined]
+        if not (isinstance(e, ast.Call) and e.func.id in DEAR):  # type: ignore[attr-defined]
             return False
         # The forward sweep keeps a part of an expression ahead of it: not what may only be computed if a test says so.
         return bool(value.block.loops()) and not is_lazy(value.block)
@@ -323,9 +323,9 @@ def is_lazy(block: Block) -> bool:
     return any(m.value.temporary for branch in arms for m in branch.merges)  # type: ignore[union-attr]
 
 
-_TRANSCENDENTAL = {
+DEAR = {
     "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
     "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "trigamma", "atan2", "hypot", "pow",
     "fmod",
 }  # fmt: skip
-_COSTLY = {*_TRANSCENDENTAL, "sqrt"}
+_COSTLY = {*DEAR, "sqrt"}

@@ -17,6 +17,8 @@ from jitgrad.kernels.adjoint.forward import Forward
 from jitgrad.kernels.adjoint.plan import Plan, Segment
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.pullback import Add, Let, Pullback, Step
+from jitgrad.kernels.adjoint.rows import straight_loops
+from jitgrad.kernels.adjoint.split import Split
 from jitgrad.kernels.adjoint.ssa import (
     Block, Branch, Carry, Define, Loop, New, Node, Permute, Value, Values, Write,
 )  # fmt: skip
@@ -68,7 +70,9 @@ class _Reverse:
         for name in self.everywhere:
             self.plan.need(self.values.by_name[name], None)
         self.stretches = {s.loop: s for s in self._stretches(states)}
-        self.forward = Forward(self.plan, self.unique, list(self.stretches.values()))
+        self.straight = {x: s for x, s in straight_loops(self.plan).items() if x not in self.stretches}
+        self.forward = Forward(self.plan, self.unique, list(self.stretches.values()), self.straight)
+        self.splits = {x.body: Split(s, self) for x, s in self.straight.items()}
         self.olds: dict[Write, str] = {}
 
     def _stretches(self, states: int | None) -> list[Stretches]:
@@ -134,6 +138,7 @@ class _Reverse:
             gradients[name] = self.d(name) if known else None
             if known and name in self.values.by_name:
                 zeros.append(f"{self.d(name)} = 0.0")
+        lines += [f"{row} = np.empty(0)" for split in self.splits.values() for row in split.rows]
         inverses = [f"{self.inverses[name]} = 1.0 / {name}" for name in self.everywhere]
         lines += [*inverses, *zeros, *seeded, *self._block(self.values.root)]
         families = {self.values.family(w.array) for w in self.plan.undone}
@@ -180,12 +185,12 @@ class _Reverse:
         """The values that were kept for a run of a block, or are computed again for all of it."""
         lines = []
         counter = self.forward.counters.get(block)
-        if counter is not None:
+        if counter is not None and block not in self.splits:
             lines.append(f"{counter} -= 1")
         root = block is self.values.root
         if not root:
             for value in [v for v, b in self.plan.kept.items() if b is block]:
-                lines.append(f"{value.name} = {self.forward.field_of[value]}")
+                lines.append(f"{value.name} = {self.kept(value, block)}")
         again = {v.node: v for v, b in self.plan.again.items() if b is block and v not in self.plan.kept}
         news = [n for n in block.nodes if isinstance(n, New) and n.array not in self.values.roaming and not root]
         # Sizes are ahead of the arrays that have them, and these ahead of their elements.
@@ -255,6 +260,8 @@ class _Reverse:
             lines.append(f"{self.d(c.start.name)} = {final}")
         if loop in self.stretches:
             lines += self.stretches[loop].reverse(self.forward.iteration(loop), body)
+        elif loop in self.straight:
+            lines += self.splits[loop.body].lines(body)
         else:
             lines += [*self._head(loop), *_indented(body)]
         for c in carried:
@@ -279,6 +286,12 @@ class _Reverse:
     def _to_ends(self, moved: dict[Carry, str]) -> list[str]:
         ends = [(c.end, t) for c, t in moved.items() if c.end is not None and c.end.name in self.active]
         return [f"{self.d(end.name)} += {t}" for end, t in ends]
+
+    def kept(self, key: Value | Write, block: Block) -> str:
+        """Where the reverse sweep finds what a block has kept."""
+        if block in self.splits:
+            return f"{self.forward.rows[block][key][0]}[{self.splits[block].place}]"
+        return self.forward.field_of[key]
 
     def _head(self, loop: Loop) -> list[str]:
         """The loop's first line, with its iterations from the last to the first."""
@@ -314,9 +327,10 @@ class _Reverse:
         plan = self.plan
         within = {v for v in plan.within.get(segment, set()) if v not in plan.kept and v not in plan.again}
         early = within & plan.early.get(segment, set())
+        undone = any(segment is s.segment and s.undo_first for s in self.straight.values())
         return [
             *self._again(segment, early, set()),
-            *self._undo(segment, plan.undone, "saved"),
+            *([] if undone else self.undo(segment)),
             *self._again(segment, within - early, plan.redone),
             *self._undo(segment, plan.redone, "old"),
             *(f"{self.inverses[v.name]} = 1.0 / {v.name}" for v in self._divisors(segment)),
@@ -348,6 +362,14 @@ class _Reverse:
                 lines += _if(expression_text(node.test), *sides)
         return lines
 
+    def tidy(self, lines: list[str]) -> list[str]:
+        """The lines without what they don't need."""
+        return _tidy(lines)
+
+    def undo(self, segment: Segment) -> list[str]:
+        """Puts memory back to what it was before a segment."""
+        return self._undo(segment, self.plan.undone, "saved")
+
     def _old(self, write: Write) -> str:
         if write not in self.olds:
             self.olds[write] = self.unique("old")
@@ -358,7 +380,7 @@ class _Reverse:
         lines: list[str] = []
         for node in reversed(nodes):
             if isinstance(node, Write) and node in chosen:
-                value = self._old(node) if which == "old" else self.forward.field_of[node]
+                value = self._old(node) if which == "old" else self.kept(node, node.block.holder())
                 lines.append(f"{element(node.array, node.index)} = {value}")
             elif isinstance(node, Branch):
                 sides = [self._undo(b.nodes, chosen, which) for b in (node.body, node.orelse)]
@@ -373,13 +395,24 @@ class _Reverse:
                          for k, block in enumerate((node.body, node.orelse))]  # fmt: skip
                 lines += _if(expression_text(node.test), *sides)
             else:
-                lines += [line for step in self.plan.steps.get(node, ()) for line in self._step(step)]
+                made = [line for step in self.plan.steps.get(node, ())
+                          for line in self._step(step, node.block.holder())]  # fmt: skip
+                lines += [*self._quoted(node), *made] if made else []
         return lines
 
-    def _step(self, step: Step) -> list[str]:
+    def _quoted(self, node: Node) -> list[str]:
+        """The user's line that a node comes from, ahead of its reverse."""
+        number, source = node.origin.line, self.program.source
+        text = source[number - 1].strip() if 0 < number <= len(source) else ""
+        return [f"# {number}: {text}"] if text else []
+
+    def _step(self, step: Step, block: Block) -> list[str]:
         if isinstance(step, Let):
             return [f"{step.name} = {expression_text(step.value)}"]
         if isinstance(step, Add):
+            split = self.splits.get(block)
+            if split is not None and (line := split.step(step)) is not None:
+                return line
             target = step.target if step.index is None else element(step.target, step.index)
             return [f"{self.d(target)} += {expression_text(step.value)}"]
         # Derivatives of values begin with zero in each run of their block.

@@ -18,7 +18,7 @@ __all__ = ["tangent_of"]
 
 
 def tangent_of(program: Program, wanted: Collection[str], values: bool = True) -> Program:
-    """The program with tangents: its parameters, then the tangents of those in ``wanted``, as ``x_t``.
+    """The program with tangents: its inputs, their tangents ``x_t`` if in ``wanted``, and parameters that are outputs.
 
     Its outputs are the program's, unless values is false, and then the tangents of those that hold floats.
     """
@@ -52,7 +52,9 @@ class _Tangent:
         body += self._body(source.body)
         floats = [n for n in source.outputs if source.kinds[n].floating]
         outputs = [*(source.outputs if values else ()), *(self.names[n] for n in floats)]
-        parameters = [*source.parameters, *(self.names[n] for n in self.wanted)]
+        written = [n for n in source.parameters if n in source.outputs]
+        inputs = [n for n in source.parameters if n not in written]
+        parameters = [*inputs, *(self.names[n] for n in self.wanted), *written]
         name = f"{source.name}_tangent"
         return Program(name, source.file, parameters, outputs, body, kinds, len(outputs) == 1, source.source)
 

@@ -108,7 +108,7 @@ class _Builder:
                 self._store(s, index, block, current)
             elif isinstance(s, p.Allocate):
                 shape = tuple(self._flat(n, s, block, current) for n in s.shape)
-                fill = s.fill and self._flat(s.fill, s, block, current)
+                fill = s.fill and self._filled_with(s, block, current)
                 block.nodes.append(New(s, block, self._next(), s.array, shape, fill))
                 if s.array not in self.moving:
                     self.sizes[s.array] = shape
@@ -119,6 +119,16 @@ class _Builder:
                 self._branch(s, block, current)
             elif isinstance(s, (p.For, p.While)):
                 self._loop(s, block, current)
+
+    def _filled_with(self, s: p.Allocate, block: Block, current: Current) -> ast.expr:
+        """What an array is filled with: a constant, or a value with a name."""
+        assert s.fill is not None
+        fill = self._flat(s.fill, s, block, current)
+        if isinstance(fill, (ast.Name, ast.Constant)):
+            return fill
+        value = self._temporary(s.array, _scalar(self.program.kinds[s.array].dtype), block, s.fill, fill)
+        self._define(value, s, block)
+        return ast.Name(value.name, ast.Load())
 
     def _store(self, s: p.Store, index: tuple[ast.expr, ...], block: Block, current: Current) -> None:
         amount = self._flat(s.value, s, block, current)

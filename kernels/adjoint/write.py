@@ -11,7 +11,7 @@ from jitgrad.kernels.adjoint.program import (
     Allocate, Assign, Exchange, For, If, Program, Refuse, Statement, Store, While,
 )  # fmt: skip
 
-__all__ = ["HEAD", "element", "expression_text", "program_text", "statement_lines"]
+__all__ = ["HEAD", "element", "expression_text", "place_in_row", "program_text", "statement_lines"]
 
 # What the text of programs names. The functions are Numba's, as in the user's own text.
 HEAD = """\
@@ -109,6 +109,15 @@ def range_text(start: ast.expr, stop: ast.expr, step: ast.expr) -> str:
     if isinstance(start, ast.Constant) and start.value == 0:
         return f"range({expression_text(stop)})"
     return f"range({expression_text(start)}, {expression_text(stop)})"
+
+
+def place_in_row(index: ast.expr, start: ast.expr, step: ast.expr) -> str:
+    """Which iteration has an index, where the step is 1 or -1."""
+    if ast.unparse(step) == "-1":
+        return expression_text(ast.BinOp(start, ast.Sub(), index))
+    if isinstance(start, ast.Constant) and start.value == 0:
+        return expression_text(index)
+    return expression_text(ast.BinOp(index, ast.Sub(), start))
 
 
 def program_text(program: Program) -> str:

@@ -421,7 +421,7 @@ class RandomFunction:
     def new_array(self) -> None:
         size = self.rng.choice(self.sizes)
         like = [v for v, held in self.names.vectors.items() if held[0] == size]
-        choices = [f"np.zeros({size})", f"np.zeros({size}{self.dtype})", f"np.full({size}, {self.leaf()})", f"np.ones({size})",
+        choices = [f"np.zeros({size})", f"np.zeros({size}{self.dtype})", f"np.full({size}, {self.number(1)})", f"np.ones({size})",
                    self.whole(size, 2)]  # fmt: skip
         if like:
             choices += [f"np.zeros_like({like[0]})", f"{like[-1]}.copy()", f"np.full_like({like[0]}, {self.leaf()})"]

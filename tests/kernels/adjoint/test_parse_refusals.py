@@ -206,7 +206,7 @@ def earlier_part(x, n):
 def second_name(x, n):
     y = np.zeros(3)
     z = np.zeros(3)
-    for i in range(n):
+    for _ in range(n):
         y = z
         z[0] += x[0]
     return y
@@ -225,7 +225,7 @@ def earlier_array(m):
     s = 0.0
     for i in range(m.shape[0]):
         if i > 0:
-            s += before
+            s += before  # noqa: F821
         before = m[i]
     return s
 

@@ -1,0 +1,226 @@
+"""Innermost loops whose reverse may run in any order, so that a compiler can use vectors.
+
+The iterations of such a loop hand nothing on but sums, and none reads what an earlier one wrote. In the reverse sweep it
+runs upwards, as one loop that computes everything and further loops for what would keep that one from using vectors:
+derivatives that are added to neighbouring elements, and sums, wait in a row with one number for each iteration. What is
+kept of such loops is addressed by rows too and not by a counter.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jitgrad.kernels.adjoint.plan import DEAR, Plan, Segment
+from jitgrad.kernels.adjoint.pullback import Add, Clear, Let, Step
+from jitgrad.kernels.adjoint.ssa import Branch, Define, Loop, Node, Value, Write, index_of, loaded, names
+
+__all__ = ["Straight", "straight_loops"]
+
+_FEW = 8  # iterations up to which a loop is unrolled instead
+
+
+@dataclass
+class Straight:
+    """How the reverse of a loop is split.
+
+    steps: all of its steps with the tests around them. undo_first: whether memory is put back in a loop ahead. apart: what is added in loops of their own, with the tests
+    around it; sums: what is added to one element or value by all iterations.
+    """
+
+    loop: Loop
+    segment: Segment
+    steps: list[tuple[Step, list[tuple[str, bool]]]]
+    undo_first: bool = False
+    apart: list[tuple[Add, list[tuple[str, bool]]]] = field(default_factory=list)
+    sums: list[Add] = field(default_factory=list)
+
+
+def straight_loops(plan: Plan) -> dict[Loop, Straight]:
+    """The loops of a program that may be split."""
+    found = {}
+    for node in plan.values.nodes():
+        if isinstance(node, Loop) and (straight := _Judge(plan, node).straight()):
+            found[node] = straight
+    return found
+
+
+class _Judge:
+    def __init__(self, plan: Plan, loop: Loop):
+        self.plan, self.values, self.loop, self.overlap = plan, plan.values, loop, plan.overlap
+
+    def straight(self) -> Straight | None:
+        loop, parts = self.loop, self.plan.parts[self.loop.body]
+        if loop.index is None or loop.counted or self._by() == 0 or self._short():
+            return None
+        if len(parts) != 1 or not isinstance(parts[0], Segment) or not all(map(self._hands_on_sum, loop.carried)):
+            return None
+        self.segment = parts[0]
+        self.nodes = list(self._in_segment(self.segment, []))
+        self.steps = [(s, tests) for n, tests in self.nodes for s in self.plan.steps.get(n, ())]
+        self.writes = [n for n, _ in self.nodes if isinstance(n, Write)]
+        made = Straight(loop, self.segment, self.steps)
+        if not self.steps or self._computes_much() or not self._memory(made) or not self._derivatives(made):
+            return None
+        return made
+
+    def _by(self) -> int:
+        text = ast.unparse(self.loop.bounds[2])
+        return {"1": 1, "-1": -1}.get(text, 0)
+
+    def _short(self) -> bool:
+        start, stop, _ = self.loop.bounds
+        if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant):
+            return abs(stop.value - start.value) < _FEW  # type: ignore[operator]
+        return False
+
+    def _in_segment(self, nodes: Iterable[Node], tests: list[tuple[str, bool]]) -> Iterator[tuple[Node, list]]:
+        for node in nodes:
+            yield node, tests
+            if isinstance(node, Branch):
+                test = ast.unparse(node.test)
+                for side, block in ((True, node.body), (False, node.orelse)):
+                    yield from self._in_segment(block.nodes, [*tests, (test, side)])
+
+    def _hands_on_sum(self, c) -> bool:  # type: ignore[no-untyped-def]
+        """Whether a variable's derivative is the same in all iterations, as that of a sum of what they add."""
+        if not self.plan.active & {c.start.name, c.final.name}:
+            return True
+        if c.end is c.start:
+            return True
+        e = c.end.expression if c.end is not None and c.end.block is self.loop.body else None
+        if not (isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)) and isinstance(e.left, ast.Name)):
+            return False
+        uses = [n for node in self.values.nodes(self.loop.body) for n in _read(node)]
+        return e.left.id == c.start.name and uses.count(c.start.name) == 1 and c.end.name not in uses
+
+    def _computes_much(self) -> bool:
+        """Whether there are calls for which there are no vectors."""
+        again = [v.expression for v in self.plan.within.get(self.segment, ()) if v not in self.plan.kept]
+        done = [s.value for s, _ in self.steps if not isinstance(s, Clear)]
+        calls = [n for e in [*again, *done] if e is not None for n in ast.walk(e) if isinstance(n, ast.Call)]
+        return any(n.func.id in DEAR for n in calls)  # type: ignore[attr-defined]
+
+    # -- memory -------------------------------------------------------------------------------------
+
+    def _far(self, read: tuple[ast.expr, ...], written: tuple[ast.expr, ...]) -> int | None | str:
+        """How many iterations after a read an element is written; None for never, "?" if unknown."""
+        distances = self.overlap.distances(read, written, [self.loop])
+        if distances is None:
+            return None
+        assert self.loop.index is not None
+        far = distances.get(self.loop.index.name)
+        return "?" if far is None else far * self._by()
+
+    def _memory(self, made: Straight) -> bool:
+        """Whether what is read again of memory is there, once all that the loop wrote has been put back."""
+        item = self.segment
+        undone = [w for w in self.writes if w in self.plan.undone]
+        if any(self._far(w.index, w.index) != 0 for w in undone):
+            return False  # which of the old values comes last depends on the order
+        if len({(w.array, _text(w.index)) for w in undone}) != len({w.array for w in undone}):
+            return False
+        again = {*self.plan.within.get(item, ()), *(v for v, b in self.plan.again.items() if b is self.loop.body)}
+        for load in [v for v in again if loaded(v) is not None and v not in self.plan.kept]:
+            element = loaded(load)
+            assert element is not None
+            for write in [w for w in undone if w.array == element.value.id]:  # type: ignore[attr-defined]
+                far = self._far(index_of(element), write.index)
+                if far == "?" or (isinstance(far, int) and far < 0):
+                    return False
+                made.undo_first |= bool(far)
+        if not made.undo_first:
+            return True
+        plain = all(w.block is self.loop.body and self._settled(w.index) for w in undone)
+        return plain and not self.plan.early.get(item)
+
+    # -- derivatives --------------------------------------------------------------------------------
+
+    def _derivatives(self, made: Straight) -> bool:
+        primary: dict[str, str] = {}  # the index at which the loop itself reads and adds derivatives, by array
+        for write in self.writes:
+            if self.values.family(write.array) not in self.plan.active:
+                continue
+            text = _text(write.index)
+            if primary.setdefault(write.array, text) != text:
+                return False
+            added = any(isinstance(s, Add) and s.index is not None and s.target == write.array for s, _ in self.steps)
+            if (added or not write.increment) and self._far(write.index, write.index) != 0:
+                return False
+        written = {w.array: w.index for w in self.writes}
+        for step, tests in self.steps:
+            if not isinstance(step, Add):
+                continue
+            if step.index is None:
+                if self._outside(step.target):
+                    made.sums.append(step)
+                continue
+            kind = self._stride(step.index)
+            if kind is None:
+                return False
+            if kind == 0:
+                if step.target in written:
+                    return False
+                made.sums.append(step)
+                continue
+            text = _text(step.index)
+            if kind == 1 and primary.setdefault(step.target, text) == text:
+                continue
+            if step.target in written:
+                far = self._far(step.index, written[step.target])
+                if far == "?" or (isinstance(far, int) and far <= 0):
+                    return False
+            if not all(self._by_index(t) for t, _ in tests) or not self._settled(step.index):
+                return False
+            made.apart.append((step, tests))
+        return True
+
+    def _outside(self, name: str) -> bool:
+        return self.loop.body not in self.values.by_name[name].block.ancestors()
+
+    def _stride(self, index: tuple[ast.expr, ...]) -> int | None:
+        """The distance in memory of the elements of two iterations: 0, 1, 2 for any other; None if unknown."""
+        assert self.loop.index is not None
+        found = 0
+        for k, e in enumerate(index):
+            if all(self._outside(n) for n in names(e)):
+                continue
+            sum_ = self.overlap.sum_of(e)
+            if sum_ is None or any(n and "." not in n and n != self.loop.index.name and not self._outside(n) for n in sum_):
+                return None
+            factor = sum_.get(self.loop.index.name, 0)
+            if factor:
+                found = 1 if k == len(index) - 1 and factor == self._by() else 2
+        return found
+
+    def _settled(self, index: tuple[ast.expr, ...]) -> bool:
+        """Whether an index is made of the loop's own and what is known outside."""
+        return all(self._outside(n) or self.values.by_name[n] is self.loop.index for e in index for n in names(e))
+
+    def _by_index(self, test: str) -> bool:
+        """Whether a test is one of indices and what is known outside of the loop."""
+        value = self.values.by_name.get(test)
+        if value is None:
+            return test in ("True", "False")
+        if value is self.loop.index or self._outside(test):
+            return True
+        if value.role != "defined" or value.expression is None or loaded(value) is not None:
+            return False
+        return all(self._by_index(n) for n in names(value.expression))
+
+
+def _read(node: Node) -> list[str]:
+    """The names of values that a node reads."""
+    if isinstance(node, Define):
+        return names(node.value.expression)
+    if isinstance(node, Write):
+        return [*names(node.amount), *(n for i in node.index for n in names(i))]
+    if isinstance(node, Branch):
+        sides = [s.name for m in node.merges for s in (m.yes, m.no) if s is not None]
+        return [*names(node.test), *sides]
+    return []
+
+
+def _text(index: tuple[ast.expr, ...]) -> str:
+    return ", ".join(map(ast.unparse, index))

@@ -1,0 +1,144 @@
+"""The reverse of a loop whose iterations may run in any order, as the text of several loops: see `rows`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jitgrad.kernels.adjoint.pullback import Add
+from jitgrad.kernels.adjoint.rows import Straight
+from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
+
+if TYPE_CHECKING:
+    from jitgrad.kernels.adjoint.reverse import _Reverse
+
+__all__ = ["SUMMED", "Split"]
+
+SUMMED = """\
+def summed(row, size):
+    a = b = c = d = 0.0
+    for k in range(size // 4):
+        a += row[4 * k]
+        b += row[4 * k + 1]
+        c += row[4 * k + 2]
+        d += row[4 * k + 3]
+    for k in range(size // 4 * 4, size):
+        a += row[k]
+    return (a + b) + (c + d)
+"""
+
+
+class Split:
+    """The loops that reverse one loop. rows: the arrays in which they hand numbers on."""
+
+    def __init__(self, straight: Straight, sweep: _Reverse):
+        self.straight, self.sweep, self.loop = straight, sweep, straight.loop
+        assert self.loop.index is not None
+        self.start, self.stop, self.by = self.loop.bounds
+        self.place = place_in_row(ast.Name(self.loop.index.name, ast.Load()), self.start, self.by)
+        self.rows: list[str] = []
+        self.row_of: dict[int, str] = {}  # by the step
+        self.sum_of: dict[int, str] = {}
+        self.sums: dict[str, tuple[str, str]] = {}  # target: (its sum in an iteration, the row of these)
+        self.again: set[int] = set()  # steps whose number another step hands on
+        self._name_rows()
+
+    def _name_rows(self) -> None:
+        shared: dict[str, str] = {}
+        for step, tests in self.straight.apart:
+            text = expression_text(self._origin(step.value))
+            if tests or not isinstance(step.value, ast.Name) or text not in shared:
+                row = self._row()
+                if not tests:
+                    shared[text] = row
+            else:
+                row = shared[text]
+                self.again.add(id(step))
+            self.row_of[id(step)] = row
+        for step in self.straight.sums:
+            target = self._target(step)
+            if target not in self.sums:
+                self.sums[target] = self.sweep.unique("sum"), self._row()
+            self.sum_of[id(step)] = self.sums[target][0]
+
+    def _row(self) -> str:
+        self.rows.append(self.sweep.unique("row"))
+        return self.rows[-1]
+
+    def _origin(self, value: ast.expr) -> ast.expr:
+        """The derivative that one is a copy of."""
+        adds: dict[str, list[tuple[Add, bool]]] = {}
+        for step, tests in self.straight.steps:
+            if isinstance(step, Add) and step.index is None:
+                adds.setdefault(self.sweep.d(step.target), []).append((step, bool(tests)))
+        while isinstance(value, ast.Name) and len(found := adds.get(value.id, [])) == 1:
+            step, tested = found[0]
+            if tested or not isinstance(step.value, ast.Name):
+                break
+            value = step.value
+        return value
+
+    def _target(self, step: Add) -> str:
+        return self.sweep.d(step.target if step.index is None else element(step.target, step.index))
+
+    def step(self, step: Add) -> list[str] | None:
+        """The lines for what is added, if it isn't added where it is computed."""
+        value = expression_text(step.value)
+        if id(step) in self.sum_of:
+            return [f"{self.sum_of[id(step)]} += {value}"]
+        if id(step) in self.row_of:
+            return [] if id(step) in self.again else [f"{self.row_of[id(step)]}[{self.place}] = {value}"]
+        return None
+
+    def lines(self, body: Sequence[str]) -> list[str]:
+        """All loops. body: the lines of the first."""
+        lines = self._openings()
+        if self.straight.undo_first:
+            lines += self._over(self.sweep.undo(self.straight.segment))
+        ends = [f"{row}[{self.place}] = {total}" for total, row in self.sums.values()]
+        zeros = [f"{total} = 0.0" for total, _ in self.sums.values()]
+        lines += self._over(self.sweep.tidy([*zeros, *body, *ends]))
+        lines += [f"{target} += summed({row}, {self.length})" for target, (_, row) in self.sums.items()]
+        for step, tests in self.straight.apart:
+            inner = [f"{self._target(step)} += {self.row_of[id(step)]}[{self.place}]"]
+            for test, side in reversed(tests):
+                text = expression_text(self._inlined(ast.Name(test, ast.Load())))
+                inner = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in inner)]
+            lines += self._over(inner)
+        return lines
+
+    def _openings(self) -> list[str]:
+        """How many iterations there are, and rows of that many numbers."""
+        forward, body = self.sweep.forward, self.loop.body
+        fields = forward.rows.get(body, {})
+        if not self.rows and not fields:
+            return []
+        self.length = forward.lengths.get(body) or self.sweep.unique(f"n_{self.loop.origin.index}")  # type: ignore[attr-defined]
+        lines = [f"{self.length} = len({range_text(self.start, self.stop, self.by)})"]
+        if fields:
+            counter = forward.counters[body]
+            lines.append(f"{counter} -= {self.length}")
+            lines += [f"{row} = {name}[{counter}:{counter} + {self.length}]" for row, name in fields.values()]
+        for row in self.rows:
+            lines += [f"if {self.length} > {row}.size:", f"    {row} = np.empty(2 * {self.length})"]
+        return lines
+
+    def _over(self, body: Sequence[str]) -> list[str]:
+        assert self.loop.index is not None
+        head = f"for {self.loop.index.name} in {range_text(self.start, self.stop, self.by)}:"
+        return [head, *(f"    {line}" for line in body)] if body else []
+
+    def _inlined(self, e: ast.expr) -> ast.expr:
+        """A test by the loop's index and what is known outside."""
+        values, inside = self.sweep.values, self.loop.body
+
+        class Inlined(ast.NodeTransformer):
+            def visit_Name(self, node: ast.Name) -> ast.expr:
+                value = values.by_name.get(node.id)
+                if value is None or value.expression is None or inside not in value.block.ancestors():
+                    return node
+                return self.visit(copy.deepcopy(value.expression))  # type: ignore[no-any-return]
+
+        return Inlined().visit(copy.deepcopy(e))  # type: ignore[no-any-return]

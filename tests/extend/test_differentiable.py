@@ -1,0 +1,342 @@
+"""Functions with loops as differentiable ops: values, gradients of any order, transforms, refusals."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad.autograd import forward_ad, gradcheck, gradgradcheck
+from jitgrad.kernels.words.syntax import SourceError
+
+X = np.array([0.5, 1.2, 2.0])
+
+
+def variable(value):
+    return jitgrad.tensor(value, dtype=jitgrad.float64, requires_grad=True)
+
+
+def wave(x, a):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += math.sin(x[i] * a) * x[i]
+    return total
+
+
+def wave_in_ops(x, a):
+    return (jitgrad.sin(x * a) * x).sum()
+
+
+def early(x, k):
+    if k > 1:
+        return x * 2.0
+    for i in range(x.shape[0]):
+        if x[i] > 1.5:
+            return x * x[i]
+    return np.sin(x)
+
+
+def several(x, n):
+    y = x.copy()
+    for _ in range(n):
+        y = np.sin(y) + y * x
+    return y, y.sum(), n + 1
+
+
+def root_of(x, tolerance):
+    r = x
+    while abs(r * r - x) > tolerance:
+        r = 0.5 * (r + x / r)
+    return r
+
+
+def powers(x, a, out):
+    for i in range(x.shape[0]):
+        out[i] = a * x[i] ** 3
+        if i > 0:
+            out[i] += out[i - 1] * x[i]
+
+
+def overwriting(x, n):
+    y = x.copy()
+    for _ in range(n):
+        for i in range(y.shape[0]):
+            y[i] = y[i] * y[i - 1] * 0.1 + 0.9 * math.sin(y[i])
+    return y.sum()
+
+
+def read_only(x, indices):
+    total = 0.0
+    for i in range(indices.shape[0]):
+        total += x[indices[i]] * (i + 1)
+    return total
+
+
+CASES = [
+    (wave, (X, 0.7)), (early, (X, 2)), (early, (X, 0)), (early, (X[:2], 0)), (root_of, (2.0, 1e-9)),
+    (powers, (X, 0.7)), (overwriting, (X, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, args", CASES)
+def test_gradients_of_both_orders(function, args):
+    op = jitgrad.differentiable(function)
+    constant = [isinstance(a, int) or (function is root_of and k == 1) for k, a in enumerate(args)]
+    given = [a if known else variable(a) for a, known in zip(args, constant, strict=True)]
+    assert gradcheck(op, given)
+    assert gradgradcheck(op, given)
+
+
+def test_values_are_those_of_the_function():
+    op = jitgrad.differentiable(wave)
+    assert op(X, 0.7) == pytest.approx(wave(X, 0.7), rel=1e-14)
+    assert isinstance(op(X, 0.7), float)
+    assert op(jitgrad.tensor(X), 0.7).item() == pytest.approx(wave(X, 0.7), rel=1e-14)
+    assert op(a=0.7, x=X) == op(X, 0.7)
+
+
+def test_several_results_of_which_one_counts():
+    op = jitgrad.differentiable(several)
+    x = variable(X)
+    y, total, count = op(x, 2)
+    assert count.item() == 3 and not count.requires_grad and count.dtype is jitgrad.int64
+    (from_total,) = jitgrad.autograd.grad(total, x, retain_graph=True)
+    (from_all,) = jitgrad.autograd.grad(y.sum(), x)
+    np.testing.assert_allclose(from_total.numpy(), from_all.numpy(), rtol=1e-13)
+
+
+def test_the_graph_is_that_of_an_op():
+    op = jitgrad.differentiable(wave)
+    x = variable(X)
+    y = op(x, 0.7)
+    assert repr(y.grad_fn).startswith("<WaveBackward")
+    y.backward()
+    assert x.grad is not None
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.backward()
+    kept = op(x, 0.7)
+    kept.backward(retain_graph=True)
+    x.grad = None
+    kept.backward()
+    np.testing.assert_allclose(x.grad.numpy(), jitgrad.numba_grad(wave)(X, 0.7), rtol=1e-13)
+
+
+def test_an_input_that_changed_is_an_error():
+    op = jitgrad.differentiable(wave)
+    x = variable(X)
+    inner = x * 1
+    y = op(inner, 0.7)
+    with jitgrad.no_grad():
+        inner.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_a_result_that_is_written_to_leaves_the_gradient():
+    op = jitgrad.differentiable(powers)
+    x = variable(X)
+    (expected,) = jitgrad.autograd.grad(op(x, 0.7).sum(), x)
+    out = op(x, 0.7)
+    with jitgrad.no_grad():
+        out.zero_()
+    (found,) = jitgrad.autograd.grad(out.sum(), x)
+    assert jitgrad.equal(found, expected)
+
+
+def test_transforms_agree_with_those_of_ops():
+    op = jitgrad.differentiable(wave)
+    x, a = jitgrad.tensor(X), jitgrad.tensor(0.7, dtype=jitgrad.float64)
+    directions = jitgrad.ones_like(x), jitgrad.ones_like(a)
+    for found, wanted in zip(jitgrad.func.jvp(op, (x, a), directions),
+                             jitgrad.func.jvp(wave_in_ops, (x, a), directions), strict=True):  # fmt: skip
+        assert jitgrad.allclose(found, wanted)
+    batch = jitgrad.stack([x, x * 2, x - 1])
+    for transform in (lambda f: f, jitgrad.func.grad, lambda f: jitgrad.func.hessian(f)):
+        found, wanted = (jitgrad.func.vmap(transform(f), (0, None))(batch, a) for f in (op, wave_in_ops))
+        assert jitgrad.allclose(found, wanted)
+    for found, wanted in zip(jitgrad.func.hessian(op, (0, 1))(x, a), jitgrad.func.hessian(wave_in_ops, (0, 1))(x, a),
+                             strict=True):  # fmt: skip
+        assert all(jitgrad.allclose(f, w) for f, w in zip(found, wanted, strict=True))
+
+
+def test_forward_mode_through_a_written_parameter():
+    op = jitgrad.differentiable(powers)
+    x = jitgrad.tensor(X)
+    with forward_ad.dual_level():
+        out = op(forward_ad.make_dual(x, jitgrad.ones_like(x)), 0.7)
+        tangent = forward_ad.unpack_dual(out).tangent
+    step = 1e-6
+    differences = (op(X + step, 0.7) - op(X - step, 0.7)) / (2 * step)
+    np.testing.assert_allclose(tangent.numpy(), differences, rtol=1e-7)
+
+
+def test_third_derivative():
+    op = jitgrad.differentiable(wave)
+    x = jitgrad.tensor(X)
+
+    def third(f):
+        return jitgrad.func.grad(jitgrad.func.grad(jitgrad.func.grad(lambda a: f(x, a))))
+
+    a = jitgrad.tensor(0.7, dtype=jitgrad.float64)
+    assert jitgrad.allclose(third(op)(a), third(wave_in_ops)(a))
+
+
+def test_in_a_compiled_function():
+    op = jitgrad.differentiable(overwriting)
+
+    def step(x):
+        y = op(x * 2, 2)
+        (g,) = jitgrad.autograd.grad(y, x)
+        return y.detach(), g
+
+    compiled = jitgrad.compile(step, fullgraph=True)
+    for scale in (1.0, 0.5, 0.25):
+        x = variable(X * scale)
+        for found, wanted in zip(compiled(x), step(x), strict=True):
+            assert jitgrad.allclose(found, wanted)
+
+
+def test_dtypes_and_strides():
+    op = jitgrad.differentiable(overwriting)
+    single = jitgrad.tensor(X, dtype=jitgrad.float32, requires_grad=True)
+    y = op(single, 2)
+    y.backward()
+    assert y.dtype is jitgrad.float32 and single.grad.dtype is jitgrad.float32
+    wide = jitgrad.tensor(np.stack([X, X], 1), requires_grad=True)
+    op(wide[:, 0], 2).backward()
+    np.testing.assert_allclose(wide.grad.numpy()[:, 0], single.grad.numpy(), rtol=1e-5)
+    assert not wide.grad.numpy()[:, 1].any()
+    indices = jitgrad.tensor([2, 0, 2])
+    x = variable(X)
+    jitgrad.differentiable(read_only)(x, indices).backward()
+    assert x.grad.tolist() == [2.0, 0.0, 4.0]
+    assert op(np.stack([X, X], 1)[:, 0], 2) == pytest.approx(op(X, 2))
+
+
+def test_empty_arrays_and_nan():
+    op = jitgrad.differentiable(early)
+    x = jitgrad.zeros(0, dtype=jitgrad.float64, requires_grad=True)
+    op(x, 0).sum().backward()
+    assert x.grad.shape == (0,)
+    x = variable(np.array([1.0, math.nan]))
+    jitgrad.differentiable(wave)(x, 1.0).backward()
+    assert math.isnan(x.grad[1].item()) and not math.isnan(x.grad[0].item())
+
+
+def test_checkpoints_change_nothing_but_memory():
+    plain, in_stretches = (jitgrad.differentiable(overwriting, checkpoint=c) for c in (False, True))
+    x = variable(X)
+    for n in (0, 1, 2, 7, 16, 17):
+        (a,), (b,) = (jitgrad.autograd.grad(f(x, n), x) for f in (plain, in_stretches))
+        assert jitgrad.equal(a, b), n
+    few = jitgrad.differentiable(overwriting, checkpoint=3)
+    assert jitgrad.equal(jitgrad.autograd.grad(few(x, 10), x)[0], jitgrad.autograd.grad(plain(x, 10), x)[0])
+    assert gradgradcheck(in_stretches, (x, 5))
+    with pytest.raises(ValueError, match="checkpoint must be True, False or a number of states from 1, but got 0"):
+        jitgrad.differentiable(overwriting, checkpoint=0)
+
+
+def test_constants_by_declaration():
+    op = jitgrad.differentiable(wave, nondifferentiable=("a",))
+    a = variable(0.7)
+    x = variable(X)
+    op(x, a).backward()
+    assert a.grad is None and x.grad is not None
+
+
+def test_source_is_readable():
+    text = jitgrad.differentiable(wave).adjoint_source(X, 0.7)
+    assert "def wave_gradient(x, a" in text
+    assert "total += math.sin(x[i] * a) * x[i]" in text  # the user's line, ahead of its reverse
+    compile(text, "text", "exec")
+
+
+# -- without tensors --------------------------------------------------------------------------------
+
+
+def test_numba_grad_from_python_and_compiled():
+    gradient, all_of_it = jitgrad.numba_grad(wave), jitgrad.numba_grad(numba.njit(wave), (0, 1), value=True)
+    step = 1e-6
+    expected = [(wave(X + step * e, 0.7) - wave(X - step * e, 0.7)) / (2 * step) for e in np.eye(3)]
+    np.testing.assert_allclose(gradient(X, 0.7), expected, rtol=1e-8)
+
+    @numba.njit
+    def from_compiled(x, a):
+        return gradient(x, a), all_of_it(x, a)
+
+    alone, (value, by_x, by_a) = from_compiled(X, 0.7)
+    np.testing.assert_allclose(alone, gradient(X, 0.7), rtol=1e-13)
+    np.testing.assert_allclose(by_x, alone, rtol=1e-13)
+    assert value == pytest.approx(wave(X, 0.7)) and isinstance(by_a, float)
+
+
+def test_products_with_the_jacobian():
+    op = jitgrad.differentiable(early)
+    jacobian = op.adjoint(X, 0, np.array([1.0, 0.0, 0.0]))[0]
+    values, tangents = op.tangent(X, 0, np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_allclose(values, early(X, 0))
+    assert tangents[0] == pytest.approx(jacobian[0])
+
+    adjoint, tangent = op.adjoint, op.tangent
+
+    @numba.njit
+    def both(x, w):
+        return adjoint(x, 0, w)[0], tangent(x, 0, w)[1]
+
+    left, right = both(X, np.array([1.0, 2.0, 3.0]))
+    assert left @ np.array([1.0, 2.0, 3.0]) == pytest.approx(right @ np.array([1.0, 2.0, 3.0]))
+
+
+# -- refusals ---------------------------------------------------------------------------------------
+
+
+def with_dict(x):
+    found = {}
+    return x
+
+
+def with_write(x):
+    x[0] = 1.0
+    return x[1]
+
+
+def recursive(x):
+    return recursive(x - 1.0) if x > 0 else x
+
+
+def unknown(x):
+    return np.linalg.svd(x)
+
+
+@pytest.mark.parametrize("function, message", [
+    (with_dict, r"with_dict uses a dict.*keep numbers in arrays or variables \(.*test_differentiable.py:\d+\)"),
+    (with_write, r"writes into its input x: x\[0\].*write into a parameter named out.*or into a copy \(.*:\d+\)"),
+    (recursive, r"recursive.*\(.*:\d+\)"),
+    (unknown, r"svd.*\(.*:\d+\)"),
+])  # fmt: skip
+def test_refused_at_the_declaration(function, message):
+    with pytest.raises(SourceError, match=message):
+        jitgrad.differentiable(function)
+
+
+def pick(x, k):
+    return x[k] * 2.0
+
+
+def test_bad_arguments():
+    op = jitgrad.differentiable(pick)
+    place = r"return x\[k\] \* 2.0 in pick \(.*test_differentiable.py:\d+\)"
+    for x in (X, jitgrad.tensor(X), variable(X)):
+        with pytest.raises(IndexError, match=rf"index 7 is out of bounds for dimension 0 with size 3 of 'x': {place}"):
+            op(x, 7)
+    with pytest.raises(TypeError, match="argument 'x' must be a tensor, an array or a number on the CPU, but got a str"):
+        op("a", 2)
+    with pytest.raises(TypeError, match="missing a required argument: 'k'"):
+        op(X)
+    with pytest.raises(TypeError, match="loops of real numbers"):
+        op(jitgrad.ones(3, dtype=jitgrad.complex64), 1)
+    with pytest.raises(TypeError, match="must return one float"):
+        jitgrad.numba_grad(early)(X, 2)
+    with pytest.raises(TypeError, match="'k' of pick is no float"):
+        jitgrad.numba_grad(pick, 1)(X, 2)
