@@ -57,7 +57,9 @@ from jitgrad.core.settings import iinfo as iinfo
 from jitgrad.core.settings import set_default_dtype as set_default_dtype
 from jitgrad.core.settings import set_num_threads as set_num_threads
 from jitgrad.core.tensor import Tensor as Tensor
+from jitgrad.extend.differentiable import differentiable as differentiable
 from jitgrad.extend.kernel_pair import kernel_pair as kernel_pair
+from jitgrad.extend.numba_grad import numba_grad as numba_grad
 from jitgrad.func.vmap import vmap as vmap
 from jitgrad.kernels.elementwise.declaration import Elementwise as Elementwise
 from jitgrad.kernels.threads import get_num_threads as get_num_threads

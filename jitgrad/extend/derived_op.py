@@ -1,15 +1,15 @@
 """Ops whose gradients are derived from a program: the function itself, its tangents, and its gradients.
 
-Gradients of gradients need no other derivation than these two, whatever the order. With the function's Jacobian J at x,
-the gradient that a seed s gives is J^T s. Weighted by w it is s . (J w), and J w is what the tangent program computes. So
-the gradient of J^T s, in the direction w, with respect to s is the tangent, and with respect to x it is the gradient of
-the tangent with seed s.
+Gradients of gradients need no other derivation than these two, whatever the order. With the function's Jacobian J, the
+gradient that a seed s gives is J^T s. Weighted by w it is s . (J w), and J w is what the tangent program computes. So
+the gradient of J^T s in the direction w is, with respect to s, the tangent, and with respect to the inputs the gradient
+of the tangent with seed s.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count as count_up
 from typing import Any
 
@@ -19,9 +19,8 @@ from jitgrad.core import dtypes
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.structured import Structured
-from jitgrad.dispatch.structured_recorder import StructuredNode
-from jitgrad.extend.pair_backward import with_parameters, zeros_of
+from jitgrad.extend.derived_node import GradientNode, ValueNode, structured
+from jitgrad.extend.pair_backward import zeros_of
 from jitgrad.kernels.adjoint.entries import ARRAY, HOLDER, NUMBER, Derivation
 from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
@@ -56,8 +55,8 @@ class DerivedOp:
         """The results for inputs in the order of ``inputs``."""
         several = len(self.program(values).outputs) > 1
         if several not in self.made:
-            self.made[several] = _structured(
-                self.name, self.inputs, self._forward, _ValueNode, self, several, self.constants
+            self.made[several] = structured(
+                self.name, self.inputs, self._forward, ValueNode, self, several, self.constants
             )  # fmt: skip
         self.latest.kept = None
         out = self.made[several].apply(*values)
@@ -109,7 +108,7 @@ class DerivedOp:
         return self.tangents[wanted]
 
     def adjoint(self, wanted: Names) -> AdjointOp:
-        """The op of the gradients of ``wanted``, whose inputs are the function's and a seed for each output of floats."""
+        """The op of the gradients of ``wanted``; its inputs are the function's and a seed for each output of floats."""
         if wanted not in self.adjoints:
             self.adjoints[wanted] = AdjointOp(self, wanted)
         return self.adjoints[wanted]
@@ -176,7 +175,7 @@ class DerivedOp:
 
 
 class AdjointOp:
-    """The gradients of a DerivedOp's inputs ``wanted`` as an op of its inputs and of seeds, one for each float output."""
+    """The gradients of a DerivedOp's inputs ``wanted``: an op of its inputs and of a seed for each output of floats."""
 
     def __init__(self, of: DerivedOp, wanted: Names):
         self.of, self.wanted = of, wanted
@@ -187,7 +186,7 @@ class AdjointOp:
         """The gradients, recorded if inputs or seeds require grad."""
         if len(seeds) not in self.made:
             names = [*self.of.inputs, *(f"seed_{k}" for k in range(len(seeds)))]
-            self.made[len(seeds)] = _structured(self.name, names, self._forward, _GradientNode, self, True)
+            self.made[len(seeds)] = structured(self.name, names, self._forward, GradientNode, self, True)
         return self.made[len(seeds)].apply(*values, *seeds)
 
     def _forward(self, *values: Any) -> tuple[Tensor, ...]:
@@ -314,102 +313,3 @@ def _tensor(value: Any, dtype: dtypes.dtype) -> Tensor:
         kind = dtype.numpy if isinstance(value, float) else np.bool_ if isinstance(value, bool) else np.int64
         value = np.array(value, kind)
     return wrap(value, intern(value.dtype, value.shape, None, "cpu"))
-
-
-# -- nodes ------------------------------------------------------------------------------------------
-
-
-def _structured(
-    name: str, inputs: Sequence[str], forward: Callable[..., Any], node: type[Any], owner: Any, several: bool,
-    constants: Collection[str] = (),
-) -> Any:  # fmt: skip
-    """A structured op of these inputs, all but the constants with a gradient, for which its nodes go to ``owner``."""
-    parameters = [f"in_{n}" for n in inputs]  # a user's parameter may have a name that means something to rules
-    body: dict[str, Any] = {"__doc__": f"{name}, differentiated by its text.", "name": name}
-    body["forward"] = with_parameters(forward, parameters)
-    for p in [p for p, n in zip(parameters, inputs, strict=True) if n not in constants]:
-        body[f"grad_{p}"] = with_parameters(_unused, ["g", *parameters, "out_layout"])
-    title = "".join(part.capitalize() for part in name.split("_"))
-    body["grad_name"] = f"{title}Backward"
-    body["multiple_results"] = several
-    op: Any = type(title, (Structured,), body, listed=False)
-    op.node_type = type(op.grad_name, (node,), {"op": op, "owner": owner})
-    return op
-
-
-def _unused(*saved: Any) -> Any:
-    """Stands for the rules that a structured op has; only its signature is read."""
-    raise AssertionError("nodes of derived ops compute all gradients at once")
-
-
-class _DerivedNode(StructuredNode):
-    owner: Any
-
-    def given(self) -> tuple[list[Any], Names, list[Any]]:
-        """The arguments, the names of inputs that get a gradient, and the layouts of outputs."""
-        found = self.values()
-        arguments = [found[p] for p in self.op.parameters]
-        return arguments, tuple([n.removeprefix("in_") for n in self.recorder.wants]), found["out_layout"]
-
-    def in_order(self, found: dict[str, Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Gradients in the order of the edges; numbers have none."""
-        pairs = zip(self.op.parameters, arguments, strict=True)
-        names = [p.removeprefix("in_") for p, v in pairs if isinstance(v, Tensor) and p in self.op.grads]
-        return tuple([found.get(n) for n in names])
-
-
-def _seeds(grads: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
-    """A seed for each output of floats: the gradient that came, or zeros."""
-    pairs = zip(grads, layouts, strict=True)
-    return [zeros_of(layout) if g is None else g for g, layout in pairs if layout.dtype.category == 2]
-
-
-class _ValueNode(_DerivedNode):
-    """A recorded DerivedOp."""
-
-    kept: _Kept | None = None
-
-    def release(self) -> None:
-        """Free what was saved, and what the forward sweep kept."""
-        super().release()
-        self.kept = None
-
-    def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """The gradients by the reverse sweep."""
-        arguments, wanted, layouts = self.given()
-        kept = self.kept if self.kept is not None and self.kept.wanted == wanted else None
-        if grad_state.levels:
-            return self.vjp_recorded(*grads)
-        found = self.owner.adjoint(wanted).run(arguments, _seeds(grads, layouts), kept)
-        return self.in_order(dict(zip(wanted, found, strict=True)), arguments)
-
-    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
-        """The gradients as an op, which can be differentiated again."""
-        arguments, wanted, layouts = self.given()
-        found = self.owner.adjoint(wanted)(arguments, _seeds(grads, layouts))
-        return self.in_order(dict(zip(wanted, found, strict=True)), arguments)
-
-
-class _GradientNode(_DerivedNode):
-    """A recorded AdjointOp; see the top of the file for its gradients."""
-
-    def vjp(self, *grads: Any) -> tuple[Any, ...]:
-        """The gradients, from the tangent and its gradient."""
-        return self.vjp_recorded(*grads)
-
-    def vjp_recorded(self, *grads: Any) -> tuple[Any, ...]:
-        """As ``vjp``: both are ops."""
-        arguments, wanted, layouts = self.given()
-        of, count = self.owner.of, len(self.owner.of.inputs)
-        values, seeds = arguments[:count], arguments[count:]
-        along = tuple([n for n, g in zip(self.owner.wanted, grads, strict=True) if g is not None])
-        directions = [g for g in grads if g is not None]
-        tangent = of.tangent(along)
-        given = [*values, *directions]
-        found: dict[str, Any] = {}
-        inputs = tuple([n for n in wanted if n in of.inputs])
-        if inputs:
-            found |= dict(zip(inputs, tangent.adjoint(inputs)(given, seeds), strict=True))
-        if len(inputs) < len(wanted):
-            found |= {f"seed_{k}": o for k, o in enumerate(tangent(given))}
-        return self.in_order(found, arguments)

@@ -17,6 +17,7 @@ from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
 from jitgrad.kernels.adjoint.functions import gradient_text
 from jitgrad.kernels.adjoint.parse import program_of, refuse_constructs
 from jitgrad.kernels.adjoint.program import Kind
+from jitgrad.ops.creation.from_data import from_numpy
 
 __all__ = ["Differentiable", "differentiable"]
 
@@ -27,21 +28,21 @@ def differentiable(
 ) -> Any:  # fmt: skip
     """Make a function with loops differentiable: an op whose gradient is derived from the function's text.
 
-    The function is one that ``numba.njit`` compiles, or already has: it reads numbers and arrays, element by element, by
-    rows and slices or whole, allocates arrays, branches, loops and calls other such functions, and returns numbers and
-    arrays (or a tuple of them). It may not write into what it is given, but for parameters whose names start with
+    The function is one that ``numba.njit`` compiles, or already has: it reads numbers and arrays, element by element,
+    by rows and slices or whole, allocates arrays, branches, loops and calls other such functions, and returns numbers
+    and arrays (or a tuple of them). It may not write into what it is given, but for parameters whose names start with
     ``out``, which are results: callers leave them out, and they start with zeros.
 
-    Called with tensors it returns tensors, and records: backward runs an adjoint of the loops, in reverse order, compiled
-    like the function itself. Tensors without dims are numbers to the function. Called with NumPy's arrays and numbers it
-    returns those. Second derivatives, forward mode, vmap and compiled functions work as for any op.
+    Called with tensors it returns tensors, and records: backward runs an adjoint of the loops, in reverse order,
+    compiled like the function itself. Tensors without dims are numbers to the function. Called with NumPy's arrays and
+    numbers it returns those. Second derivatives, forward mode, vmap and compiled functions work as for any op.
 
     shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
     first call with each combination of shapes and whole numbers.
 
     checkpoint: for long loops over time, whose iterations would keep more than memory holds. True: the loops of the
-    function itself (for loops that are left by their ends) keep the state at sqrt(n) of their n iterations, and backward
+    function itself (for loops that are left at their end) keep the state at sqrt(n) of their n iterations, and backward
     runs the iterations between two of these again: memory for some 2 sqrt(n) iterations, time for one more forward. A
     number: keep so many states.
 
@@ -76,6 +77,9 @@ class Differentiable:
         self.parameters = list(self.signature.parameters)
         self.outputs = [p for p in self.parameters if p.startswith("out")]
         self.inputs = [p for p in self.parameters if not p.startswith("out")]
+        known = self.signature.parameters
+        inputs = [known[n] for n in self.inputs]
+        self.free = inspect.Signature([*inputs, *(known[n].replace(default=None) for n in self.outputs)])
         self.derivations: dict[tuple[Kind, ...], Derivation] = {}
         layouts = None
         if self.outputs:
@@ -142,12 +146,8 @@ class Differentiable:
 
     def _bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the inputs, then of the outputs that were given; TypeError as Python's."""
-        free = inspect.Signature([
-            p.replace(default=None) if n in self.outputs else p for n, p in self.signature.parameters.items()
-        ] if not self.outputs else [*(self.signature.parameters[n] for n in self.inputs),
-             *(self.signature.parameters[n].replace(default=None) for n in self.outputs)])  # fmt: skip
         try:
-            bound = free.bind(*args, **kwargs)
+            bound = self.free.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name}(): {error}") from None
         bound.apply_defaults()
@@ -184,13 +184,10 @@ def _states(function: str, checkpoint: bool | int) -> int | None:
     if isinstance(checkpoint, bool):
         return 0 if checkpoint else None
     if not isinstance(checkpoint, int) or checkpoint < 1:
-        raise ValueError(f"{function}: checkpoint must be True, False or a number of states from 1, but got {checkpoint}")
+        what = "checkpoint must be True, False or a number of states from 1"
+        raise ValueError(f"{function}: {what}, but got {checkpoint}")
     return checkpoint
 
 
 def _as_tensor(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value
-    from jitgrad.ops.creation.from_data import from_numpy
-
-    return from_numpy(value)
+    return from_numpy(value) if isinstance(value, np.ndarray) else value

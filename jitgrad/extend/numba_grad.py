@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import njit, types
-from numba.extending import overload
-
 from jitgrad.extend.derived_op import kind_of, loop_value
 from jitgrad.extend.differentiable import Differentiable, differentiable
+from jitgrad.kernels.adjoint.callers import callable_from_numba
 from jitgrad.kernels.adjoint.entries import Derivation
 from jitgrad.kernels.adjoint.program import Kind
 from jitgrad.kernels.compiler import compile_text
@@ -63,7 +61,7 @@ def numba_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, *
             made = _without_tuple(made)
         return name, made
 
-    return _numba_function(of, of.parameters, text, f"The gradient of {of.name} in argument {argnums}.")
+    return _numba_function(of, False, text, "gradient", f"The gradient of {of.name} in argument {argnums}.")
 
 
 def adjoint_function(of: Differentiable) -> Any:
@@ -72,7 +70,7 @@ def adjoint_function(of: Differentiable) -> Any:
     def text(derivation: Derivation) -> Text:
         return derivation.gradient_text(_floats(derivation), values=False, ones=False)
 
-    return _numba_function(of, [*of.parameters, "*"], text, f"Products with the Jacobian of {of.name} from the left.")
+    return _numba_function(of, True, text, "adjoint", f"Products with the Jacobian of {of.name} from the left.")
 
 
 def tangent_function(of: Differentiable) -> Any:
@@ -81,7 +79,7 @@ def tangent_function(of: Differentiable) -> Any:
     def text(derivation: Derivation) -> Text:
         return derivation.tangent_text(_floats(derivation))
 
-    return _numba_function(of, [*of.parameters, "*"], text, f"The results of {of.name} and products with its Jacobian.")
+    return _numba_function(of, True, text, "tangent", f"The results of {of.name} and products with its Jacobian.")
 
 
 def _floats(derivation: Derivation) -> tuple[str, ...]:
@@ -95,11 +93,8 @@ def _without_tuple(text: str) -> str:
     return "\n".join([*lines, last.replace("return (", "return ").replace(", )", "")]) + "\n"
 
 
-def _numba_function(of: Differentiable, parameters: Sequence[str], text: Callable[[Derivation], Text], doc: str) -> Any:
-    """A function for Python that is compiled into callers which are compiled.
-
-    parameters: its own; behind "*" follow as many as the text's function has.
-    """
+def _numba_function(of: Differentiable, more: bool, text: Callable[[Derivation], Text], name: str, doc: str) -> Any:
+    """A function of the parameters of ``of``, and of those more that the text's has, for Python and compiled code."""
     compiled: dict[tuple[Kind, ...], Any] = {}
     count = len(of.parameters)
     defaults = {n: p.default for n, p in of.signature.parameters.items() if p.default is not p.empty}
@@ -110,44 +105,9 @@ def _numba_function(of: Differentiable, parameters: Sequence[str], text: Callabl
             compiled[kinds] = compile_text(*text(of.derivation_of(kinds)))
         return compiled[kinds](*map(loop_value, args))
 
-    def implementation(*args: Any) -> Any:
-        kinds = tuple([_kind_of_type(of.name, n, t) for n, t in zip(of.parameters, args[:count], strict=True)])
-        name, made = text(of.derivation_of(kinds))
-        scope: dict[str, Any] = {"njit": njit}
-        exec(made, scope)
-        return _with_defaults(scope[name], defaults)
+    def text_for(kinds: tuple[Kind, ...]) -> Text:
+        return text(of.derivation_of(kinds))
 
-    more = parameters[-1] == "*"
-    names = [*of.parameters, "*seeds"] if more else list(of.parameters)
-    scope: dict[str, Any] = {"run": run, "implementation": implementation}
-    listed = ", ".join(names)
-    exec(f"def made({listed}):\n    return run({listed})\ndef typed({listed}):\n    return implementation({listed})\n",
-         scope)  # fmt: skip
-    made, typed = (_with_defaults(scope[n], defaults) for n in ("made", "typed"))
-    made.__name__ = made.__qualname__ = f"{of.name}_gradient"
+    made = callable_from_numba(f"{of.name}_{name}", of.parameters, more, defaults, run, text_for)
     made.__doc__ = doc
-    overload(made, jit_options={"error_model": "numpy", "nogil": True}, strict=False)(typed)
     return made
-
-
-def _with_defaults(function: Any, defaults: dict[str, Any]) -> Any:
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    found = [defaults[n] for n in names if n in defaults]
-    function.__defaults__ = tuple(found) if found and "*" not in names else None
-    return function
-
-
-def _kind_of_type(function: str, name: str, given: Any) -> Kind:
-    """The kind of an argument that has one of Numba's types."""
-    if isinstance(given, types.Omitted):
-        return kind_of(function, name, given.value)
-    found = types.unliteral(given)
-    if isinstance(found, types.Array):
-        return Kind(str(found.dtype), found.ndim)
-    for kind, dtype in ((types.Boolean, "bool"), (types.Integer, "int64"), (types.Float, "float64")):
-        if isinstance(found, kind):
-            return Kind(dtype)
-    if isinstance(given, (bool, int, float)):
-        return kind_of(function, name, given)
-    raise TypeError(f"{function}: argument {name!r} must be a real number or an array of them, but its type is {given}")
-
