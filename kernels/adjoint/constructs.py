@@ -63,10 +63,10 @@ def _refuse_writes(routine: Routine) -> None:
     """Of an input that the function gives no other value, as that might be a copy."""
     assigned = {n.id for n in ast.walk(routine.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     inputs = {a.arg for a in routine.tree.args.args if not a.arg.startswith("out")} - assigned
-    for store in stores(routine.tree.body):
-        if root(store) in inputs:
-            raise routine.fault(store, f"writes into its input {root(store)}: {ast.unparse(store)}; write into a "
-                                "parameter named out..., or into a copy")  # fmt: skip
+    for node in [n for n in ast.walk(routine.tree) if isinstance(n, (ast.Assign, ast.AugAssign))]:
+        for name in [root(store) for store in stores([node]) if root(store) in inputs]:
+            what = f"writes into its input {name}: {shortened(node)}"
+            raise routine.fault(node, f"{what}; write into a parameter named out..., or into a copy")
 
 
 def _refuse(function: Callable[..., Any], callers: list[Callable[..., Any]]) -> None:

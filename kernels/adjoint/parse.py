@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jitgrad.kernels.adjoint.blocks import Blocks, scope_of
 from jitgrad.kernels.adjoint.constructs import refuse_constructs
 from jitgrad.kernels.adjoint.jumps import ends
-from jitgrad.kernels.adjoint.program import For, Kind, Program, statements
+from jitgrad.kernels.adjoint.program import Assign, For, Kind, Program, statements
 from jitgrad.kernels.adjoint.routine import Routine
 from jitgrad.kernels.adjoint.state import TAKEN, Facts, facts_of
 from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value, category
@@ -35,6 +35,7 @@ def program_of(function: Callable[..., Any], kinds: Sequence[Kind]) -> Program:
         found = facts_of(reading.blocks)
         if found.agrees(facts):
             reading.refuse_unassigned(found)
+            program.body = [*_first_values(found.carried, program), *program.body]
             return program
         facts = found
     raise AssertionError(f"{routine.name}: readings of the function do not settle")
@@ -150,6 +151,13 @@ class _Reading:
         indices = {s.index for s in statements(blocks.out) if isinstance(s, For)}
         scalars = {v: Kind(k) for v, k in blocks.found.items()}
         return {**scalars, **{i: Kind("int64") for i in indices}, **blocks.arrays}
+
+
+def _first_values(carried: Collection[str], program: Program) -> list[Assign]:
+    """Values for what the text reads ahead of its assignment, which a run never does: Numba asks for them."""
+    zero = {"bool": False, "int64": 0}
+    line = program.body[0].line if program.body else 0
+    return [Assign(v, ast.Constant(zero.get(program.kinds[v].dtype, 0.0)), line=line) for v in sorted(carried)]
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -73,7 +73,17 @@ def read_only(x, indices):
     return total
 
 
+def carried(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        if i > 0:
+            total += before * x[i]  # noqa: F821, in another iteration it is defined
+        before = x[i] * total + x[i]
+    return total
+
+
 CASES = [
+    (carried, (X,)),
     (wave, (X, 0.7)), (early, (X, 2)), (early, (X, 0)), (early, (X[:2], 0)), (root_of, (2.0, 1e-9)),
     (powers, (X, 0.7)), (overwriting, (X, 3)),
 ]  # fmt: skip

@@ -118,6 +118,11 @@ def has_del(x):
     return x
 
 
+def writes_input(x, out):
+    x[0] = 1.0
+    out[0] = x[0]
+
+
 @pytest.mark.parametrize(
     "function, what",
     [
@@ -141,6 +146,7 @@ def has_del(x):
         (one, "other calls one within itself"),
         (calls_refused, "has_list uses a list"),
         (has_del, "uses del: del y"),
+        (writes_input, r"writes into its input x: x\[0\] = 1\.0; write into a parameter named out"),
     ],
 )
 def test_constructs(function, what):
@@ -150,11 +156,6 @@ def test_constructs(function, what):
     line = int(str(error.value).rsplit(":", 1)[1].rstrip(")"))
     if function is not calls_refused:
         assert abs(line - function.__code__.co_firstlineno) < 7
-
-
-def writes_input(x, out):
-    x[0] = 1.0
-    out[0] = x[0]
 
 
 def returns_nothing(x):
@@ -278,7 +279,6 @@ def message_of_values(a):
 @pytest.mark.parametrize(
     "function, kinds, what",
     [
-        (writes_input, [VECTOR, VECTOR], r"writes into its input x: x\[0\] = 1\.0; write into a parameter named out"),
         (returns_nothing, [VECTOR], "returns nothing"),
         (returns_sometimes, [FLOAT], "returns a value on some paths and none on others"),
         (returns_two_or_one, [FLOAT], "returns values of other numbers or dimensions on other paths"),
