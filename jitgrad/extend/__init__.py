@@ -15,16 +15,42 @@ I have a loop. Which tool?
 
 All but the last give functions of tensors, whose nodes meet in one graph. What is asked of each:
 
-==================  =======================  ====================  ===================================
-..                  Elementwise              kernel_pair           autograd.Function
-==================  =======================  ====================  ===================================
-you write           an expression and        both loops            forward and backward, in Python
-                    its derivatives
-second derivatives  follow                   with ``rule=``        if backward is made of tensor ops
-forward mode        follows                  with ``rule=``        with ``jvp``
-vmap                a whole batch at once    sample by sample      with ``vmap``
-CUDA                yes                      with ``cuda=``        if what it calls has it
-==================  =======================  ====================  ===================================
+==================  ====================  ==================  ================  =========================
+..                  Elementwise           differentiable      kernel_pair       autograd.Function
+==================  ====================  ==================  ================  =========================
+you write           an expression and     the forward loop    both loops        forward and backward, in
+                    its derivatives                                             Python
+second derivatives  follow                follow              with ``rule=``    if backward is made of
+                                                                                tensor ops
+forward mode        follows               follows             with ``rule=``    with ``jvp``
+vmap                a whole batch at      sample by sample    sample by sample  with ``vmap``
+                    once
+CUDA                yes                   no                  with ``cuda=``    if what it calls has it
+==================  ====================  ==================  ================  =========================
+
+A loop, and its gradient
+------------------------
+Exponential smoothing, by a constant that is to be fitted::
+
+    @jitgrad.differentiable
+    def smoothing_error(series, alpha):
+        level, total = series[0], 0.0
+        for t in range(1, series.shape[0]):
+            total += (series[t] - level) ** 2
+            level = alpha * series[t] + (1.0 - alpha) * level
+        return total
+
+    alpha = jitgrad.tensor(0.3, requires_grad=True)
+    smoothing_error(series, alpha).backward()
+
+- The text is all that is asked for: loops, branches, early returns, elements, rows and slices, arrays that the function
+  allocates, whole-array expressions, reductions, calls of other such functions. What can't be differentiated is refused
+  at the declaration, with the line and what to write instead.
+- Backward runs the statements from the last to the first, compiled. Values that are cheap are computed again; kept is
+  what is overwritten and needed: ``smoothing_error.adjoint_source(series, 0.3)`` shows it.
+- ``checkpoint=True`` for long loops over time: memory for the root of their length.
+- ``jitgrad.numba_grad(f)``, ``f.adjoint`` and ``f.tangent`` are for arrays and numbers, and for functions that
+  ``numba.njit`` compiles.
 
 A pair, with all that may be said of it
 ---------------------------------------

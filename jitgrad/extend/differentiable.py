@@ -174,9 +174,19 @@ class Differentiable:
         derivation = self._derivation(tuple(kinds))
         forms = tuple([NUMBER if k.ndim is None else ARRAY for k in kinds])
         given = [loop_value(v) for v in inputs]
+        self._refuse_shared(given, outs)
         run = derivation.checked(forms) if op.check or op.check is None else derivation.plain(forms)
         results = run(*given, *outs)
         return results[0] if derivation.program.single else results
+
+    def _refuse_shared(self, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+        """An output in the memory of an input, or of another output, would be read as one while it is written."""
+        arrays = [(n, v) for n, v in zip(self.inputs, inputs, strict=True) if isinstance(v, np.ndarray)]
+        for name, out in zip(self.outputs, outs, strict=False):
+            for other, array in arrays:
+                if np.may_share_memory(out, array):
+                    raise ValueError(f"{self.name}(): {name} shares memory with {other}; pass an array of its own")
+            arrays.append((name, out))
 
 
 def _states(function: str, checkpoint: bool | int) -> int | None:

@@ -1,12 +1,16 @@
 """Functions with loops as differentiable ops: values, gradients of any order, transforms, refusals."""
 
+import linecache
 import math
+import re
+import textwrap
 
 import numba
 import numpy as np
 import pytest
 
 import jitgrad
+import jitgrad.extend
 from jitgrad.autograd import forward_ad, gradcheck, gradgradcheck
 from jitgrad.kernels.words.syntax import SourceError
 
@@ -298,6 +302,19 @@ def test_products_with_the_jacobian():
     assert left @ np.array([1.0, 2.0, 3.0]) == pytest.approx(right @ np.array([1.0, 2.0, 3.0]))
 
 
+def test_an_example_of_the_folders_text():
+    text = re.search(r"that is to be fitted::\n\n((?:    .*\n|\n)*)", jitgrad.extend.__doc__)[1]
+    scope = {"jitgrad": jitgrad, "series": jitgrad.tensor(np.sin(np.arange(12.0)))}
+    lines = textwrap.dedent(text)
+    linecache.cache["<smoothing>"] = len(lines), None, lines.splitlines(True), "<smoothing>"
+    exec(compile(lines, "<smoothing>", "exec"), scope)
+    alpha = scope["alpha"].item()
+    error, step = scope["smoothing_error"], 1e-6
+    series = scope["series"].numpy()
+    slope = (error(series, alpha + step) - error(series, alpha - step)) / (2 * step)
+    assert scope["alpha"].grad.item() == pytest.approx(slope, rel=1e-5)
+
+
 # -- refusals ---------------------------------------------------------------------------------------
 
 
@@ -346,6 +363,10 @@ def test_bad_arguments():
         op(X)
     with pytest.raises(TypeError, match="loops of real numbers"):
         op(jitgrad.ones(3, dtype=jitgrad.complex64), 1)
+    with pytest.raises(ValueError, match="out shares memory with x; pass an array of its own"):
+        jitgrad.differentiable(powers)(X, 0.7, X[::-1])
+    with pytest.raises(TypeError, match="called with tensors it makes 'out' itself; leave it out"):
+        jitgrad.differentiable(powers)(jitgrad.tensor(X), 0.7, jitgrad.zeros(3))
     with pytest.raises(TypeError, match="must return one float"):
         jitgrad.numba_grad(early)(X, 2)
     with pytest.raises(TypeError, match="'k' of pick is no float"):
