@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count as count_up
 from typing import Any
 
@@ -20,7 +21,9 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.extend.derived_node import GradientNode, ValueNode, structured
+from jitgrad.extend.derived_shares import InShares, in_shares
 from jitgrad.extend.pair_backward import zeros_of
+from jitgrad.kernels import threads
 from jitgrad.kernels.adjoint.entries import ARRAY, HOLDER, NUMBER, Derivation
 from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
@@ -137,7 +140,8 @@ class DerivedOp:
             return self._kept(plan, wanted, arguments)
         else:
             found: list[Any] = []
-            run = plan.derivation.plain(plan.forms)
+            rows = plan.rows
+            run = plan.derivation.plain(plan.forms) if rows is None else lambda *a: rows.plain(plan.forms, a)
             launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments)
             outs = [_tensor(v, plan.dtype) for v in found]
         return tuple(outs) if len(outs) > 1 else outs[0]
@@ -151,7 +155,9 @@ class DerivedOp:
 
     def _kept(self, plan: _Plan, wanted: Names, arguments: list[Any]) -> Any:
         found: list[Any] = []
-        run = plan.derivation.saving(self.in_program(plan.derivation.program, wanted), plan.forms)
+        names, rows = self.in_program(plan.derivation.program, wanted), plan.rows
+        run = (plan.derivation.saving(names, plan.forms) if rows is None
+               else lambda *a: rows.saving(names, plan.forms, a))  # fmt: skip
         launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments)
         count = len(plan.outputs)
         outs = [_tensor(v, plan.dtype) for v in found[:count]]
@@ -159,7 +165,7 @@ class DerivedOp:
         given = {id(v) for v in found[:count] if isinstance(v, np.ndarray)}
         kept = [v.copy() if id(v) in given else v for v in found[count:]]
         written = [a.copy() for a in arguments[len(self.inputs):]]
-        self.latest.kept = _Kept(wanted, kept, written, outs[0])
+        self.latest.kept = _Kept(wanted, kept, written, outs[0], rows)
         return tuple(outs) if len(outs) > 1 else outs[0]
 
     def _recorded(self, plan: _Plan, arguments: list[Any]) -> list[Tensor]:
@@ -207,8 +213,15 @@ class AdjointOp:
         if kept is not None and not observers:
             arguments = [*arguments[: len(of.inputs)], *kept.written]
             found: list[Any] = []
-            run = derivation.reversing(wanted, plan.forms)
-            launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *arguments, *kept.values, *weights)
+            run: Callable[..., Any]
+            if kept.rows is None:
+                run = derivation.reversing(wanted, plan.forms)
+                given = [*arguments, *kept.values, *weights]
+            else:
+                by_output = dict(zip(adjoint.seeds, weights, strict=True))
+                run = partial(kept.rows.reversing, wanted, plan.forms, parts=kept.values[0], seeds=by_output)
+                given = arguments
+            launch(Kernel(self.name, lambda *a: found.extend(run(*a)), ()), *given)
             results = [_tensor(v, inputs[n].dtype) for n, v in zip(self.wanted, found, strict=True)]
         else:
             layouts = [inputs[n]._layout for n in self.wanted]
@@ -222,12 +235,15 @@ class AdjointOp:
 
 
 class _Kept:
-    """What a forward sweep kept for gradients of ``wanted``; result: the first tensor that it returned."""
+    """What a forward sweep kept for gradients of ``wanted``.
 
-    __slots__ = ("result", "values", "wanted", "written")
+    result: the first tensor that it returned. rows: where it ran in shares, whose values ``values`` holds as one.
+    """
 
-    def __init__(self, wanted: Names, values: list[Any], written: list[Any], result: Tensor):
-        self.wanted, self.values, self.written, self.result = wanted, values, written, result
+    __slots__ = ("result", "rows", "values", "wanted", "written")
+
+    def __init__(self, wanted: Names, values: list[Any], written: list[Any], result: Tensor, rows: InShares | None):
+        self.wanted, self.values, self.written, self.result, self.rows = wanted, values, written, result, rows
 
 
 class _Plan:
@@ -244,6 +260,15 @@ class _Plan:
         self.outputs = self.derivation.program.outputs
         self.unchecked = op.check is not False
         self.tensors = []
+        self.in_shares: tuple[InShares | None] | None = None
+
+    @property
+    def rows(self) -> InShares | None:
+        """The derivation in shares, for as many threads as there are now."""
+        many = threads.get_num_threads() > 1
+        if many and self.in_shares is None:
+            self.in_shares = (in_shares(self.derivation),)
+        return self.in_shares[0] if many and self.in_shares is not None else None
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """What a compiled function takes: arrays and numbers, and new arrays for outputs among the parameters."""

@@ -37,6 +37,9 @@ def differentiable(
     compiled like the function itself. Tensors without dims are numbers to the function. Called with NumPy's arrays and
     numbers it returns those. Second derivatives, forward mode, vmap and compiled functions work as for any op.
 
+    A loop over ``numba.prange`` that is the last statement is shared among threads where its rows are independent: each
+    writes into its own row of arrays, and adds to numbers that begin with constants. Otherwise ``prange`` is ``range``.
+
     shape, dtype: what ``out`` parameters are like; see ``kernel_pair``. nondifferentiable: parameters that count as
     constants even if they require grad. check: whether indices are compared with the sizes of arrays; by default in the
     first call with each combination of shapes and whole numbers.

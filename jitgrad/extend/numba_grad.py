@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.extend.derived_op import kind_of, loop_value
 from jitgrad.extend.differentiable import Differentiable, differentiable
 from jitgrad.kernels.adjoint.callers import callable_from_numba
@@ -93,6 +95,12 @@ def _without_tuple(text: str) -> str:
     return "\n".join([*lines, last.replace("return (", "return ").replace(", )", "")]) + "\n"
 
 
+def _array_or_number(value: Any) -> Any:
+    """An argument for compiled code, which takes an array without dims as the number that it holds."""
+    found = loop_value(value)
+    return found.item() if isinstance(found, np.ndarray) and not found.ndim else found
+
+
 def _numba_function(of: Differentiable, more: bool, text: Callable[[Derivation], Text], name: str, doc: str) -> Any:
     """A function of the parameters of ``of``, and of those more that the text's has, for Python and compiled code."""
     compiled: dict[tuple[Kind, ...], Any] = {}
@@ -103,7 +111,7 @@ def _numba_function(of: Differentiable, more: bool, text: Callable[[Derivation],
         kinds = tuple([kind_of(of.name, n, v) for n, v in zip(of.parameters, args[:count], strict=True)])
         if kinds not in compiled:
             compiled[kinds] = compile_text(*text(of.derivation_of(kinds)))
-        return compiled[kinds](*map(loop_value, args))
+        return compiled[kinds](*map(_array_or_number, args))
 
     def text_for(kinds: tuple[Kind, ...]) -> Text:
         return text(of.derivation_of(kinds))
