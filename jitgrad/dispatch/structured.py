@@ -91,6 +91,9 @@ class Structured:
     batch: ClassVar[Callable[[Any], Any] | None] = None  # what vmap does; see dispatch/batch_rules.py
     # Called with the names of inputs that have tangents before forward mode uses the rules; raises if it cannot.
     refuse_tangents: ClassVar[Callable[[list[str]], None] | None] = None
+    # The tangents of the results, from the arguments and theirs (None for one that has none), where forward mode should
+    # not go by the rules.
+    tangents: ClassVar[Callable[[Sequence[Any], Sequence[Any]], Any] | None] = None
     is_view: ClassVar[bool] = False
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear

@@ -61,6 +61,7 @@ class DerivedOp:
             self.made[several] = structured(
                 self.name, self.inputs, self._forward, ValueNode, self, several, self.constants
             )  # fmt: skip
+            self.made[several].tangents = staticmethod(self._tangents)
         self.latest.kept = None
         out = self.made[several].apply(*values)
         outs = out if several else (out,)
@@ -123,6 +124,18 @@ class DerivedOp:
         if plan is None:
             plan = self.plans[key] = _Plan(self, values)
         return plan
+
+    def _tangents(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """The tangents of the results, for forward mode; None for a result that has none."""
+        known = zip(self.inputs, values, tangents, strict=True)
+        pairs = [(n, t) for n, v, t in known if t is not None and n not in self.constants]
+        along = tuple([n for n, _ in pairs])
+        if not along:
+            return None
+        found = iter(self.tangent(along)([*values, *(t for _, t in pairs)]))
+        program = self.program(values)
+        outs = [next(found) if program.kinds[n].floating else None for n in program.outputs]
+        return tuple(outs) if len(outs) > 1 else outs[0]
 
     # -- values -------------------------------------------------------------------------------------
 

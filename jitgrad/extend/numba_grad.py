@@ -70,7 +70,7 @@ def adjoint_function(of: Differentiable) -> Any:
     """``(arguments, a seed for each float result) -> the gradients of all floats among the arguments``, a tuple."""
 
     def text(derivation: Derivation) -> Text:
-        return derivation.gradient_text(_floats(derivation), values=False, ones=False)
+        return derivation.gradient_text(_floats(of, derivation), values=False, ones=False)
 
     return _numba_function(of, True, text, "adjoint", f"Products with the Jacobian of {of.name} from the left.")
 
@@ -79,14 +79,15 @@ def tangent_function(of: Differentiable) -> Any:
     """``(arguments, a direction for each float among them) -> (results..., their tangents...)``, a tuple."""
 
     def text(derivation: Derivation) -> Text:
-        return derivation.tangent_text(_floats(derivation))
+        return derivation.tangent_text(_floats(of, derivation))
 
     return _numba_function(of, True, text, "tangent", f"The results of {of.name} and products with its Jacobian.")
 
 
-def _floats(derivation: Derivation) -> tuple[str, ...]:
-    program = derivation.program
-    return tuple([n for n in program.parameters if program.kinds[n].floating and n not in program.outputs])
+def _floats(of: Differentiable, derivation: Derivation) -> tuple[str, ...]:
+    """The parameters that have derivatives, but for those declared as constants."""
+    program, constants = derivation.program, {*derivation.program.outputs, *of.op.constants}
+    return tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
 
 
 def _without_tuple(text: str) -> str:

@@ -3,6 +3,7 @@
 - Elementwise: out = f(x, y) has scalar derivatives, so its tangent is the sum of the gradient rules with the
   operands' tangents in the place of the incoming gradient.
 - Linear in an input x: the tangent of f(x) is f(tangent of x).
+- An op may compute its tangents itself (``Structured.tangents``).
 - Any other op: backward maps v to J^T v and is linear in v. Its own gradient with respect to v, weighted by the
   tangent dx, therefore is J dx. This is the "double backward trick"; the value of v does not matter.
 
@@ -137,7 +138,9 @@ class Dual(Wrapped):
             op.refuse_tangents([n for n, t in zip(op.parameters, tangents, strict=True) if _has_tangent(t)])
         outs = reapply(op, primals)
         found = _linear_tangent(op, primals, tangents)
-        if found is None:
+        if found is None and op.tangents is not None:
+            found = op.tangents(primals, tangents)
+        elif found is None:
             found = _tangent_by_double_backward(lambda given: reapply(op, given), primals, tangents)
         result = _dual_outputs(level, outs, found)
         if op.is_view and state.levels[-1] is not level:

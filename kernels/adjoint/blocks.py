@@ -14,7 +14,7 @@ from jitgrad.kernels.adjoint.program import If, Refuse, Statement
 from jitgrad.kernels.adjoint.routine import Routine, shortened
 from jitgrad.kernels.adjoint.sizes import constant
 from jitgrad.kernels.adjoint.state import Scope
-from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value
+from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value, alike
 
 __all__ = ["Blocks", "scope_of"]
 
@@ -164,16 +164,3 @@ class Blocks(Loops):
 def refuses(body: list[Statement]) -> bool:
     """Whether a block always ends in an error."""
     return bool(body) and isinstance(body[-1], Refuse) and isinstance(body[-1].test, ast.Constant)
-
-
-def alike(one: Value, other: Value) -> bool:
-    """Whether two values are the same."""
-    if one is other:
-        return True
-    if isinstance(one, Scalar) and isinstance(other, Scalar):
-        return (ast.unparse(one.expression), one.kind) == (ast.unparse(other.expression), other.kind)
-    if isinstance(one, Array) and isinstance(other, Array):
-        return one.place is not None and other.place is not None and one.place.text() == other.place.text()
-    if isinstance(one, Items) and isinstance(other, Items):
-        return len(one.values) == len(other.values) and all(map(alike, one.values, other.values))
-    return isinstance(one, Known) and isinstance(other, Known) and one.object is other.object

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from jitgrad.kernels.adjoint.program import Kind
+from jitgrad.kernels.compiler import PRELUDE
 
 __all__ = ["callable_from_numba"]
 
@@ -26,8 +27,8 @@ def callable_from_numba(
     def implementation(*args: Any) -> Any:
         kinds = tuple([_kind(name, n, t) for n, t in zip(parameters, args[: len(parameters)], strict=True)])
         made_name, text = text_for(kinds)
-        scope: dict[str, Any] = {"njit": njit}
-        exec(text, scope)
+        scope: dict[str, Any] = {}
+        exec(PRELUDE + text, scope)
         return with_defaults(scope[made_name])
 
     def with_defaults(function: Any) -> Any:

@@ -108,8 +108,10 @@ class Derivation:
         adjoint = self.adjoint(wanted)
         results, kept = [], []
         for n in self.program.outputs if values else ():
-            results.append(f"result_{n}" if n in adjoint.restored else n)
-            kept += [f"result_{n} = {n}.copy()"] if n in adjoint.restored else []
+            # The reverse sweep puts back what scalars and arrays held before.
+            changed = self._is_scalar(n) or n in adjoint.restored
+            results.append(f"result_{n}" if changed else n)
+            kept += [f"result_{n} = {n}" if self._is_scalar(n) else f"result_{n} = {n}.copy()"] if changed else []
         seeds = list(adjoint.seeds.values())
         known = [f"{seed} = 1.0" for seed in seeds] if ones else []
         lines = [*adjoint.forward, *kept, *known, *adjoint.reverse]

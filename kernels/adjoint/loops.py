@@ -13,7 +13,7 @@ from jitgrad.kernels.adjoint.operations import either, inverted
 from jitgrad.kernels.adjoint.program import For, If, Statement, While
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import call, constant, integer, minus, name, plus
-from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value
+from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value, alike
 
 __all__ = ["Loops"]
 
@@ -288,8 +288,6 @@ class Loops(Assignments):
         return body, leave
 
     def differs(self, one: Value, other: Value) -> bool:
-        from jitgrad.kernels.adjoint.blocks import alike
-
         if isinstance(one, Scalar) and isinstance(other, Scalar):
             return ast.unparse(one.expression) != ast.unparse(other.expression)
         if isinstance(one, Items) and isinstance(other, Items) and len(one.values) == len(other.values):

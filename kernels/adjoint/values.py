@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from jitgrad.kernels.adjoint.sizes import constant, integer, name, names_in, plus, size_of, times
 
 __all__ = [
-    "Array", "Conflict", "Fixed", "Items", "Known", "Place", "Scalar", "Span", "Value", "category", "converted",
+    "Array", "Conflict", "Fixed", "Items", "Known", "Place", "Scalar", "Span", "Value", "alike", "category", "converted",
     "element", "no_element", "stored", "whole", "wider",
 ]  # fmt: skip
 
@@ -167,3 +167,16 @@ def wider(*kinds: str) -> str:
 def no_element(index: Sequence[ast.expr]) -> Scalar:
     """In place of the elements of an array that is made as a whole."""
     raise AssertionError("an array that is made as a whole")
+
+
+def alike(one: Value, other: Value) -> bool:
+    """Whether two values are the same."""
+    if one is other:
+        return True
+    if isinstance(one, Scalar) and isinstance(other, Scalar):
+        return (ast.unparse(one.expression), one.kind) == (ast.unparse(other.expression), other.kind)
+    if isinstance(one, Array) and isinstance(other, Array):
+        return one.place is not None and other.place is not None and one.place.text() == other.place.text()
+    if isinstance(one, Items) and isinstance(other, Items):
+        return len(one.values) == len(other.values) and all(map(alike, one.values, other.values))
+    return isinstance(one, Known) and isinstance(other, Known) and one.object is other.object

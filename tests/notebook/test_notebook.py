@@ -1,6 +1,7 @@
-"""Pictures of graphs, tables of modules, and the notebook, which is executed from top to bottom.
+"""Pictures of graphs, tables of modules, and the notebooks, which are executed from top to bottom.
 
-``python tests/notebook/test_notebook.py`` executes the notebook anew and stores its outputs.
+``python tests/notebook/test_notebook.py`` executes them anew and stores their outputs; names of notebooks behind it
+restrict it to these.
 """
 
 import re
@@ -18,7 +19,7 @@ from jitgrad.debug.graph_layout import arrange
 from jitgrad.debug.picture import Arrow, Box, Picture
 from jitgrad.notebook import draw, summary
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "autograd.ipynb"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -272,7 +273,7 @@ def test_tapes_show_a_picture_without_graphviz(monkeypatch):
     assert "def mul_forward(" in launched.entries[0].text
 
 
-# -- the notebook -------------------------------------------------------------------------------------
+# -- the notebooks ------------------------------------------------------------------------------------
 
 
 def executed(notebook):
@@ -282,7 +283,7 @@ def executed(notebook):
     client = nbclient.NotebookClient(
         notebook, timeout=300, kernel_name="python3", record_timing=False, coalesce_streams=True
     )
-    client.execute(cwd=str(NOTEBOOK.parent))
+    client.execute(cwd=str(NOTEBOOKS))
     notebook.metadata.clear()
     notebook.metadata.update(metadata)
     return notebook
@@ -303,19 +304,23 @@ def mask(text):
     return re.sub(r"0x[0-9a-f]+", "0x...", text)
 
 
-def test_the_notebook_runs_and_prints_what_it_shows():
+@pytest.mark.parametrize("name, texts", [("autograd", 20), ("loops", 15)])
+def test_a_notebook_runs_and_prints_what_it_shows(name, texts):
     nbformat = pytest.importorskip("nbformat")
-    stored = nbformat.read(NOTEBOOK, as_version=4)
+    if name == "loops":
+        pytest.importorskip("scipy")
+    stored = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     nbformat.validate(stored)
     shown = list(printed(stored))
-    assert len(shown) > 20
-    fresh = executed(nbformat.read(NOTEBOOK, as_version=4))
+    assert len(shown) > texts
+    fresh = executed(nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4))
     assert list(printed(fresh)) == shown
 
 
-def test_the_notebook_shows_pictures():
+@pytest.mark.parametrize("name", ["autograd", "loops"])
+def test_a_notebook_shows_pictures(name):
     nbformat = pytest.importorskip("nbformat")
-    outputs = [o for c in nbformat.read(NOTEBOOK, as_version=4).cells for o in c.get("outputs", ())]
+    outputs = [o for c in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells for o in c.get("outputs", ())]
     pictures = [o.data["image/svg+xml"] for o in outputs if "image/svg+xml" in o.get("data", {})]
     assert len(pictures) >= 8
     for text in pictures:
@@ -325,4 +330,6 @@ def test_the_notebook_shows_pictures():
 if __name__ == "__main__":
     import nbformat
 
-    nbformat.write(executed(nbformat.read(NOTEBOOK, as_version=4)), sys.argv[1] if len(sys.argv) > 1 else NOTEBOOK)
+    for name in sys.argv[1:] or sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")):
+        file = NOTEBOOKS / f"{name}.ipynb"
+        nbformat.write(executed(nbformat.read(file, as_version=4)), file)
