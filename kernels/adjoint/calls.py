@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 
 from jitgrad.kernels.adjoint.creation import Creation
+from jitgrad.kernels.adjoint.expressions import as_value
 from jitgrad.kernels.adjoint.operations import TABLE
 from jitgrad.kernels.adjoint.routine import MISSING, Routine, calls_into, plain_function, shortened
 from jitgrad.kernels.adjoint.sizes import constant
 from jitgrad.kernels.adjoint.state import Scope
 from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value
 
-__all__ = ["Calls", "is_known"]
-
-_ERRORS = {e for e in vars(builtins).values() if isinstance(e, type) and issubclass(e, Exception)}
-_OTHERS = {range, numba.prange, len, enumerate, zip, reversed, max, min, sum, *_ERRORS}
+__all__ = ["Calls"]
 
 
 class Calls(Creation):
@@ -152,8 +148,6 @@ class Calls(Creation):
         order = [n for n in texts if n is not None]
         found: dict[str, Value] = dict(zip(order, self.operands([texts[n] for n in order])))
         defaults = routine.defaults()
-        from jitgrad.kernels.adjoint.expressions import as_value
-
         for name in routine.parameters:
             if name in found:
                 continue
@@ -162,14 +156,3 @@ class Calls(Creation):
                 self.refuse(node, f"calls {function.__name__} without its argument {name}: {shortened(node)}")
             found[name] = value
         return {n: found[n] for n in routine.parameters}
-
-
-def is_known(function: Any) -> bool:
-    """Whether calls of a function are written out by what it is, not from its text."""
-    from jitgrad.kernels.adjoint.creation import MADE
-    from jitgrad.kernels.adjoint.reductions import REDUCED
-
-    try:
-        return function in TABLE or function in MADE or function in REDUCED or function in _OTHERS
-    except TypeError:  # not hashable
-        return False

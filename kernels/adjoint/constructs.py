@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.kernels.adjoint.expressions import as_value
+from jitgrad.kernels.adjoint.known import is_known
 from jitgrad.kernels.adjoint.routine import MISSING, Routine, calls_into, plain_function, shortened
 from jitgrad.kernels.codegen.loop_faults import root, stores
 from jitgrad.kernels.words.syntax import SourceError, ships_with_jitgrad
@@ -135,11 +136,11 @@ def _refuse_call(routine: Routine, node: ast.Call, callers: list[Callable[..., A
             raise routine.fault(node, f"calls {node.func.id}, which is not defined")
         return
     if not calls_into(found) or ships_with_jitgrad(getattr(found, "__module__", None)):
-        if not _is_known(found):
+        if not is_known(found):
             raise routine.fault(node, f"calls {shortened(node.func)}, which can't be differentiated")
         return
     called = plain_function(found)
-    if _is_known(found):
+    if is_known(found):
         return
     if called in callers:
         raise routine.fault(node, f"calls {called.__name__} within itself: {shortened(node)}; write a loop")
@@ -149,13 +150,6 @@ def _refuse_call(routine: Routine, node: ast.Call, callers: list[Callable[..., A
         if "source text is not available" in str(error):
             raise routine.fault(node, f"calls {shortened(node.func)}, whose source text is not available") from error
         raise
-
-
-def _is_known(found: Any) -> bool:
-    """Whether calls of an object are written out by what it is, not from its text."""
-    from jitgrad.kernels.adjoint.calls import is_known
-
-    return is_known(found)
 
 
 def _walk(tree: ast.FunctionDef) -> list[ast.AST]:

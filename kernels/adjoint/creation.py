@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from jitgrad.kernels.adjoint.expressions import Expressions
+from jitgrad.kernels.adjoint.known import FILLS
 from jitgrad.kernels.adjoint.operations import choice, compared, operated, truth
 from jitgrad.kernels.adjoint.program import Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, integer, minus, name, names_in
 from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value, converted, no_element, whole, wider
 
-__all__ = ["MADE", "Creation"]
+__all__ = ["Creation"]
 
-_FILLS: dict[Callable[..., Any], Any] = {
-    np.zeros: 0,
-    np.ones: 1,
-    np.empty: None,
-    np.full: ...,
-    np.zeros_like: 0,
-    np.ones_like: 1,
-    np.empty_like: None,
-    np.full_like: ...,
-}
-MADE = {
-    *_FILLS,
-    np.copy,
-    np.ascontiguousarray,
-    np.asarray,
-    np.array,
-    np.eye,
-    np.identity,
-    np.arange,
-    np.linspace,
-    np.transpose,
-}
 _DTYPES = {float: "float64", int: "int64", bool: "bool", np.bool_: "bool"}
 _KNOWN = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool")
 
@@ -48,7 +27,7 @@ class Creation(Expressions):
 
     def made(self, node: ast.Call, function: Any) -> Value | None:
         """The array that a function of NumPy makes; None for another function."""
-        if function in _FILLS:
+        if function in FILLS:
             return self.filled(node, function)
         if function in (np.copy, np.ascontiguousarray, np.asarray) and len(node.args) == 1:
             value = self.array(node.args[0])
@@ -120,7 +99,7 @@ class Creation(Expressions):
 
     def filled(self, node: ast.Call, function: Any) -> Array:
         """``np.zeros`` and its kin."""
-        fill = _FILLS[function]
+        fill = FILLS[function]
         like = function.__name__.endswith("_like")
         first = "prototype" if like else "shape"
         names = (first, "fill_value", "dtype") if fill is ... else (first, "dtype")

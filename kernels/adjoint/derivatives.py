@@ -25,7 +25,7 @@ _RULES: dict[str, tuple[str, ...]] = {
     "asin": ("1.0 / sqrt(1.0 - x * x)",), "acos": ("-1.0 / sqrt(1.0 - x * x)",), "atan": ("1.0 / (1.0 + x * x)",),
     "asinh": ("1.0 / sqrt(1.0 + x * x)",), "acosh": ("1.0 / sqrt(x * x - 1.0)",), "atanh": ("1.0 / (1.0 - x * x)",),
     "erf": (f"{2 / math.sqrt(math.pi)!r} * exp(-x * x)",), "erfc": (f"{-2 / math.sqrt(math.pi)!r} * exp(-x * x)",),
-    "gamma": ("v * digamma(x)",), "lgamma": ("digamma(x)",), "digamma": ("trigamma(x)",),
+    "gamma": ("v * digamma(x)",), "lgamma": ("digamma(x)",), "digamma": ("polygamma(1.0, x)",), "polygamma": ("0.0", "polygamma(x + 1.0, y)"),
     "abs": ("sign(x)",), "float": ("1.0",), "degrees": (f"{180 / math.pi!r}",), "radians": (f"{math.pi / 180!r}",),
     "atan2": ("y / (x * x + y * y)", "-x / (x * x + y * y)"), "hypot": ("x / v", "y / v"),
     "copysign": ("sign(x) * copysign(1.0, y)",), "fmod": ("1.0", "-trunc(x / y)"),
@@ -55,7 +55,8 @@ class _Fill(ast.NodeTransformer):
 
 
 def _filled(rule: str, names: dict[str, ast.expr]) -> ast.expr:
-    return _Fill(names).visit(expression(rule))  # type: ignore[no-any-return]
+    found: ast.expr = _Fill(names).visit(expression(rule))
+    return found
 
 
 def partials(node: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
@@ -71,12 +72,12 @@ def partials(node: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         arguments, name = node.args, node.func.id
         if name == "pow" and isinstance(arguments[1], ast.Constant):
-            return [(arguments[0], _power_of_constant(arguments[0], arguments[1].value))]  # type: ignore[arg-type]
+            return [(arguments[0], _power_of_constant(arguments[0], arguments[1].value))]
     names = {**dict(zip("xy", arguments, strict=False)), "v": value}
     return [(a, _filled(rule, names)) for a, rule in zip(arguments, _RULES.get(name, ()), strict=False)]
 
 
-def _power_of_constant(base: ast.expr, exponent: complex) -> ast.expr:
+def _power_of_constant(base: ast.expr, exponent: object) -> ast.expr:
     assert isinstance(exponent, (int, float))
     if exponent == 2:
         return product(ast.Constant(2.0), base)

@@ -209,6 +209,6 @@ def _helpers(text: str) -> str:
     """The functions that a text calls and that Numba doesn't know."""
     found = f"{INLINE}\n{GROWN}" if "grown(" in text else ""
     found += f"{INLINE}\n{SUMMED}" if "summed(" in text else ""
-    if words := {w for w in ("digamma", "trigamma") if f"{w}(" in text}:
+    if words := {w for w in ("digamma", "polygamma") if f"{w}(" in text}:
         found += f"T = np.float64\n{words_text(words, 'float64')}\n"
     return found

@@ -6,7 +6,7 @@ import ast
 
 import numpy as np
 
-from jitgrad.kernels.adjoint.calls import is_known
+from jitgrad.kernels.adjoint.known import is_known
 from jitgrad.kernels.adjoint.program import Kind
 from jitgrad.kernels.adjoint.reductions import Reductions
 from jitgrad.kernels.adjoint.routine import calls_into, shortened

@@ -10,24 +10,16 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels.adjoint.calls import Calls
+from jitgrad.kernels.adjoint.known import DOTS, OVER
 from jitgrad.kernels.adjoint.operations import TABLE, both, compared, either, operated, truth
 from jitgrad.kernels.adjoint.program import If, Refuse, Store
 from jitgrad.kernels.adjoint.routine import shortened
 from jitgrad.kernels.adjoint.sizes import constant, name, plus
 from jitgrad.kernels.adjoint.values import Array, Items, Known, Scalar, Value, category, converted, no_element, wider
 
-__all__ = ["REDUCED", "Reductions", "arithmetic"]
+__all__ = ["Reductions", "arithmetic"]
 
 Step = Callable[[Scalar, Scalar], Scalar]
-_OVER = {
-    np.sum: "sum", np.prod: "prod", np.max: "max", np.min: "min", np.amax: "max", np.amin: "min", np.any: "any",
-    np.all: "all", np.mean: "mean", np.var: "var", np.std: "std", np.argmax: "argmax", np.argmin: "argmin",
-}  # fmt: skip
-_DOTS = (np.dot, np.vdot, np.inner, np.matmul)
-
-REDUCED = {
-    *_OVER, *_DOTS, np.outer, np.linalg.norm, np.trace, np.diff, np.flip, np.cumsum, np.concatenate, np.copyto,
-}  # fmt: skip
 
 
 def arithmetic(op: ast.operator, left: Scalar, right: Scalar) -> Scalar:
@@ -41,12 +33,12 @@ class Reductions(Calls):
     """Functions that take arrays to numbers or to smaller arrays."""
 
     def reduced(self, node: ast.Call, function: Any) -> Value | None:
-        if function in _OVER:
+        if function in OVER:
             given = (
                 self.keywords(node, "a", "axis") if function in (np.argmax, np.argmin) else self.reduction(node, "a")
             )
-            return self.over_axis(node, _OVER[function], self.value(given["a"]), given)
-        if function in _DOTS and len(node.args) == 2:
+            return self.over_axis(node, OVER[function], self.value(given["a"]), given)
+        if function in DOTS and len(node.args) == 2:
             left, right = self.operands(node.args)
             return self.product(node, left, right, function in (np.inner, np.vdot))
         if function is np.outer:
@@ -89,7 +81,7 @@ class Reductions(Calls):
         return found
 
     def reduced_method(self, node: ast.Call, method: str, value: Array) -> Value | None:
-        if method in _OVER.values():
+        if method in OVER.values():
             given: dict[str, ast.expr] = dict(zip(("axis",), node.args))
             given |= {str(k.arg): k.value for k in node.keywords}
             if set(given) - {"axis", "keepdims"} or len(node.args) > 1:
