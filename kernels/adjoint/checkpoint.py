@@ -12,7 +12,8 @@ import ast
 from collections.abc import Callable, Sequence
 
 from jitgrad.kernels.adjoint import program as p
-from jitgrad.kernels.adjoint.ssa import Loop, Value, Values
+from jitgrad.kernels.adjoint.lives import names_read
+from jitgrad.kernels.adjoint.ssa import Loop, Value, Values, Write
 from jitgrad.kernels.adjoint.write import expression_text, range_text, statement_lines
 
 __all__ = ["Stretches", "entry_values", "long_loops"]
@@ -21,7 +22,25 @@ __all__ = ["Stretches", "entry_values", "long_loops"]
 def long_loops(values: Values) -> list[Loop]:
     """The loops that are run in stretches: for loops of the function itself that hand a state on."""
     found = [n for n in values.root.nodes if isinstance(n, Loop) and n.index is not None and not n.counted]
-    return [loop for loop in found if _changed_arrays(loop) or _carried(loop)]
+    return [loop for loop in found if (_changed_arrays(loop) or _carried(loop)) and not _moves(loop, values.moving)]
+
+
+def _moves(loop: Loop, moving: set[str]) -> bool:
+    """Whether arrays whose sizes may change are a part of the loop's state, for which a state has no room."""
+    inner = p.statements([loop.origin])
+    arrays = {a for s in inner for a in (getattr(s, "array", None), *getattr(s, "targets", ()), *names_read(s)) if a}
+    return bool(arrays & moving)
+
+
+def _state_arrays(values: Values, loop: Loop) -> list[str]:
+    """The arrays that running the loop again needs as they were: those that it changes, and those changed later."""
+    last = max(n.order for n in [loop, *values.nodes(loop.body)])
+    later = {values.family(n.array) for n in values.nodes() if isinstance(n, Write) and n.order > last}
+    read = dict.fromkeys(n for s in p.statements([loop.origin]) for n in names_read(s))
+    made = {s.array for s in p.statements([loop.origin]) if isinstance(s, p.Allocate)}
+    kinds = values.program.kinds
+    found = [a for a in read if a in kinds and kinds[a].ndim is not None and values.family(a) in later]
+    return list(dict.fromkeys([*_changed_arrays(loop), *(a for a in found if a not in made)]))
 
 
 def entry_values(loop: Loop) -> dict[str, Value]:
@@ -64,7 +83,7 @@ class Stretches:
 
     def __init__(self, values: Values, loop: Loop, number: int, unique: Callable[[str], str]):
         self.values, self.loop, self.number = values, loop, number
-        self.arrays, self.scalars = _changed_arrays(loop), _carried(loop)
+        self.arrays, self.scalars = _state_arrays(values, loop), _carried(loop)
         assert isinstance(loop.origin, p.For)
         self.origin: p.For = loop.origin
         self.trips, self.length, self.first = unique("trips"), unique("stretch"), unique("first")

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ast
 import copy
-import copy
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.checkpoint import Stretches
+from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.plan import Plan
 from jitgrad.kernels.adjoint.program import Statement
+from jitgrad.kernels.adjoint.rows import is_plain
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Loop, New, Value, Values, Write, names
-from jitgrad.kernels.adjoint.write import element, expression_text, range_text, statement_lines
+from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text, statement_lines
 
 __all__ = ["Forward"]
 
@@ -30,7 +32,8 @@ class Forward:
         self, plan: Plan, unique: Callable[[str], str], stretches: Sequence[Stretches] = (),
         straight: Collection[Loop] = (),
     ):  # fmt: skip
-        self.straight = straight
+        self.straight = {*straight, *(n for n in plan.values.nodes() if isinstance(n, Loop) and is_plain(plan, n))}
+        self.counted: dict[Value | Write | Loop, str] = {}  # what is kept, by counters
         self.rows: dict[Block, dict[Value | Write | Loop, tuple[str, str]]] = defaultdict(dict)  # (row, of what)
         self.lengths: dict[Block, str] = {}
         self.plan, self.values, self.unique = plan, plan.values, unique
@@ -82,6 +85,10 @@ class Forward:
 
     def _keep_value(self, value: Value, block: Block) -> None:
         dtype = value.kind.dtype
+        if _may_lack(value, set()):
+            # Keeping it reads it, on paths that have not assigned to its variable, too.
+            line = f"{expression_text(value.now)} = {_zero(dtype)}"
+            self.first += [] if line in self.first else [line]
         if block is self.root:
             if ast.unparse(value.now) != value.name:
                 if value.block.simple:
@@ -118,7 +125,7 @@ class Forward:
             return name
         counter = self._counter(block)
         self.fields[block].append((name, dtype))
-        self.field_of[key] = f"{name}[{counter}]"
+        self.field_of[key] = self.counted[key] = f"{name}[{counter}]"
         if block.owner in self.straight:
             row = self.unique(f"row_{base}")
             self.rows[block][key] = row, name
@@ -231,11 +238,32 @@ class Forward:
             if id(loop.origin) in self.stretches:
                 break  # its iterations are run in stretches
             inner.append(loop)
-            bounds = [b for one in inner for b in one.bounds]
-            if loop.index is None or not all(self._known(n, loop) for b in bounds for n in names(b)):
+            if loop.index is None:
                 break
-            found, trips = loop, [self._trips(one) for one in reversed(inner)]
+            lengths = [self._length(one, loop, inner) for one in reversed(inner)]
+            if None in lengths:
+                break
+            found, trips = loop, [n for n in lengths if n is not None]
         return found, trips
+
+    def _length(self, loop: Loop, outer: Loop, around: Sequence[Loop]) -> str | None:
+        """How often a loop's body runs at most in each run of it, by what is known ahead of a loop around it.
+
+        Elements that aren't used cost no memory: the system gives it out when it is written to.
+        """
+        if all(self._known(n, outer) for b in loop.bounds for n in names(b)):
+            return self._trips(loop)
+        overlap = self.plan.overlap
+        start, stop, step = overlap.sum_of(loop.bounds[0]), overlap.sum_of(loop.bounds[1]), ast.unparse(loop.bounds[2])
+        if start is None or stop is None or step not in ("1", "-1"):
+            return None
+        sign = int(step)
+        number = {n: sign * (stop.get(n, 0) - start.get(n, 0)) for n in {*start, *stop}}
+        most = overlap.extreme(number, True, {x.index.name for x in around if x.index is not None})
+        if most is None or not all(self._known(n, outer) for n, f in most.items() if n and f and "." not in n):
+            return None
+        variables = {n: expression_text(self.values.by_name[n].now) for n in most if n in self.values.by_name}
+        return f"max(0, {sum_text(most, variables)})"
 
     def _known(self, name: str, loop: Loop) -> bool:
         """Whether a value's variable holds it ahead of a loop and as long as that runs."""
@@ -265,12 +293,15 @@ class Forward:
 
     def _with_names(self, e: ast.expr, s: Statement) -> ast.expr:
         """An expression of a statement with the names of calls that were computed ahead of it."""
-        return _Names(self.named[id(s)]).visit(copy.deepcopy(e)) if self.named[id(s)] else e  # type: ignore[no-any-return]
+        found: ast.expr = _Names(self.named[id(s)]).visit(copy.deepcopy(e)) if self.named[id(s)] else e
+        return found
 
     def _statement(self, s: Statement) -> list[str]:
         if self.named[id(s)]:
             parts = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
-            changed = {n: self._with_names(e, s) for n, e in parts.items() if isinstance(e, ast.expr)}
+            changed: dict[str, Any] = {
+                n: self._with_names(e, s) for n, e in parts.items() if isinstance(e, ast.expr)
+            }
             if isinstance(s, p.Store):
                 changed["index"] = tuple(self._with_names(i, s) for i in s.index)
             return self._plain_statement(dataclasses.replace(s, **changed))
@@ -297,7 +328,7 @@ class _Names(ast.NodeTransformer):
     def __init__(self, names: dict[str, str]):
         self.names = names
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         name = self.names.get(ast.dump(node)) if isinstance(node, ast.Call) else None
         return ast.Name(name, ast.Load()) if name is not None else self.generic_visit(node)
 
@@ -315,6 +346,22 @@ def _statements_of(block: Block) -> list[Statement]:
         assert isinstance(origin, p.If)
         return origin.body if block is owner.body else origin.orelse
     return origin.body  # type: ignore[attr-defined, no-any-return]
+
+
+def _may_lack(value: Value | None, seen: set[Value]) -> bool:
+    """Whether there are paths to where a value is defined on which nothing was assigned to its variable."""
+    if value is None:
+        return True
+    node = value.node
+    if value in seen or value.role not in ("carried", "final", "merged"):
+        return False
+    seen.add(value)
+    if isinstance(node, Loop):
+        carry = next(c for c in node.carried if value in (c.start, c.final))
+        return _may_lack(carry.first, seen)
+    assert isinstance(node, Branch)
+    merge = next(m for m in node.merges if m.value is value)
+    return _may_lack(merge.yes, seen) or _may_lack(merge.no, seen)
 
 
 def _in_variables(e: ast.expr, values: Values) -> ast.expr:

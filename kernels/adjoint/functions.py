@@ -60,7 +60,11 @@ def kept_names(adjoint: Adjoint) -> list[str]:
     text = "\n".join([*adjoint.reverse, *_gradients(adjoint)])
     read: dict[str, None] = {}
     stored = {*adjoint.program.parameters, *adjoint.seeds.values()}
-    for node in _in_order(parse(text)):
+    nodes = _in_order(parse(text))
+    # Arrays that the sweep puts back are read ahead of that on some path, whichever comes first in the text.
+    loads = {n.id for n in nodes if isinstance(n.ctx, ast.Load)}
+    read |= {n: None for n in adjoint.restored if n in loads - stored}
+    for node in nodes:
         if isinstance(node.ctx, ast.Load) and node.id not in stored:
             read[node.id] = None
         elif isinstance(node.ctx, ast.Store):

@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from jitgrad.kernels.adjoint.program import Allocate, Assign, Exchange, Program, Statement, Store, blocks
 
-__all__ = ["moving", "roaming"]
+__all__ = ["moving", "names_read", "roaming"]
 
 Path = tuple[int, ...]  # the blocks around a statement, by the ids of their lists
 
@@ -35,12 +35,17 @@ def roaming(program: Program) -> set[str]:
             used[s.array].append(path)
         elif isinstance(s, Exchange):
             exchanged.update(s.targets)
-        for name in _read(s):
+        for name in names_read(s):
             used[name].append(path)
     for name in program.outputs:
         used[name].append(())
-    return {a for a, found in made.items() if len(found) > 1 or found[0] and (
-        a in exchanged or any(path[: len(found[0])] != found[0] for path in used[a]))}  # fmt: skip
+    found: set[str] = set()
+    for array, paths in made.items():
+        home = paths[0]
+        leaves = array in exchanged or any(path[: len(home)] != home for path in used[array])
+        if len(paths) > 1 or (home and leaves):
+            found.add(array)
+    return found
 
 
 def _with_paths(body: Sequence[Statement], path: Path) -> Iterator[tuple[Statement, Path]]:
@@ -50,7 +55,7 @@ def _with_paths(body: Sequence[Statement], path: Path) -> Iterator[tuple[Stateme
             yield from _with_paths(block, (*path, id(block)))
 
 
-def _read(s: Statement) -> Iterator[str]:
+def names_read(s: Statement) -> Iterator[str]:
     """All names in a statement's own expressions."""
     for f in fields(s):
         value = getattr(s, f.name)

@@ -9,11 +9,11 @@ element at the array's end, nothing is concluded.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jitgrad.kernels.adjoint.ssa import Loop, New, Value, Values, Write, index_of, loaded
 
-__all__ = ["Overlap"]
+__all__ = ["Overlap", "sum_text"]
 
 Sum = dict[str, int]  # {name or "": factor or constant}
 
@@ -75,7 +75,7 @@ class Overlap:
         found: dict[str, int] = {}
         for a, b in zip(read, written, strict=True):
             first, second = self.sum_of(a), self.sum_of(b)
-            if first is None or second is None or not (self._natural(first) and self._natural(second)):
+            if first is None or second is None or not (self.natural_sum(first) and self.natural_sum(second)):
                 continue
             if any(first.get(n, 0) != second.get(n, 0) for n in {*first, *second} - {""}):
                 continue
@@ -109,7 +109,8 @@ class Overlap:
                     return inner
             return {e.id: sign}
         if isinstance(e, ast.Subscript) and isinstance(e.value, ast.Attribute):
-            return {ast.unparse(e): sign}
+            array: str = e.value.value.id  # type: ignore[attr-defined]
+            return None if array in self.values.moving else {ast.unparse(e): sign}
         if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.USub):
             return self.sum_of(e.operand, -sign)
         if isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)):
@@ -124,39 +125,55 @@ class Overlap:
                     return None if inner is None else {n: f * factor.value for n, f in inner.items()}
         return None
 
-    def _natural(self, sum_: Sum) -> bool:
+    def natural_sum(self, sum_: Sum) -> bool:
         """Whether the sum is surely not negative."""
         least = self._least(sum_)
         return least is not None and least >= 0
 
     def _least(self, sum_: Sum | None) -> int | None:
         """The least that a sum can be; None if unknown."""
-        if sum_ is None:
-            return None
-        total = sum_.get("", 0)
-        for name, factor in sum_.items():
-            if not name or not factor:
-                continue
-            low = 0 if "." in name else self._least_index(name)
-            if factor < 0 or low is None:
-                return None
-            total += factor * low
-        return total
+        least = None if sum_ is None else self.extreme(sum_, most=False)
+        if least is None or any(factor < 0 or "." not in n for n, factor in least.items() if n and factor):
+            return None  # sizes are not negative
+        return least.get("", 0)
 
-    def _least_index(self, name: str) -> int | None:
-        value = self.values.by_name[name]
-        if value.role != "index":
-            return None
-        loop = value.block.owner
+    def extreme(self, sum_: Sum, most: bool, of: Collection[str] | None = None) -> Sum | None:
+        """A bound of a sum, with those of all indices or some in their place; None if there is none."""
+        for _ in range(10):
+            indices = [n for n, factor in sum_.items() if n and factor and "." not in n and (of is None or n in of)]
+            name = next((n for n in indices if self.values.by_name[n].role == "index"), None)
+            if name is None:
+                return sum_
+            factor = sum_[name]
+            bound = self._bound(name, most == (factor > 0))
+            if bound is None:
+                return None
+            sum_ = {n: sum_.get(n, 0) + factor * (bound.get(n, 0) - (n == name)) for n in {*sum_, *bound, name}}
+        return None
+
+    def _bound(self, index: str, most: bool) -> Sum | None:
+        """What a loop's index is at most, or at least."""
+        loop = self.values.by_name[index].block.owner
         assert isinstance(loop, Loop)
-        start, stop, _ = loop.bounds
         step = _step(loop)
         if not step:
             return None
-        if step > 0:
-            return self._least(self.sum_of(start))
-        low = self._least(self.sum_of(stop))
-        return None if low is None else low + 1
+        if (step > 0) is not most:
+            return self.sum_of(loop.bounds[0])
+        stop = self.sum_of(loop.bounds[1])
+        return None if stop is None else {**stop, "": stop.get("", 0) - (1 if step > 0 else -1)}
+
+
+
+def sum_text(sum_: Sum, variables: Mapping[str, str]) -> str:
+    """A sum in Python."""
+    text = ""
+    for n, factor in sorted(sum_.items(), key=lambda term: (term[1] < 0, not term[0], term[0])):
+        if factor:
+            term = str(abs(factor)) if not n else variables.get(n, n) if abs(factor) == 1 else (
+                f"{abs(factor)} * {variables.get(n, n)}")  # fmt: skip
+            text += (" + " if factor > 0 else " - ") + term if text else term if factor > 0 else f"-{term}"
+    return text or "0"
 
 
 def _step(loop: Loop) -> int:

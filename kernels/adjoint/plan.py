@@ -10,12 +10,24 @@ statements that overwrite something needed run, and neither as many as operation
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from jitgrad.kernels.adjoint.overlap import Overlap
 from jitgrad.kernels.adjoint.pullback import Step, read_by
 from jitgrad.kernels.adjoint.ssa import (
-    Block, Branch, Define, Loop, New, Node, Permute, Value, Values, Write, index_of, inner_blocks, loaded, names,
+    Block,
+    Branch,
+    Define,
+    Loop,
+    New,
+    Node,
+    Permute,
+    Value,
+    Values,
+    Write,
+    inner_blocks,
+    loaded,
+    names,
 )  # fmt: skip
 
 __all__ = ["DEAR", "Plan", "Segment", "items"]
@@ -50,10 +62,16 @@ def items(block: Block) -> list[Item]:
 
 
 class Plan:
-    """Decisions for one program. steps: the reverse of each node that has one; divisors: what it divides by, too."""
+    """Decisions for one program.
 
-    def __init__(self, values: Values, active: set[str], steps: dict[Node, list[Step]], divisors: dict[Node, dict[Value, None]]):
-        self.values, self.active, self.steps, self.divisors = values, active, steps, divisors
+    steps: the reverse of each node that has one; divisors: what it divides by, too. asked: values to keep.
+    """
+
+    def __init__(
+        self, values: Values, active: set[str], steps: dict[Node, list[Step]], divisors: dict[Node, dict[Value, None]],
+        asked: Collection[Value] = (),
+    ):  # fmt: skip
+        self.values, self.active, self.steps, self.divisors, self.asked = values, active, steps, divisors, asked
         self.overlap = Overlap(values)
         self.place: dict[Node, Item] = {}  # the segment or node that a node is in, as the sweep goes through them
         self.kept: dict[Value, Block] = {}  # values kept, by the block that keeps one in each run
@@ -65,6 +83,7 @@ class Plan:
         self.counts: set[Loop] = set()  # loops whose number of iterations is kept
         self.contents: set[New] = set()  # arrays of a block whose elements are kept when it ends
         self.replaced: set[New] = set()  # where a roaming array's name gets another one: what it was is kept
+        self.exchanges: set[Permute] = set()  # those of arrays that the sweep deals with
         self.reached: set[Block] = set()  # blocks in which the sweep has anything to do
         self.written = {values.family(n.array) for n in values.nodes() if isinstance(n, Write)}
         self._settle(values.root)
@@ -133,6 +152,8 @@ class Plan:
                 self._need_way_to(node)
                 if isinstance(node, New):
                     self.replaced.add(node)
+                else:
+                    self.exchanges.add(node)
             elif node.block is not self.values.root:
                 if family in read:
                     self.contents.add(node)
@@ -147,7 +168,7 @@ class Plan:
 
     def _size(self) -> int:
         found = len(self.kept) + len(self.again) + sum(map(len, self.within.values())) + len(self.counts)
-        return found + len(self.contents) + len(self.replaced) + len(self.reached)
+        return found + len(self.contents) + len(self.replaced) + len(self.exchanges) + len(self.reached)
 
     def loads(self) -> list[Value]:
         """The elements that the reverse sweep reads again."""
@@ -184,7 +205,7 @@ class Plan:
             self.keep(value)  # a variable that is still there
             return
         own = value.node is not None and self.place[value.node] is item and isinstance(item, Segment)
-        if own and self._is_dear(value):
+        if own and (value in self.asked or self._is_dear(value)):
             self.keep(value)
         elif own and value.role in ("defined", "merged"):
             assert item is not None
@@ -287,14 +308,14 @@ class Plan:
         self.need(value, item)
         if value in self.kept or value not in self.within.get(item, ()):
             return
-        closure = self._closure(value, item)
+        closure = self.closure(value, item)
         changed = {self.values.family(w.array) for w in self.undone if self.place[w] is item}
         if any(loaded(v) is not None and self.values.family(_array(v)) in changed for v in closure):
             self.keep(value)
         else:
             self.early.setdefault(item, set()).update(closure)
 
-    def _closure(self, value: Value, item: Segment) -> set[Value]:
+    def closure(self, value: Value, item: Segment) -> set[Value]:
         """The value and what the segment computes it from."""
         found, waiting = set(), [value]
         while waiting:
@@ -324,8 +345,8 @@ def is_lazy(block: Block) -> bool:
 
 
 DEAR = {
-    "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
-    "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "trigamma", "atan2", "hypot", "pow",
-    "fmod",
+    "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
+    "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "polygamma", "atan2", "hypot",
+    "pow", "fmod",
 }  # fmt: skip
 _COSTLY = {*DEAR, "sqrt"}

@@ -44,8 +44,8 @@ Step = Let | Add | Clear
 class Pullback:
     """Writes the reverse of nodes.
 
-    active: names of values and of arrays' families. d: the name of a derivative. inverse: for a divisor of a node's what
-    to multiply by instead, if it's there.
+    active: names of values and of arrays' families. d: the name of a derivative. inverse: for a divisor of a node's
+    what to multiply by instead, if it's there.
     """
 
     def __init__(

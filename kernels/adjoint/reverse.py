@@ -13,14 +13,26 @@ from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.activity import active_names
 from jitgrad.kernels.adjoint.checkpoint import Stretches, entry_values, long_loops
+from jitgrad.kernels.adjoint.choice import chosen_plan
 from jitgrad.kernels.adjoint.forward import Forward
-from jitgrad.kernels.adjoint.plan import Plan, Segment
+from jitgrad.kernels.adjoint.gather import Gather, gathers
+from jitgrad.kernels.adjoint.plan import Segment
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.pullback import Add, Let, Pullback, Step
 from jitgrad.kernels.adjoint.rows import straight_loops
 from jitgrad.kernels.adjoint.split import Split
 from jitgrad.kernels.adjoint.ssa import (
-    Block, Branch, Carry, Define, Loop, New, Node, Permute, Value, Values, Write,
+    Block,
+    Branch,
+    Carry,
+    Define,
+    Loop,
+    New,
+    Node,
+    Permute,
+    Value,
+    Values,
+    Write,
 )  # fmt: skip
 from jitgrad.kernels.adjoint.to_ssa import values_of
 from jitgrad.kernels.adjoint.write import element, expression_text, range_text
@@ -65,13 +77,16 @@ class _Reverse:
         self.divisors: dict[Node, dict[Value, None]] = {}  # of nodes, those of their own segment
         pullback = Pullback(self.active, self.values.family, self.d, self.unique, self.inverse)
         steps = {n: pullback.steps(n) for n in self.values.nodes()}
-        self.plan = Plan(self.values, self.active, {n: s for n, s in steps.items() if s}, self.divisors)
+        self.plan = chosen_plan(self.values, self.active, {n: s for n, s in steps.items() if s}, self.divisors)
         self.everywhere = [n for n in self.inverses if self.values.by_name[n].block is self.values.root]
         for name in self.everywhere:
             self.plan.need(self.values.by_name[name], None)
         self.stretches = {s.loop: s for s in self._stretches(states)}
         self.straight = {x: s for x, s in straight_loops(self.plan).items() if x not in self.stretches}
         self.forward = Forward(self.plan, self.unique, list(self.stretches.values()), self.straight)
+        other = {**self.straight, **self.stretches}
+        loops = [n for n in self.values.nodes() if isinstance(n, Loop) and n not in other and gathers(self.plan, n)]
+        self.gathers = {x.body: Gather(self.plan, x, self.d, self.unique) for x in loops}
         self.splits = {x.body: Split(s, self) for x, s in self.straight.items()}
         self.olds: dict[Write, str] = {}
 
@@ -96,7 +111,7 @@ class _Reverse:
         return name
 
     def inverse(self, divisor: ast.expr, node: Node) -> ast.expr | None:
-        """A variable for 1 / divisor of a node in a loop: one for all loops, or for a segment, if there are no tests."""
+        """A variable for 1 / divisor of a node in a loop: one for all loops, or for a segment without tests."""
         if not isinstance(divisor, ast.Name) or not node.block.loops():
             return None
         value = self.values.by_name[divisor.id]
@@ -167,7 +182,7 @@ class _Reverse:
             elif isinstance(item, Branch):
                 lines += self._branch(item)
             elif isinstance(item, Permute):
-                lines += self._permute(item)
+                lines += self._permute(item) if item in self.plan.exchanges else []
             elif isinstance(item, New):
                 lines += self._new(item)
         return lines
@@ -262,6 +277,8 @@ class _Reverse:
             lines += self.stretches[loop].reverse(self.forward.iteration(loop), body)
         elif loop in self.straight:
             lines += self.splits[loop.body].lines(body)
+        elif loop.body in self.gathers:
+            lines += self.gathers[loop.body].around([*self._head(loop), *_indented(body)])
         else:
             lines += [*self._head(loop), *_indented(body)]
         for c in carried:
@@ -291,7 +308,7 @@ class _Reverse:
         """Where the reverse sweep finds what a block has kept."""
         if block in self.splits:
             return f"{self.forward.rows[block][key][0]}[{self.splits[block].place}]"
-        return self.forward.field_of[key]
+        return self.forward.counted.get(key) or self.forward.field_of[key]
 
     def _head(self, loop: Loop) -> list[str]:
         """The loop's first line, with its iterations from the last to the first."""
@@ -412,6 +429,8 @@ class _Reverse:
         if isinstance(step, Add):
             split = self.splits.get(block)
             if split is not None and (line := split.step(step)) is not None:
+                return line
+            if block in self.gathers and (line := self.gathers[block].step(step)) is not None:
                 return line
             target = step.target if step.index is None else element(step.target, step.index)
             return [f"{self.d(target)} += {expression_text(step.value)}"]

@@ -1,7 +1,7 @@
 """Innermost loops whose reverse may run in any order, so that a compiler can use vectors.
 
-The iterations of such a loop hand nothing on but sums, and none reads what an earlier one wrote. In the reverse sweep it
-runs upwards, as one loop that computes everything and further loops for what would keep that one from using vectors:
+The iterations of such a loop hand nothing on but sums, and none reads what an earlier one wrote. In the reverse sweep
+it runs upwards, as one loop that computes everything and further loops for what would keep that one from using vectors:
 derivatives that are added to neighbouring elements, and sums, wait in a row with one number for each iteration. What is
 kept of such loops is addressed by rows too and not by a counter.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from jitgrad.kernels.adjoint.plan import DEAR, Plan, Segment
-from jitgrad.kernels.adjoint.pullback import Add, Clear, Let, Step
-from jitgrad.kernels.adjoint.ssa import Branch, Define, Loop, Node, Value, Write, index_of, loaded, names
+from jitgrad.kernels.adjoint.pullback import Add, Clear, Step
+from jitgrad.kernels.adjoint.ssa import Branch, Define, Loop, Node, Write, index_of, loaded, names
 
 __all__ = ["Straight", "straight_loops"]
 
@@ -25,8 +25,9 @@ _FEW = 8  # iterations up to which a loop is unrolled instead
 class Straight:
     """How the reverse of a loop is split.
 
-    steps: all of its steps with the tests around them. undo_first: whether memory is put back in a loop ahead. apart: what is added in loops of their own, with the tests
-    around it; sums: what is added to one element or value by all iterations.
+    steps: all of its steps with the tests around them. undo_first: whether memory is put back in a loop ahead. apart:
+    what is added in loops of their own, with the tests around it; sums: what is added to one element or value by all
+    iterations.
     """
 
     loop: Loop
@@ -46,13 +47,24 @@ def straight_loops(plan: Plan) -> dict[Loop, Straight]:
     return found
 
 
+def is_plain(plan: Plan, loop: Loop) -> bool:
+    """Whether a compiler may use vectors for a loop in the forward sweep."""
+    judge, parts = _Judge(plan, loop), plan.parts[loop.body]
+    if loop.index is None or loop.counted or loop.carried or not judge.long():
+        return False
+    made = [n.value.expression for n in plan.values.nodes(loop.body) if isinstance(n, Define)]
+    calls = [n for e in made if e is not None for n in ast.walk(e) if isinstance(n, ast.Call)]
+    plain = not any(n.func.id in DEAR for n in calls)  # type: ignore[attr-defined]
+    return plain and len(parts) == 1 and isinstance(parts[0], Segment)
+
+
 class _Judge:
     def __init__(self, plan: Plan, loop: Loop):
         self.plan, self.values, self.loop, self.overlap = plan, plan.values, loop, plan.overlap
 
     def straight(self) -> Straight | None:
         loop, parts = self.loop, self.plan.parts[self.loop.body]
-        if loop.index is None or loop.counted or self._by() == 0 or self._short():
+        if loop.index is None or loop.counted or not self.long():
             return None
         if len(parts) != 1 or not isinstance(parts[0], Segment) or not all(map(self._hands_on_sum, loop.carried)):
             return None
@@ -64,6 +76,10 @@ class _Judge:
         if not self.steps or self._computes_much() or not self._memory(made) or not self._derivatives(made):
             return None
         return made
+
+    def long(self) -> bool:
+        """Whether it goes up or down by one, and not so few times that it is unrolled."""
+        return self._by() != 0 and not self._short()
 
     def _by(self) -> int:
         text = ast.unparse(self.loop.bounds[2])
@@ -104,7 +120,7 @@ class _Judge:
 
     # -- memory -------------------------------------------------------------------------------------
 
-    def _far(self, read: tuple[ast.expr, ...], written: tuple[ast.expr, ...]) -> int | None | str:
+    def _far(self, read: tuple[ast.expr, ...], written: tuple[ast.expr, ...]) -> int | str | None:
         """How many iterations after a read an element is written; None for never, "?" if unknown."""
         distances = self.overlap.distances(read, written, [self.loop])
         if distances is None:
@@ -142,11 +158,11 @@ class _Judge:
         for write in self.writes:
             if self.values.family(write.array) not in self.plan.active:
                 continue
-            text = _text(write.index)
-            if primary.setdefault(write.array, text) != text:
-                return False
             added = any(isinstance(s, Add) and s.index is not None and s.target == write.array for s, _ in self.steps)
-            if (added or not write.increment) and self._far(write.index, write.index) != 0:
+            if not added and all(w.increment for w in self.writes if w.array == write.array):
+                continue  # its derivatives are only read
+            text = _text(write.index)
+            if primary.setdefault(write.array, text) != text or self._far(write.index, write.index) != 0:
                 return False
         written = {w.array: w.index for w in self.writes}
         for step, tests in self.steps:
@@ -171,6 +187,9 @@ class _Judge:
                 far = self._far(step.index, written[step.target])
                 if far == "?" or (isinstance(far, int) and far <= 0):
                     return False
+            # What is added to neighbours in other rows of a large array comes from far away: loops for these don't pay.
+            if len(step.index) > 1:
+                return False
             if not all(self._by_index(t) for t, _ in tests) or not self._settled(step.index):
                 return False
             made.apart.append((step, tests))
@@ -187,7 +206,9 @@ class _Judge:
             if all(self._outside(n) for n in names(e)):
                 continue
             sum_ = self.overlap.sum_of(e)
-            if sum_ is None or any(n and "." not in n and n != self.loop.index.name and not self._outside(n) for n in sum_):
+            if sum_ is None:
+                return None
+            if any(n and "." not in n and n != self.loop.index.name and not self._outside(n) for n in sum_):
                 return None
             factor = sum_.get(self.loop.index.name, 0)
             if factor:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jitgrad.kernels.adjoint.pullback import Add
+from jitgrad.kernels.adjoint.overlap import sum_text
+from jitgrad.kernels.adjoint.pullback import Add, Clear
 from jitgrad.kernels.adjoint.rows import Straight
+from jitgrad.kernels.adjoint.ssa import names
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Split:
         self.sums: dict[str, tuple[str, str]] = {}  # target: (its sum in an iteration, the row of these)
         self.again: set[int] = set()  # steps whose number another step hands on
         self._name_rows()
+        self.bases = self._name_bases()
 
     def _name_rows(self) -> None:
         shared: dict[str, str] = {}
@@ -60,7 +64,7 @@ class Split:
         for step in self.straight.sums:
             target = self._target(step)
             if target not in self.sums:
-                self.sums[target] = self.sweep.unique("sum"), self._row()
+                self.sums[target] = self.sweep.unique("added"), self._row()
             self.sum_of[id(step)] = self.sums[target][0]
 
     def _row(self) -> str:
@@ -99,14 +103,47 @@ class Split:
             lines += self._over(self.sweep.undo(self.straight.segment))
         ends = [f"{row}[{self.place}] = {total}" for total, row in self.sums.values()]
         zeros = [f"{total} = 0.0" for total, _ in self.sums.values()]
-        lines += self._over(self.sweep.tidy([*zeros, *body, *ends]))
-        lines += [f"{target} += summed({row}, {self.length})" for target, (_, row) in self.sums.items()]
+        lines += self._over(self._by_bases(self.sweep.tidy([*zeros, *body, *ends])))
+        for target, (total, row) in self.sums.items():
+            if "[" in target:  # none is added that is zero: there may be no element
+                lines += [f"{total} = summed({row}, {self.length})", f"if {total} != 0.0:", f"    {target} += {total}"]
+            else:
+                lines.append(f"{target} += summed({row}, {self.length})")
         for step, tests in self.straight.apart:
             inner = [f"{self._target(step)} += {self.row_of[id(step)]}[{self.place}]"]
             for test, side in reversed(tests):
                 text = expression_text(self._inlined(ast.Name(test, ast.Load())))
                 inner = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in inner)]
-            lines += self._over(inner)
+            lines += self._over(self._by_bases(inner))
+        return [*(f"{base} = max({rest}, 0)" for _, base, rest, _ in self.bases), *lines]
+
+    def _name_bases(self) -> list[tuple[str, str, str, str]]:
+        """(index, name, what it is, the index by it) of indices in which a variable part precedes the loop's own index.
+
+        That part is not negative, and said to be: else a compiler has to reckon with indices that count from the end.
+        """
+        found: dict[str, tuple[str, str, str, str]] = {}
+        values, overlap, own = self.sweep.values, self.sweep.plan.overlap, self.loop.index
+        assert own is not None
+        indices = [i for s, _ in self.straight.steps if isinstance(s, (Add, Clear)) and s.index for i in s.index]
+        for i in indices:
+            text, sum_ = expression_text(i), overlap.sum_of(i)
+            if sum_ is None or text in found or not sum_.get(own.name) or not {*sum_} - {"", own.name}:
+                continue
+            rest = {n: f for n, f in sum_.items() if n != own.name}
+            if all("." in n or not n for n in rest) or not {n for n in rest if n in values.by_name} <= {*names(i)}:
+                continue
+            factor = sum_[own.name]
+            if factor > 0 and overlap.natural_sum(rest):
+                base = self.sweep.unique("first")
+                by = f"{base} + {own.name}" if factor == 1 else f"{base} + {factor} * {own.name}"
+                found[text] = text, base, sum_text(rest, {}), by
+        return list(found.values())
+
+    def _by_bases(self, lines: list[str]) -> list[str]:
+        for text, _, _, by in self.bases:
+            pattern = re.compile(rf"(?<=[\[ ]){re.escape(text)}(?=[\],])")
+            lines = [line if line.lstrip().startswith("#") else pattern.sub(by, line) for line in lines]
         return lines
 
     def _openings(self) -> list[str]:

@@ -8,7 +8,16 @@ import math
 from collections.abc import Sequence
 
 from jitgrad.kernels.adjoint.program import (
-    Allocate, Assign, Exchange, For, If, Program, Refuse, Statement, Store, While,
+    Allocate,
+    Assign,
+    Exchange,
+    For,
+    If,
+    Program,
+    Refuse,
+    Statement,
+    Store,
+    While,
 )  # fmt: skip
 
 __all__ = ["HEAD", "element", "expression_text", "place_in_row", "program_text", "statement_lines"]
@@ -21,7 +30,7 @@ from math import inf, nan
 """
 # Functions of the language whose names in Python are not `math.NAME`.
 _PYTHON = {
-    **{n: n for n in ("_within", "digamma", "trigamma")},
+    **{n: n for n in ("_within", "digamma", "polygamma")},
     **{n: n for n in ("abs", "int", "float", "bool", "min", "max", "round")},
     **{n: f"np.{n}" for n in ("cbrt", "sign", "square")},
     "floor": "np.floor", "ceil": "np.ceil", "trunc": "np.trunc",
