@@ -14,7 +14,7 @@ from jitgrad.kernels.adjoint.program import If, Refuse, Statement
 from jitgrad.kernels.adjoint.routine import Routine, shortened
 from jitgrad.kernels.adjoint.sizes import constant
 from jitgrad.kernels.adjoint.state import Scope
-from jitgrad.kernels.adjoint.values import Array, Conflict, Items, Known, Scalar, Value, alike
+from jitgrad.kernels.adjoint.values import Conflict, Items, Scalar, Value, alike
 
 __all__ = ["Blocks", "scope_of"]
 

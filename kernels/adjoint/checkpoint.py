@@ -2,8 +2,8 @@
 
 The forward sweep runs such a loop as it stands, and keeps the variables and arrays that the loop changes once for each
 stretch. The reverse sweep puts them back, runs the stretch again with what a sweep keeps otherwise, then backwards. So
-the loop runs twice, and memory holds one stretch and the states: for n iterations in stretches of sqrt(n) some 2 sqrt(n)
-iterations' worth in the place of n.
+the loop runs twice, and memory holds one stretch and the states: for n iterations in stretches of sqrt(n) some
+2 sqrt(n) iterations' worth in the place of n.
 """
 
 from __future__ import annotations

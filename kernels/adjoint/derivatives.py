@@ -25,13 +25,15 @@ _RULES: dict[str, tuple[str, ...]] = {
     "asin": ("1.0 / sqrt(1.0 - x * x)",), "acos": ("-1.0 / sqrt(1.0 - x * x)",), "atan": ("1.0 / (1.0 + x * x)",),
     "asinh": ("1.0 / sqrt(1.0 + x * x)",), "acosh": ("1.0 / sqrt(x * x - 1.0)",), "atanh": ("1.0 / (1.0 - x * x)",),
     "erf": (f"{2 / math.sqrt(math.pi)!r} * exp(-x * x)",), "erfc": (f"{-2 / math.sqrt(math.pi)!r} * exp(-x * x)",),
-    "gamma": ("v * digamma(x)",), "lgamma": ("digamma(x)",), "digamma": ("polygamma(1.0, x)",), "polygamma": ("0.0", "polygamma(x + 1.0, y)"),
+    "gamma": ("v * digamma(x)",), "lgamma": ("digamma(x)",), "digamma": ("polygamma(1.0, x)",),
+    "polygamma": ("0.0", "polygamma(x + 1.0, y)"),
     "abs": ("sign(x)",), "float": ("1.0",), "degrees": (f"{180 / math.pi!r}",), "radians": (f"{math.pi / 180!r}",),
     "atan2": ("y / (x * x + y * y)", "-x / (x * x + y * y)"), "hypot": ("x / v", "y / v"),
     "copysign": ("sign(x) * copysign(1.0, y)",), "fmod": ("1.0", "-trunc(x / y)"),
     "max": ("1.0 if x >= y else 0.0", "0.0 if x >= y else 1.0"),
     "min": ("1.0 if x <= y else 0.0", "0.0 if x <= y else 1.0"),
-    "%": ("1.0", "-floor(x / y)"), "/": ("1.0 / y", "-v / y"), "*": ("y", "x"), "+": ("1.0", "1.0"), "-": ("1.0", "-1.0"),
+    "%": ("1.0", "-floor(x / y)"), "/": ("1.0 / y", "-v / y"), "*": ("y", "x"),
+    "+": ("1.0", "1.0"), "-": ("1.0", "-1.0"),
     # 0 ** y and its derivative are 0 for y > 0; the logarithm there would make it nan.
     "**": ("y * x ** (y - 1.0)", "v * log(x) if x > 0.0 else 0.0"),
 }  # fmt: skip

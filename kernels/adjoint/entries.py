@@ -46,7 +46,8 @@ class Derivation:
 
     def tangent(self, wanted: tuple[str, ...], values: bool = False) -> Derivation:
         """Of the program's tangents along directions in these parameters."""
-        return self._once(("tangent", wanted, values), lambda: Derivation(tangent_of(self.program, wanted, values), self.states))
+        key = "tangent", wanted, values
+        return self._once(key, lambda: Derivation(tangent_of(self.program, wanted, values), self.states))
 
     def plain(self, forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results...)``."""
@@ -120,8 +121,8 @@ class Derivation:
 
     def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
         """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
-        return self.tangent(wanted, True)._text("", (), (), self.tangent(wanted, True)._values(),
-                                                self.tangent(wanted, True)._outputs())  # fmt: skip
+        tangent = self.tangent(wanted, True)
+        return tangent._text("", (), (), tangent._values(), tangent._outputs())
 
     # -- texts --------------------------------------------------------------------------------------
 

@@ -345,7 +345,7 @@ def _statements_of(block: Block) -> list[Statement]:
     if isinstance(owner, Branch):
         assert isinstance(origin, p.If)
         return origin.body if block is owner.body else origin.orelse
-    return origin.body  # type: ignore[attr-defined, no-any-return]
+    return origin.body  # type: ignore[attr-defined]
 
 
 def _may_lack(value: Value | None, seen: set[Value]) -> bool:
@@ -371,7 +371,7 @@ def _in_variables(e: ast.expr, values: Values) -> ast.expr:
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return values.by_name[node.id].now if node.id in values.by_name else node
 
-    return Renamed().visit(copy.deepcopy(e))  # type: ignore[no-any-return]
+    return Renamed().visit(copy.deepcopy(e))
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

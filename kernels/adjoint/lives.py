@@ -101,11 +101,11 @@ class _Shapes(ast.NodeTransformer):
         return array if changing else ", ".join(map(ast.unparse, shape))
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.visit(copy.deepcopy(self.once[node.id])) if node.id in self.once else node  # type: ignore[no-any-return]
+        return self.visit(copy.deepcopy(self.once[node.id])) if node.id in self.once else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if isinstance(node.value, ast.Attribute) and isinstance(node.value.value, ast.Name):
             found = self.shapes.get(node.value.value.id, [])
             if len(found) == 1 and isinstance(node.slice, ast.Constant):
-                return self.visit(copy.deepcopy(found[0][node.slice.value]))  # type: ignore[no-any-return]
+                return self.visit(copy.deepcopy(found[0][int(node.slice.value)]))  # type: ignore[arg-type]
         return node

@@ -33,7 +33,8 @@ from jitgrad.kernels.adjoint.ssa import (
 __all__ = ["DEAR", "Plan", "Segment", "items"]
 
 _CHEAP_NODES = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Call, ast.Subscript,
-                ast.Attribute, ast.Tuple, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)  # fmt: skip
+                ast.Attribute, ast.Tuple, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+                ast.expr_context)  # fmt: skip
 _MOST_WORK = 8  # operations and loads up to which a value is computed again where it is needed
 
 
@@ -41,7 +42,7 @@ class Segment(list[Node]):
     """Neighbouring nodes without loops."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
-    __eq__ = object.__eq__  # type: ignore[assignment]
+    __eq__ = object.__eq__
 
 
 Item = Segment | Node
@@ -346,7 +347,7 @@ def is_lazy(block: Block) -> bool:
 
 DEAR = {
     "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
-    "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "polygamma", "atan2", "hypot",
-    "pow", "fmod",
+    "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "polygamma", "atan2",
+    "hypot", "pow", "fmod",
 }  # fmt: skip
 _COSTLY = {*DEAR, "sqrt"}

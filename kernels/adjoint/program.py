@@ -2,15 +2,15 @@
 
 Expressions are Python's syntax trees of a few forms, all of them scalar:
 
-- ``x``, ``1.5``, ``True``: variables and constants (``float('inf')`` and ``nan`` are constants ``ast.Constant(math.inf)``);
+- ``x``, ``1.5``, ``True``: variables and constants, infinity and NaN among these;
 - ``+ - * / // % **`` of two, ``- + not`` of one, ``< <= == != >= >`` of two, ``and`` and ``or``, ``a if c else b``;
 - ``f(x, ...)`` of a function in `FUNCTIONS`, by its plain name;
 - ``A[i, j]``: an element; as many indices as the array has dimensions (an array without dimensions is read ``A[()]``);
 - ``A.shape[0]``: a size; the number is a constant.
 
 A variable is a scalar or an array for the whole program, and has one `Kind`. Scalars are values; arrays are references
-to memory that no two names share, except that `Exchange` permutes names. Statements are executed as Python executes what
-`text` writes for them.
+to memory that no two names share, except that `Exchange` permutes names. Statements do what Python does with the text
+that `write` makes of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FUNCTIONS = {
     **dict.fromkeys(
         ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
          "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "abs", "sign", "floor",
-         "ceil", "trunc", "round", "int", "float", "bool", "isnan", "isinf", "isfinite", "square", "degrees", "radians"),
+         "ceil", "trunc", "round", "int", "float", "bool", "isnan", "isinf", "isfinite", "square", "degrees",
+         "radians"),
         1),
     **dict.fromkeys(("atan2", "hypot", "copysign", "fmod", "min", "max", "pow"), 2),
 }  # fmt: skip
@@ -143,9 +144,9 @@ class Program:
 
     parameters: in the user's order; arrays among them that ``outputs`` don't name are only read, and no scalar
     parameter is assigned to. outputs: the variables that hold the results when the body has run, in the user's order:
-    scalars, arrays that the body allocates, and array parameters that it writes to. single: whether the function returns
-    its one result as such and not as a tuple of one. kinds: of every variable. A scalar that some paths don't assign is
-    never read on those.
+    scalars, arrays that the body allocates, and array parameters that it writes to. single: whether the function
+    returns its one result as such and not as a tuple of one. kinds: of every variable. A scalar that some paths don't
+    assign is never read on those.
     """
 
     name: str

@@ -11,31 +11,12 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from jitgrad.kernels.adjoint.activity import active_names
-from jitgrad.kernels.adjoint.checkpoint import Stretches, entry_values, long_loops
-from jitgrad.kernels.adjoint.choice import chosen_plan
-from jitgrad.kernels.adjoint.forward import Forward
-from jitgrad.kernels.adjoint.gather import Gather, gathers
 from jitgrad.kernels.adjoint.plan import Segment
 from jitgrad.kernels.adjoint.program import Program
-from jitgrad.kernels.adjoint.pullback import Add, Let, Pullback, Step
-from jitgrad.kernels.adjoint.rows import straight_loops
-from jitgrad.kernels.adjoint.split import Split
-from jitgrad.kernels.adjoint.ssa import (
-    Block,
-    Branch,
-    Carry,
-    Define,
-    Loop,
-    New,
-    Node,
-    Permute,
-    Value,
-    Values,
-    Write,
-)  # fmt: skip
-from jitgrad.kernels.adjoint.to_ssa import values_of
-from jitgrad.kernels.adjoint.write import element, expression_text, range_text
+from jitgrad.kernels.adjoint.ssa import Block, Branch, Carry, Loop, New, Permute
+from jitgrad.kernels.adjoint.sweep import Sweep
+from jitgrad.kernels.adjoint.tidy import if_lines, indented, tidy
+from jitgrad.kernels.adjoint.write import expression_text, range_text
 
 __all__ = ["Adjoint", "adjoint_of"]
 
@@ -65,69 +46,7 @@ def adjoint_of(program: Program, wanted: Collection[str], states: int | None = N
     return _Reverse(program, wanted, states).adjoint()
 
 
-class _Reverse:
-    def __init__(self, program: Program, wanted: Collection[str], states: int | None):
-        self.program, self.wanted = program, list(wanted)
-        self.values: Values = values_of(program)
-        self.taken = {*program.kinds, *self.values.by_name}
-        self.prefix = next(p for p in ("d_", "dd_", "ddd_", "grad_", "adjoint_of_")
-                           if not any(n.startswith(p) for n in self.taken))  # fmt: skip
-        self.active = active_names(self.values, wanted)
-        self.inverses: dict[str, str] = {}  # by the name of a divisor
-        self.divisors: dict[Node, dict[Value, None]] = {}  # of nodes, those of their own segment
-        pullback = Pullback(self.active, self.values.family, self.d, self.unique, self.inverse)
-        steps = {n: pullback.steps(n) for n in self.values.nodes()}
-        self.plan = chosen_plan(self.values, self.active, {n: s for n, s in steps.items() if s}, self.divisors)
-        self.everywhere = [n for n in self.inverses if self.values.by_name[n].block is self.values.root]
-        for name in self.everywhere:
-            self.plan.need(self.values.by_name[name], None)
-        self.stretches = {s.loop: s for s in self._stretches(states)}
-        self.straight = {x: s for x, s in straight_loops(self.plan).items() if x not in self.stretches}
-        self.forward = Forward(self.plan, self.unique, list(self.stretches.values()), self.straight)
-        other = {**self.straight, **self.stretches}
-        loops = [n for n in self.values.nodes() if isinstance(n, Loop) and n not in other and gathers(self.plan, n)]
-        self.gathers = {x.body: Gather(self.plan, x, self.d, self.unique) for x in loops}
-        self.splits = {x.body: Split(s, self) for x, s in self.straight.items()}
-        self.olds: dict[Write, str] = {}
-
-    def _stretches(self, states: int | None) -> list[Stretches]:
-        loops = [x for x in long_loops(self.values) if x.body in self.plan.reached] if states is not None else []
-        for loop in loops:
-            for value in entry_values(loop).values():
-                self.plan.need(value, None)
-        return [Stretches(self.values, loop, states or 0, self.unique) for loop in loops]
-
-    def d(self, name: str) -> str:
-        """The name of the derivative of the result in what has this name."""
-        return f"{self.prefix}{name}"
-
-    def unique(self, base: str) -> str:
-        """A name that is not in use."""
-        name, k = base, 0
-        while name in self.taken:
-            k += 1
-            name = f"{base}_{k}"
-        self.taken.add(name)
-        return name
-
-    def inverse(self, divisor: ast.expr, node: Node) -> ast.expr | None:
-        """A variable for 1 / divisor of a node in a loop: one for all loops, or for a segment without tests."""
-        if not isinstance(divisor, ast.Name) or not node.block.loops():
-            return None
-        value = self.values.by_name[divisor.id]
-        everywhere = value.block is self.values.root
-        if not value.kind.floating or not (everywhere or node.block is value.block.holder()):
-            return None
-        if value.name not in self.inverses:
-            self.inverses[value.name] = self.unique(f"per_{value.name}")
-        if not everywhere:
-            self.divisors.setdefault(node, {})[value] = None
-        return ast.Name(self.inverses[value.name], ast.Load())
-
-    def is_active(self, array: str) -> bool:
-        """Whether an array has derivatives."""
-        return self.values.family(array) in self.active
-
+class _Reverse(Sweep):
     def adjoint(self) -> Adjoint:
         """Both sweeps and the names around them."""
         forward = self.forward.lines()
@@ -160,7 +79,7 @@ class _Reverse:
         families |= {self.values.family(n.array) for n in self.plan.replaced}
         families |= {self.values.family(a) for s in self.stretches.values() for a in s.arrays}
         touched = [a for a in self.program.kinds if self._at_root(a) and self.values.family(a) in families]
-        return Adjoint(self.program, forward, _tidy(lines), seeds, gradients, touched)
+        return Adjoint(self.program, forward, tidy(lines), seeds, gradients, touched)
 
     def _at_root(self, array: str) -> bool:
         """Whether an array exists when the forward sweep has ended."""
@@ -176,7 +95,7 @@ class _Reverse:
         lines = self._taken(block)
         for item in reversed(self.plan.parts[block]):
             if isinstance(item, Segment):
-                lines += self._segment(item)
+                lines += self.segment(item)
             elif isinstance(item, Loop):
                 lines += self._loop(item)
             elif isinstance(item, Branch):
@@ -194,7 +113,7 @@ class _Reverse:
 
     def _with_zeros(self, block: Block, lines: list[str]) -> list[str]:
         used = set(re.findall(r"\w+", "\n".join(lines)))
-        return _tidy([*(z for z in self._zeros(block) if z.split()[0] in used), *lines])
+        return tidy([*(z for z in self._zeros(block) if z.split()[0] in used), *lines])
 
     def _taken(self, block: Block) -> list[str]:
         """The values that were kept for a run of a block, or are computed again for all of it."""
@@ -278,9 +197,9 @@ class _Reverse:
         elif loop in self.straight:
             lines += self.splits[loop.body].lines(body)
         elif loop.body in self.gathers:
-            lines += self.gathers[loop.body].around([*self._head(loop), *_indented(body)])
+            lines += self.gathers[loop.body].around([*self._head(loop), *indented(body)])
         else:
-            lines += [*self._head(loop), *_indented(body)]
+            lines += [*self._head(loop), *indented(body)]
         for c in carried:
             if c.first is not None and c.first.name in self.active:
                 lines.append(f"{self.d(c.first.name)} += {self.d(c.start.name)}")
@@ -304,12 +223,6 @@ class _Reverse:
         ends = [(c.end, t) for c, t in moved.items() if c.end is not None and c.end.name in self.active]
         return [f"{self.d(end.name)} += {t}" for end, t in ends]
 
-    def kept(self, key: Value | Write, block: Block) -> str:
-        """Where the reverse sweep finds what a block has kept."""
-        if block in self.splits:
-            return f"{self.forward.rows[block][key][0]}[{self.splits[block].place}]"
-        return self.forward.counted.get(key) or self.forward.field_of[key]
-
     def _head(self, loop: Loop) -> list[str]:
         """The loop's first line, with its iterations from the last to the first."""
         if loop.index is None:
@@ -330,125 +243,8 @@ class _Reverse:
         sides = []
         for k, block in enumerate((branch.body, branch.orelse)):
             inner = self._block(block) if block in self.plan.reached else []
-            sides.append(self._with_zeros(block, [*self._from_merges(branch, k), *inner]))
-        return _if(expression_text(branch.test), *sides)
-
-    def _from_merges(self, branch: Branch, side: int) -> list[str]:
-        """Derivatives of the values behind a branch, handed to those of one side."""
-        pairs = [(m.value, (m.yes, m.no)[side]) for m in branch.merges if m.value.name in self.active]
-        return [f"{self.d(s.name)} += {self.d(v.name)}" for v, s in pairs if s is not None and s.name in self.active]
-
-    # -- segments -----------------------------------------------------------------------------------
-
-    def _segment(self, segment: Segment) -> list[str]:
-        plan = self.plan
-        within = {v for v in plan.within.get(segment, set()) if v not in plan.kept and v not in plan.again}
-        early = within & plan.early.get(segment, set())
-        undone = any(segment is s.segment and s.undo_first for s in self.straight.values())
-        return [
-            *self._again(segment, early, set()),
-            *([] if undone else self.undo(segment)),
-            *self._again(segment, within - early, plan.redone),
-            *self._undo(segment, plan.redone, "old"),
-            *(f"{self.inverses[v.name]} = 1.0 / {v.name}" for v in self._divisors(segment)),
-            *self._adjoint(segment),
-        ]
-
-    def _divisors(self, segment: Segment) -> dict[Value, None]:
-        return {value: None for node in segment for value in self.divisors.get(node, ())}
-
-    def _again(self, nodes: Sequence[Node], wanted: set[Value], redone: set[Write]) -> list[str]:
-        """Computes values again, in the order of the text, with the writes that they read."""
-        lines: list[str] = []
-        for node in nodes:
-            if isinstance(node, Define) and node.value in wanted:
-                assert node.value.expression is not None
-                lines.append(f"{node.value.name} = {expression_text(node.value.expression)}")
-            elif isinstance(node, Write) and node in redone:
-                target, sign = element(node.array, node.index), "+=" if node.increment else "="
-                lines += [f"{self._old(node)} = {target}", f"{target} {sign} {expression_text(node.amount)}"]
-            elif isinstance(node, Branch):
-                sides = []
-                for k, block in enumerate((node.body, node.orelse)):
-                    side = self._again(block.nodes, wanted, redone)
-                    for m in node.merges:
-                        source = (m.yes, m.no)[k]
-                        if m.value in wanted and source is not None:
-                            side.append(f"{m.value.name} = {source.name}")
-                    sides.append(side)
-                lines += _if(expression_text(node.test), *sides)
-        return lines
-
-    def tidy(self, lines: list[str]) -> list[str]:
-        """The lines without what they don't need."""
-        return _tidy(lines)
-
-    def undo(self, segment: Segment) -> list[str]:
-        """Puts memory back to what it was before a segment."""
-        return self._undo(segment, self.plan.undone, "saved")
-
-    def _old(self, write: Write) -> str:
-        if write not in self.olds:
-            self.olds[write] = self.unique("old")
-        return self.olds[write]
-
-    def _undo(self, nodes: Sequence[Node], chosen: set[Write], which: str) -> list[str]:
-        """Puts memory back to what it was before the writes."""
-        lines: list[str] = []
-        for node in reversed(nodes):
-            if isinstance(node, Write) and node in chosen:
-                value = self._old(node) if which == "old" else self.kept(node, node.block.holder())
-                lines.append(f"{element(node.array, node.index)} = {value}")
-            elif isinstance(node, Branch):
-                sides = [self._undo(b.nodes, chosen, which) for b in (node.body, node.orelse)]
-                lines += _if(expression_text(node.test), *sides)
-        return lines
-
-    def _adjoint(self, nodes: Sequence[Node]) -> list[str]:
-        lines: list[str] = []
-        for node in reversed(nodes):
-            if isinstance(node, Branch):
-                sides = [[*self._from_merges(node, k), *self._adjoint(block.nodes)]
-                         for k, block in enumerate((node.body, node.orelse))]  # fmt: skip
-                lines += _if(expression_text(node.test), *sides)
-            else:
-                made = [line for step in self.plan.steps.get(node, ())
-                          for line in self._step(step, node.block.holder())]  # fmt: skip
-                lines += [*self._quoted(node), *made] if made else []
-        return lines
-
-    def _quoted(self, node: Node) -> list[str]:
-        """The user's line that a node comes from, ahead of its reverse."""
-        number, source = node.origin.line, self.program.source
-        text = source[number - 1].strip() if 0 < number <= len(source) else ""
-        return [f"# {number}: {text}"] if text else []
-
-    def _step(self, step: Step, block: Block) -> list[str]:
-        if isinstance(step, Let):
-            return [f"{step.name} = {expression_text(step.value)}"]
-        if isinstance(step, Add):
-            split = self.splits.get(block)
-            if split is not None and (line := split.step(step)) is not None:
-                return line
-            if block in self.gathers and (line := self.gathers[block].step(step)) is not None:
-                return line
-            target = step.target if step.index is None else element(step.target, step.index)
-            return [f"{self.d(target)} += {expression_text(step.value)}"]
-        # Derivatives of values begin with zero in each run of their block.
-        return [] if step.index is None else [f"{self.d(element(step.target, step.index))} = 0.0"]
-
-
-def _if(test: str, yes: Sequence[str], no: Sequence[str]) -> list[str]:
-    lines: list[str] = []
-    if yes:
-        lines += [f"if {test}:", *_indented(yes)]
-    if no:
-        lines += ["else:" if yes else f"if not {test}:", *_indented(no)]
-    return lines
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+            sides.append(self._with_zeros(block, [*self.from_merges(branch, k), *inner]))
+        return if_lines(expression_text(branch.test), *sides)
 
 
 def _plus(e: ast.expr, one: int) -> ast.expr:
@@ -463,31 +259,3 @@ def _plus(e: ast.expr, one: int) -> ast.expr:
             sign: ast.operator = ast.Add() if total > 0 else ast.Sub()
             return ast.BinOp(e.left, sign, ast.Constant(abs(total))) if total else e.left
     return ast.BinOp(e, ast.Add() if one > 0 else ast.Sub(), ast.Constant(1))
-
-
-_ZERO = re.compile(r"( *)(\w+) = 0\.0$")
-
-
-def _tidy(lines: list[str]) -> list[str]:
-    """The lines with the first thing that is added to a zero assigned in its place, and no zeros that nobody reads."""
-    kept: list[str | None] = list(lines)
-    for k, line in enumerate(lines):
-        if found := _ZERO.match(line):
-            _merge_zero(kept, k, found[1], found[2])
-    return [line for line in kept if line is not None]
-
-
-def _merge_zero(lines: list[str | None], at: int, indent: str, name: str) -> None:
-    word = re.compile(rf"\b{name}\b")
-    for k in range(at + 1, len(lines)):
-        line = lines[k]
-        if line is None:
-            continue
-        if len(line) - len(line.lstrip()) < len(indent):
-            return  # what follows may read it, in another iteration
-        if word.search(line):
-            start = f"{indent}{name} += "
-            if line.startswith(start) and not word.search(line[len(start):]):
-                lines[k] = f"{indent}{name} = {line[len(start):]}"
-                lines[at] = None
-            return

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from jitgrad.kernels.adjoint.plan import DEAR, Plan, Segment
 from jitgrad.kernels.adjoint.pullback import Add, Clear, Step
-from jitgrad.kernels.adjoint.ssa import Branch, Define, Loop, Node, Write, index_of, loaded, names
+from jitgrad.kernels.adjoint.ssa import Branch, Carry, Define, Loop, Node, Write, index_of, loaded, names
 
 __all__ = ["Straight", "straight_loops"]
 
@@ -99,7 +99,7 @@ class _Judge:
                 for side, block in ((True, node.body), (False, node.orelse)):
                     yield from self._in_segment(block.nodes, [*tests, (test, side)])
 
-    def _hands_on_sum(self, c) -> bool:  # type: ignore[no-untyped-def]
+    def _hands_on_sum(self, c: Carry) -> bool:
         """Whether a variable's derivative is the same in all iterations, as that of a sum of what they add."""
         if not self.plan.active & {c.start.name, c.final.name}:
             return True

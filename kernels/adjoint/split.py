@@ -15,7 +15,7 @@ from jitgrad.kernels.adjoint.ssa import names
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
 
 if TYPE_CHECKING:
-    from jitgrad.kernels.adjoint.reverse import _Reverse
+    from jitgrad.kernels.adjoint.sweep import Sweep
 
 __all__ = ["SUMMED", "Split"]
 
@@ -36,7 +36,7 @@ def summed(row, size):
 class Split:
     """The loops that reverse one loop. rows: the arrays in which they hand numbers on."""
 
-    def __init__(self, straight: Straight, sweep: _Reverse):
+    def __init__(self, straight: Straight, sweep: Sweep):
         self.straight, self.sweep, self.loop = straight, sweep, straight.loop
         assert self.loop.index is not None
         self.start, self.stop, self.by = self.loop.bounds
@@ -176,6 +176,6 @@ class Split:
                 value = values.by_name.get(node.id)
                 if value is None or value.expression is None or inside not in value.block.ancestors():
                     return node
-                return self.visit(copy.deepcopy(value.expression))  # type: ignore[no-any-return]
+                return self.visit(copy.deepcopy(value.expression))
 
-        return Inlined().visit(copy.deepcopy(e))  # type: ignore[no-any-return]
+        return Inlined().visit(copy.deepcopy(e))

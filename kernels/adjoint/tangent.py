@@ -75,12 +75,9 @@ class _Tangent:
         while True:
             before = len(found)
             for s in p.statements(self.program.body):
-                if isinstance(s, p.Assign) and self.program.kinds[s.target].floating and _depends(s.value, found):
-                    found.add(s.target)
-                elif isinstance(s, p.Store) and self.program.kinds[s.array].floating and _depends(s.value, found):
-                    found.add(s.array)
-                elif isinstance(s, p.Allocate) and s.fill is not None and _depends(s.fill, found):
-                    found.add(s.array)
+                target, value = _result(s)
+                if target and self.program.kinds[target].floating and value is not None and _depends(value, found):
+                    found.add(target)
                 elif isinstance(s, p.Exchange) and found & {*s.targets}:
                     found.update(s.targets)
             if len(found) == before:
@@ -167,6 +164,15 @@ class _Tangent:
             else:
                 total = ast.BinOp(total, ast.Add(), term)
         return total
+
+
+def _result(s: Statement) -> tuple[str, ast.expr | None]:
+    """The variable that a statement changes, and what it gives to it."""
+    if isinstance(s, p.Assign):
+        return s.target, s.value
+    if isinstance(s, p.Store):
+        return s.array, s.value
+    return (s.array, s.fill) if isinstance(s, p.Allocate) else ("", None)
 
 
 def _depends(e: ast.expr, found: Collection[str]) -> bool:

@@ -11,7 +11,18 @@ from jitgrad.kernels.adjoint import program as p
 from jitgrad.kernels.adjoint.lives import moving, roaming
 from jitgrad.kernels.adjoint.program import Kind, Program, Statement
 from jitgrad.kernels.adjoint.ssa import (
-    Block, Branch, Carry, Define, Loop, Merge, New, Permute, Value, Values, Write, index_of,
+    Block,
+    Branch,
+    Carry,
+    Define,
+    Loop,
+    Merge,
+    New,
+    Permute,
+    Value,
+    Values,
+    Write,
+    index_of,
 )  # fmt: skip
 
 __all__ = ["values_of"]

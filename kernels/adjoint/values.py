@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from jitgrad.kernels.adjoint.sizes import constant, integer, name, names_in, plus, size_of, times
 
 __all__ = [
-    "Array", "Conflict", "Fixed", "Items", "Known", "Place", "Scalar", "Span", "Value", "alike", "category", "converted",
-    "element", "no_element", "stored", "whole", "wider",
+    "Array", "Conflict", "Fixed", "Items", "Known", "Place", "Scalar", "Span", "Value", "alike", "category",
+    "converted", "element", "no_element", "stored", "whole", "wider",
 ]  # fmt: skip
 
 ORDER = ("bool", "int64", "float64")

@@ -133,4 +133,5 @@ def program_text(program: Program) -> str:
     """The program as the definition of one function, which returns its outputs."""
     lines = _inner(program.body, program.kinds)
     results = ", ".join(program.outputs) + ("" if program.single else ",")
-    return f"def {program.name}({', '.join(program.parameters)}):\n" + "\n".join([*lines, f"    return {results}"]) + "\n"
+    head = f"def {program.name}({', '.join(program.parameters)}):"
+    return "\n".join([head, *lines, f"    return {results}"]) + "\n"

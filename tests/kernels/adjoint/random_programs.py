@@ -1,6 +1,7 @@
-"""Random functions of loops, branches and arrays, as text, with arguments to call them with.
+"""Random functions of loops, branches and arrays, as text, and arguments for them.
 
-`RandomModule` writes a module whose last function is ``main``. Numbers stay bounded, for the most part: what is assigned
+`RandomModule` writes a module whose last function is ``main``. Numbers stay bounded,
+    for the most part: what is assigned
 goes through sines, tangents and factors below one. A text may still fail when it is run (an index beyond an array's
 end, a variable that was never assigned): its user runs it first, and takes the next seed where that raises.
 """
@@ -229,11 +230,15 @@ class RandomFunction:
         a = self.number(depth - 1)
         if r < 0.42:
             b = self.number(self.rng.randint(0, depth - 1))
-            return self.pick(f"{a} + {b}", f"({a} - {b})", f"{a} * ({b})", f"({a}) * ({b})", f"({a}) / (1.5 + ({b}) ** 2)")
+            return self.pick(
+                f"{a} + {b}", f"({a} - {b})", f"{a} * ({b})", f"({a}) * ({b})", f"({a}) / (1.5 + ({b}) ** 2)"
+            )
         if r < 0.6:
             return self.pick(
-                f"math.sin({a})", f"np.cos({a})", f"math.tanh({a})", f"math.exp(-({a}) ** 2)", f"np.sqrt(1.0 + ({a}) ** 2)",
-                f"math.atan({a})", f"abs({a})", f"-({a})", f"({a}) ** 2", f"math.log(1.5 + ({a}) ** 2)", f"math.erf({a})",
+                f"math.sin({a})", f"np.cos({a})", f"math.tanh({a})", f"math.exp(-({a}) ** 2)",
+                f"np.sqrt(1.0 + ({a}) ** 2)",
+                f"math.atan({a})", f"abs({a})", f"-({a})", f"({a}) ** 2", f"math.log(1.5 + ({a}) ** 2)",
+                f"math.erf({a})",
                 f"float({a})", f"np.sin({a})", f"0.3 * ({a})", f"(({a}) % 1.3)",
             )  # fmt: skip
         if r < 0.7:
@@ -254,10 +259,15 @@ class RandomFunction:
         a, b = self.whole(size, 1), self.vector(size)
         at = self.index(size)
         choices = [f"np.sum({a})", f"np.dot({self.vector(size)}, {b})", f"{b}.sum()", f"{b}[1:].sum()", f"{b}.max()",
-                   f"np.sum({self.vector(size)}[1:] * {b}[:-1])", f"np.mean({a})", f"np.min({b})", f"np.sum({b}[:{at}])",
+                   f"np.sum({self.vector(size)}[1:] * {b}[:-1])", f"np.mean({a})", f"np.min({b})",
+                   f"np.sum({b}[:{at}])",
                    f"{self.vector(size)} @ {b}"]  # fmt: skip
         if self.names.matrices:
-            choices += [f"{self.matrix()}.sum()", f"np.sum({self.matrix()}[{self.index('m')}])", f"np.max({self.matrix()})"]
+            choices += [
+                f"{self.matrix()}.sum()",
+                f"np.sum({self.matrix()}[{self.index('m')}])",
+                f"np.max({self.matrix()})",
+            ]
         return self.rng.choice(choices)
 
     def vector(self, size: str) -> str:
@@ -277,7 +287,8 @@ class RandomFunction:
         if not depth:
             return a
         b, s = self.whole(size, depth - 1), self.leaf()
-        choices = [f"{s} * {a} + {b}", f"{a} * {b}", f"{a} - {b}", f"np.sin({b})", f"np.tanh({a} + {s})", f"0.5 * {b}", f"-{a}",
+        choices = [f"{s} * {a} + {b}", f"{a} * {b}", f"{a} - {b}", f"np.sin({b})", f"np.tanh({a} + {s})",
+                   f"0.5 * {b}", f"-{a}",
                    f"np.maximum({a}, {b} - 0.1)", f"np.where({a} > {s}, {b}, 0.5 * {a})", f"{a}[::-1] + {b}",
                    f"{b} / (1.5 + {a} ** 2)", f"np.abs({a})", f"{a}.copy()"]  # fmt: skip
         if size == "n" and self.names.indices:
@@ -361,9 +372,11 @@ class RandomFunction:
                 self.branch(inside)
             return inside + 1
         simple: list[tuple[int, Callable[[], None]]] = [
-            (8, self.assigns), (6, self.augments), (3, self.swaps), (9, self.writes), (3, self.new_array), (2, self.view),
+            (8, self.assigns), (6, self.augments), (3, self.swaps), (9, self.writes), (3, self.new_array), (2,
+            self.view),
             (6, self.whole_array), (2, self.exchanges_arrays), (1, self.assigns_int), (1, self.assigns_bool),
-            (2, self.calls), (1, self.int_array), (2, self.jump), (1, self.new_matrix),
+            (2, self.calls), (1, self.int_array), (2, self.jump), (1, self.new_matrix), (1, self.one_of_two_arrays),
+            (1, self.array_anew),
         ]  # fmt: skip
         weights = [w for w, _ in simple]
         self.rng.choices([s for _, s in simple], weights)[0]()
@@ -371,7 +384,7 @@ class RandomFunction:
 
     def target(self) -> str:
         """A variable for a number, new or not."""
-        known = [f for f in self.names.floats]
+        known = list(self.names.floats)
         if known and self.chance(0.7):
             return self.rng.choice(known)
         return self.fresh("t")
@@ -387,7 +400,11 @@ class RandomFunction:
         if self.names.floats:
             e = self.bounded()
             t = self.rng.choice(self.names.floats)
-            self.line(self.pick(f"{t} += {e}", f"{t} += {e}", f"{t} -= {e}", f"{t} *= math.sin({e})", f"{t} /= 1.5 + ({e}) ** 2"))
+            self.line(
+                self.pick(
+                    f"{t} += {e}", f"{t} += {e}", f"{t} -= {e}", f"{t} *= math.sin({e})", f"{t} /= 1.5 + ({e}) ** 2"
+                )
+            )
 
     def swaps(self) -> None:
         floats = self.names.floats
@@ -421,7 +438,8 @@ class RandomFunction:
     def new_array(self) -> None:
         size = self.rng.choice(self.sizes)
         like = [v for v, held in self.names.vectors.items() if held[0] == size]
-        choices = [f"np.zeros({size})", f"np.zeros({size}{self.dtype})", f"np.full({size}, {self.number(1)})", f"np.ones({size})",
+        choices = [f"np.zeros({size})", f"np.zeros({size}{self.dtype})", f"np.full({size}, {self.number(1)})",
+                   f"np.ones({size})",
                    self.whole(size, 2)]  # fmt: skip
         if like:
             choices += [f"np.zeros_like({like[0]})", f"{like[-1]}.copy()", f"np.full_like({like[0]}, {self.leaf()})"]
@@ -455,9 +473,42 @@ class RandomFunction:
             return
         v = self.fresh("A")
         m, s = self.matrix(), self.leaf()
-        self.line(f"{v} = " + self.pick("np.zeros((m, n))", f"np.full((m, n), {s})", f"{m}.copy()", f"{m} * {s}", f"np.sin({m})",
+        self.line(f"{v} = " + self.pick("np.zeros((m, n))", f"np.full((m, n), {s})", f"{m}.copy()", f"{m} * {s}",
+                  f"np.sin({m})",
                                         f"{m} * {self.vector('n')} + {s}"))  # fmt: skip
         self.names.matrices[v] = ("mn", True, True)
+
+    def one_of_two_arrays(self) -> None:
+        """An array that either side of a branch makes."""
+        size = self.rng.choice(self.sizes)
+        v = self.new_name("q", self.names.vectors, size)
+        self.line(f"if {self.condition(1)}:")
+        for last in (False, True):
+            with self.inner():
+                if self.chance(0.3):
+                    self.assigns()
+                self.line(f"{v} = {self.made(size)}")
+                self.names.drop(v)
+                self.names.vectors[v] = (size, True, True)
+                if self.chance(0.4):
+                    self.writes()
+            if not last:
+                self.line("else:")
+        self.names.drop(v)
+        self.names.vectors[v] = (size, True, True)
+
+    def array_anew(self) -> None:
+        """A name of an array for a new one."""
+        own = [v for v, held in self.names.vectors.items() if held[2]]
+        if own:
+            v = self.rng.choice(own)
+            self.line(f"{v} = {self.made(self.names.vectors[v][0])}")
+
+    def made(self, size: str) -> str:
+        """A new array, not the name of another."""
+        return self.pick(f"np.zeros({size})", f"np.full({size}, {self.number(1)})", f"0.5 * {self.whole(size, 1)}",
+                         f"np.sin({self.whole(size, 2)})", f"{self.vector(size)}.copy()",
+                         f"{self.vector(size)} + {self.leaf()}")  # fmt: skip
 
     def view(self) -> None:
         if not self.names.matrices:
@@ -487,7 +538,8 @@ class RandomFunction:
         size = self.names.vectors[y][0]
         e, x, s = self.whole(size, self.rng.randint(1, 2)), self.vector(size), self.bounded(1)
         self.line(self.pick(
-            f"{y}[:] = {e}", f"{y} += {e}", f"{y} -= {e}", f"{y} *= np.sin({e})", f"{y}[1:] += {x}[:-1]", f"{y}[:-1] = {x}[1:]",
+            f"{y}[:] = {e}", f"{y} += {e}", f"{y} -= {e}", f"{y} *= np.sin({e})", f"{y}[1:] += {x}[:-1]",
+            f"{y}[:-1] = {x}[1:]",
             f"{y}[1:] = {y}[:-1]", f"{y}[:-1] += {y}[1:] * {self.leaf()}", f"{y}[::2] *= {s}", f"{y}[:] = {x}[::-1]",
             f"{y}[:] = {s}", f"{y} *= {s}", f"{y}[{self.index(size)}:] = {s}", f"{y}[:{self.index(size)}] *= 0.5",
             f"{y}[1:-1] = 0.5 * ({x}[2:] + {x}[:-2])", f"{y}[-2:] -= {s}",
@@ -498,13 +550,15 @@ class RandomFunction:
         m = self.rng.choice([v for v, held in self.names.matrices.items() if held[1]])
         i, j, s = self.index("m"), self.index("n"), self.bounded(1)
         self.line(self.pick(
-            f"{m}[{i}] = {self.whole('n', 1)}", f"{m}[{i}, :] += {self.whole('n', 1)}", f"{m}[:, {j}] = {self.whole('m', 1)}",
-            f"{m}[:, {j}] *= {s}", f"{m} *= {s}", f"{m} += {self.vector('n')}", f"{m}[1:] = {m}[:-1]", f"{m}[{i}, 1:] += {m}[{i}, :-1]",
+            f"{m}[{i}] = {self.whole('n', 1)}", f"{m}[{i}, :] += {self.whole('n', 1)}",
+            f"{m}[:, {j}] = {self.whole('m', 1)}",
+            f"{m}[:, {j}] *= {s}", f"{m} *= {s}", f"{m} += {self.vector('n')}", f"{m}[1:] = {m}[:-1]",
+            f"{m}[{i}, 1:] += {m}[{i}, :-1]",
             f"{m}[:] = np.sin({self.matrix()})", f"{m}[:, ::-1] += {self.matrix()}",
         ))  # fmt: skip
 
     def exchanges_arrays(self) -> None:
-        own = [v for v, held in self.names.vectors.items() if held[2] and not self.names.vectors[v][0] == "m"]
+        own = [v for v, held in self.names.vectors.items() if held[2] and held[0] == "n"]
         if len(own) >= 2 and not self.dtype:
             a, b = self.rng.sample(own, 2)
             if len(own) > 2 and self.chance(0.3):
@@ -552,12 +606,13 @@ class RandomFunction:
                     self.give_back()
 
     def for_loop(self, budget: int) -> None:
-        i = self.fresh("i") if self.chance(0.85) or not self.loops else self.fresh("i")
+        i = self.fresh("i")
         size = self.rng.choice(self.sizes)
         below = [j for j, of in self.names.ints.items() if of == size and j in self.names.busy]
         choices = [(f"range({size})", size)] * 8 + [
             (f"range(1, {size})", size), (f"range({size} - 1, -1, -1)", size), (f"range(0, {size}, 2)", size),
-            (f"range({size} - 2, -1, -2)", size), (f"range({size} - 1, 0, -1)", size), (f"range({self.rng.randint(0, 3)})", ""),
+            (f"range({size} - 2, -1, -2)", size), (f"range({size} - 1, 0, -1)", size),
+            (f"range({self.rng.randint(0, 3)})", ""),
             (f"range({self.integer(0)} % 4)", ""), (f"range({self.integer(0)}, {self.integer(0)})", ""),
             (f"range({size} - 1)", size), (f"range(-{size}, 0)", size), (f"range(3, {self.integer(0)}, -1)", ""),
             (f"range(0, {size}, {self.integer(0)} % 3 + 1)", size),
@@ -597,7 +652,8 @@ class RandomFunction:
     def loop_over_array(self, budget: int) -> None:
         size = self.rng.choice(self.sizes)
         v, x, i = self.fresh("e"), self.vector(size), self.fresh("i")
-        text, of = self.pick((f"for {v} in {x}:", None), (f"for {i}, {v} in enumerate({x}):", size), (f"for {v} in {x}[1:]:", None),
+        text, of = self.pick((f"for {v} in {x}:", None), (f"for {i}, {v} in enumerate({x}):", size),
+                             (f"for {v} in {x}[1:]:", None),
                              (f"for {i}, {v} in enumerate({x}[1:]):", size))  # fmt: skip
         self.line(text)
         self.loops.append(v)
@@ -642,8 +698,12 @@ class RandomModule:
         single = rng.random() < 0.06
         texts, helpers = [], []
         for k in range(rng.choice((0, 0, 1, 1, 2))):
-            parameters, results = rng.choice((("ff", "f"), ("vf", "f"), ("vfi", "f"), ("ffi", "ff"), ("Of", ""), ("Ovf", "")))
-            texts.append(RandomFunction(rng, helpers[:1], rng.randint(2, 6)).function(f"helper{k}", parameters, results))
+            parameters, results = rng.choice(
+                (("ff", "f"), ("vf", "f"), ("vfi", "f"), ("ffi", "ff"), ("Of", ""), ("Ovf", ""))
+            )
+            texts.append(
+                RandomFunction(rng, helpers[:1], rng.randint(2, 6)).function(f"helper{k}", parameters, results)
+            )
             helpers.append(Helper(f"helper{k}", parameters, results))
         parameters = "".join(rng.choice(part) for part in (
             ("f", "ff", "fff"), ("i", "ii", ""), ("", "", "b"), ("v", "vv", "vvv"), ("", "M", "M", "MM"), ("", "", "p"),
@@ -651,7 +711,9 @@ class RandomModule:
         ))  # fmt: skip
         if "M" in parameters:
             parameters += rng.choice(("", "", "w", "Q"))
-        results = rng.choice(("f", "f", "ff", "v", "fv", "fvf", "vv", "fi", "fb", "" if set("OQ") & set(parameters) else "f"))
+        results = rng.choice(
+            ("f", "f", "ff", "v", "fv", "fvf", "vv", "fi", "fb", "" if set("OQ") & set(parameters) else "f")
+        )
         if "M" in parameters and rng.random() < 0.15:
             results += "M"
         dtype = ", np.float32" if single else ""
@@ -677,5 +739,3 @@ class RandomModule:
             else:
                 found.append(rng.uniform(-1.5, 1.5, shapes[letter]).astype(np.float32 if self.single else np.float64))
         return found
-
-
