@@ -105,11 +105,14 @@ class _Judge:
             return True
         if c.end is c.start:
             return True
-        e = c.end.expression if c.end is not None and c.end.block is self.loop.body else None
+        end = c.end
+        if end is None or end.block is not self.loop.body:
+            return False
+        e = end.expression
         if not (isinstance(e, ast.BinOp) and isinstance(e.op, (ast.Add, ast.Sub)) and isinstance(e.left, ast.Name)):
             return False
         uses = [n for node in self.values.nodes(self.loop.body) for n in _read(node)]
-        return e.left.id == c.start.name and uses.count(c.start.name) == 1 and c.end.name not in uses
+        return e.left.id == c.start.name and uses.count(c.start.name) == 1 and end.name not in uses
 
     def _computes_much(self) -> bool:
         """Whether there are calls for which there are no vectors."""
