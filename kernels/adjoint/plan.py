@@ -348,6 +348,6 @@ def is_lazy(block: Block) -> bool:
 DEAR = {
     "exp", "expm1", "log", "log1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
     "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "digamma", "polygamma", "atan2",
-    "hypot", "pow", "fmod",
+    "hypot", "pow", "fmod", "sqrt",
 }  # fmt: skip
 _COSTLY = {*DEAR, "sqrt"}

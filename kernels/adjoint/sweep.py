@@ -167,6 +167,7 @@ class Sweep:
 
     def _adjoint(self, nodes: Sequence[Node]) -> list[str]:
         lines: list[str] = []
+        last: list[str] = []
         for node in reversed(nodes):
             if isinstance(node, Branch):
                 sides = [[*self.from_merges(node, k), *self._adjoint(block.nodes)]
@@ -175,7 +176,9 @@ class Sweep:
             else:
                 made = [line for step in self.plan.steps.get(node, ())
                           for line in self._step(step, node.block.holder())]  # fmt: skip
-                lines += [*self._quoted(node), *made] if made else []
+                quoted = self._quoted(node)
+                lines += [*(quoted if quoted != last else []), *made] if made else []
+                last = quoted if made else last
         return lines
 
     def _quoted(self, node: Node) -> list[str]:
