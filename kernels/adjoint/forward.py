@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -49,6 +49,8 @@ class Forward:
         self.field_of: dict[Value | Write | Loop, str] = {}
         self.content_of: dict[New, tuple[str, str]] = {}  # (array of kept numbers, its counter)
         self.replaced: dict[str, tuple[str, str, str, str]] = {}  # of sizes and elements the same, by array
+        self.together = self._kept_together()
+        self.columns: Counter[Block] = Counter()
         self.trips: dict[Loop, str] = {}
         self.named: dict[int, dict[str, str]] = defaultdict(dict)  # a statement's calls that have got names, by dump
         self._place()
@@ -76,12 +78,22 @@ class Forward:
             kind = self.program.kinds[array]
             self.first.append(f"{array} = np.empty(({'0, ' * (kind.ndim or 0)}), {_type(kind.dtype)})")
             self._keep_replaced([n for n in self.plan.replaced if n.array == array])
-        for block, fields in self.fields.items():
-            if fields:
-                self._make_room(block, fields)
+        for block in {**self.fields, **self.columns}:
+            if self.fields[block] or self.columns[block]:
+                self._make_room(block)
         for block in self.rows:
             if self._by_rows(block):
                 self._take_rows(block)
+
+    def _kept_together(self) -> dict[Block, str]:
+        """Arrays with a row for each run of a block that keeps several floats.
+
+        In arrays of their own, which often lie as far apart as memory's pages are long, stores would wait for loads.
+        """
+        kept = [b for v, b in self.plan.kept.items() if v.kind.dtype == "float64"]
+        kept += [w.block.holder() for w in self.plan.undone if self.program.kinds[w.array].dtype == "float64"]
+        blocks = [b for b in dict.fromkeys(kept) if b is not self.root and b.owner not in self.straight]
+        return {b: self.unique("saved") for b in blocks if kept.count(b) > 1}
 
     def _keep_value(self, value: Value, block: Block) -> None:
         dtype = value.kind.dtype
@@ -117,6 +129,11 @@ class Forward:
 
     def _field(self, key: Value | Write | Loop, block: Block, base: str, dtype: str) -> str:
         """Where a number is kept: ``saved_x[at_i]``; at the root, where there is one, ``saved_x``."""
+        if dtype == "float64" and block in self.together:
+            column = self.columns[block]
+            self.columns[block] += 1
+            self.field_of[key] = f"{self.together[block]}[{self._counter(block)}, {column}]"
+            return self.field_of[key]
         name = self.unique(f"saved_{base}")
         if block is self.root:
             self.field_of[key] = name
@@ -213,16 +230,21 @@ class Forward:
 
     # -- room for it --------------------------------------------------------------------------------
 
-    def _make_room(self, block: Block, fields: Sequence[tuple[str, str]]) -> None:
+    def _make_room(self, block: Block) -> None:
         loop, trips = self._hoisted(block)
         counter = self.counters[block]
-        for name, dtype in fields:
+        arrays = [(name, dtype, 0) for name, dtype in self.fields[block]]
+        if self.columns[block]:
+            arrays.append((self.together[block], "float64", self.columns[block]))
+        for name, dtype, columns in arrays:
+            shape = f"({{}}, {columns})" if columns else "{}"
             if loop is not None and loop.block is self.root:
-                self.before[id(loop.origin)].append(f"{name} = np.empty({' * '.join(trips)}, {_type(dtype)})")
+                room = shape.format(" * ".join(trips))
+                self.before[id(loop.origin)].append(f"{name} = np.empty({room}, {_type(dtype)})")
                 continue
-            self.first.append(f"{name} = np.empty(0, {_type(dtype)})")
+            self.first.append(f"{name} = np.empty({shape.format(0)}, {_type(dtype)})")
             need = f"{counter} + {' * '.join(trips) or '1'}"
-            lines = [f"if {need} > {name}.size:", f"    {name} = grown({name}, {need})"]
+            lines = [f"if {need} > {name}.shape[0]:", f"    {name} = grown({name}, {need})"]
             if loop is not None:
                 self.before[id(loop.origin)] += lines
             else:

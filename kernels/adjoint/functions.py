@@ -18,8 +18,8 @@ __all__ = ["GROWN", "forward_text", "gradient_text", "kept_names", "reverse_text
 
 GROWN = """\
 def grown(array, size):
-    longer = np.empty(max(size, 2 * array.size), array.dtype)
-    longer[:array.size] = array
+    longer = np.empty((max(size, 2 * array.shape[0]),) + array.shape[1:], array.dtype)
+    longer[:array.shape[0]] = array
     return longer
 """
 
