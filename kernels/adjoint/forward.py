@@ -125,7 +125,10 @@ class Forward:
         else:  # computed once, and not by its statement again
             computed = expression_text(self._with_names(value.now, node.origin))
             self.named[id(node.origin)][ast.dump(value.now)] = value.name
-            self.before[id(node.origin)] += [f"{value.name} = {computed}", f"{line.split(' = ')[0]} = {value.name}"]
+            place = line.split(" = ")[0]
+            self.before[id(node.origin)].append(f"{value.name} = {computed}")
+            if place != value.name:
+                self.before[id(node.origin)].append(f"{place} = {value.name}")
 
     def _field(self, key: Value | Write | Loop, block: Block, base: str, dtype: str) -> str:
         """Where a number is kept: ``saved_x[at_i]``; at the root, where there is one, ``saved_x``."""

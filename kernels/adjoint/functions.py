@@ -52,7 +52,12 @@ def gradient_text(adjoint: Adjoint, name: str) -> str:
     results += [f"{o} = {o}.copy()" for o in program.outputs if o in adjoint.restored]
     lines = [*adjoint.forward, *results, *adjoint.reverse]
     text = _function(name, [*program.parameters, *adjoint.seeds.values()], lines, [*outputs, *_gradients(adjoint)])
-    return f"{HEAD}{GROWN}{SUMMED if 'summed(' in text else ''}{text}"
+    return f"{HEAD}{_helpers(text)}{text}"
+
+
+def _helpers(text: str) -> str:
+    """The functions that a text calls beside NumPy's."""
+    return (GROWN if "grown(" in text else "") + (SUMMED if "summed(" in text else "")
 
 
 def kept_names(adjoint: Adjoint) -> list[str]:
@@ -109,7 +114,7 @@ def forward_text(adjoint: Adjoint, name: str) -> str:
     """``name(parameters) -> (results..., kept...)``."""
     program = adjoint.program
     text = _function(name, program.parameters, adjoint.forward, [*program.outputs, *kept_names(adjoint)])
-    return f"{HEAD}{GROWN}{text}"
+    return f"{HEAD}{_helpers(text)}{text}"
 
 
 def reverse_text(adjoint: Adjoint, name: str) -> str:
