@@ -137,7 +137,9 @@ def _refuse_call(routine: Routine, node: ast.Call, callers: list[Callable[..., A
         return
     if not calls_into(found) or ships_with_jitgrad(getattr(found, "__module__", None)):
         if not is_known(found):
-            raise routine.fault(node, f"calls {shortened(node.func)}, which can't be differentiated")
+            outside = "draw the numbers outside and pass them in" if "random" in ast.unparse(node.func) else (
+                "write it out in loops, or compute it outside and pass the result in")  # fmt: skip
+            raise routine.fault(node, f"calls {shortened(node.func)}, which can't be differentiated; {outside}")
         return
     called = plain_function(found)
     if is_known(found):

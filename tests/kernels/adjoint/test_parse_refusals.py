@@ -137,7 +137,7 @@ def writes_input(x, out):
         (has_stars, r"takes \*x"),
         (has_else, "uses else of a loop"),
         (has_complex, "uses a complex number 1j"),
-        (has_unknown_call, "calls np.linalg.eigvals, which can't be differentiated"),
+        (has_unknown_call, "calls np.linalg.eigvals, which can't be differentiated; write it out in loops"),
         (has_print, "calls print"),
         (has_undefined, "calls undefined_function, which is not defined"),
         (has_object, "TABLE"),
