@@ -10,7 +10,7 @@ import linecache
 import os
 import random
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from jitgrad.kernels.adjoint.functions import forward_text, gradient_text, kept_
 from jitgrad.kernels.adjoint.parse import program_of
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
+from jitgrad.kernels.adjoint.tangent import tangent_of
+from jitgrad.kernels.adjoint.write import HEAD, program_text
 from jitgrad.kernels.words.syntax import SourceError
 
 from .as_written import kind_of
@@ -134,6 +136,52 @@ def check(case: Case, wanted: list[str], seed: int, compiled: bool = False) -> N
         assert off <= (5e-3 if case.single else 1e-8) * size, f"{form}: {gained} for {slope}\n{text}"
 
 
+def check_second(case: Case, wanted: list[str], seed: int) -> None:
+    """Assert that tangents are those of dual numbers, and the tangents' gradients what gradients change by."""
+    rng = np.random.default_rng(seed)
+    tangent = replace(tangent_of(case.program, wanted, values=False), single=False)
+    outputs = [o for o in case.program.outputs if case.program.kinds[o].floating]
+    given = dict(zip(case.program.parameters, case.fresh()))
+    directions = {p: rng.normal(size=np.shape(given[p])) if np.ndim(given[p]) else float(rng.normal()) for p in wanted}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        moved = dict(zip(case.program.outputs, tangents(case, directions)))
+        fit(case, attempted(case.results, case.function, case.fresh()), list(moved.values()))
+        seeds = {o: seed_of(case, rng, o, slope_of(moved[o])) for o in outputs if is_float(moved[o])}
+        again = iter([*directions.values()])
+        order = [given[n] if n in given else next(again) for n in tangent.parameters]
+        copies = [np.copy(a) if np.ndim(a) else a for a in order]  # one that is written into serves once
+        found = run(f"{HEAD}{program_text(tangent)}", tangent.name, copies, [])
+        second = adjoint_of(tangent, wanted)
+        own = dict(zip(tangent.outputs, outputs))
+        weights = [seeds.get(own[o], 0.0) for o in second.seeds]
+        count = len(tangent.outputs)
+        changes = run(gradient_text(second, "gradient"), "gradient", order, weights)[count:]
+        differences = [slope_of_gradients(case, wanted, directions, seeds, step) for step in (1e-5, 1e-6)]
+    for o, f in zip(outputs, found):
+        if is_float(moved[o]):
+            np.testing.assert_allclose(f, slope_of(moved[o]), rtol=1e-8, atol=1e-8 * (1 + Watch.steepest))
+    for p, change, (one, other) in zip(wanted, changes, zip(*differences)):
+        size = 1 + np.abs(one).max(initial=0.0)
+        if np.abs(one - other).max(initial=0.0) > 1e-4 * size:
+            continue  # a kink lies between the two points, or rounding has the say
+        off = np.abs(np.asarray(change, float) - one).max(initial=0.0)
+        assert off <= 1e-3 * size, f"second derivative of {p}: {change} for {one}"
+
+
+def slope_of_gradients(case: Case, wanted: list[str], directions: dict[str, Any], seeds: Any, step: float) -> list[Any]:
+    """The central differences of gradients along a direction."""
+    adjoint = adjoint_of(case.program, wanted)
+    text = gradient_text(adjoint, "gradient")
+    sides = []
+    for sign in (1, -1):
+        arguments = [a + sign * step * directions[p] if p in directions else a
+                     for p, a in zip(case.program.parameters, case.fresh())]  # fmt: skip
+        found = attempted(run, text, "gradient", arguments, [seeds.get(o, 0.0) for o in adjoint.seeds])
+        sides.append([np.asarray(g, float) for g in found[len(case.program.outputs) :]])
+    return [(a - b) / (2 * step) for a, b in zip(*sides)]
+
+
 def is_float(values: Any) -> bool:
     """Whether a result has numbers that may have derivatives."""
     return isinstance(values, (Dual, float)) or (isinstance(values, np.ndarray) and values.dtype == object)
@@ -205,6 +253,9 @@ def tried(seed: int, compiled: bool = False) -> str:
             case = Case.of(module.text, arguments, module.single)
             for wanted in wanted_of(case, rng):
                 check(case, wanted, seed, compiled and not k)
+            if seed % 4 == 0 and not module.single:
+                # What a parameter that is written into held before has no tangent.
+                check_second(case, [p for p in case.floating() if p not in case.program.outputs], seed)
             passed = True
         except Unfit:
             continue
