@@ -225,10 +225,17 @@ class Plan:
     def _is_dear(self, value: Value) -> bool:
         """Whether a value in a loop costs more to compute again than to keep: about ten operations."""
         e = value.expression
-        if not (isinstance(e, ast.Call) and e.func.id in DEAR):  # type: ignore[attr-defined]
+        called = isinstance(e, ast.Call) and e.func.id in DEAR  # type: ignore[attr-defined]
+        if not (called or self._divides_by_dear(e)):
             return False
         # The forward sweep keeps a part of an expression ahead of it: not what may only be computed if a test says so.
         return bool(value.block.loops()) and not is_lazy(value.block)
+
+    def _divides_by_dear(self, e: ast.expr | None) -> bool:
+        """Whether an expression waits for a dear call, and then for a division."""
+        divisors = [n.right for n in ast.walk(e) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)] if e else []
+        values = [self.values.by_name[n].expression for d in divisors for n in names(d)]
+        return any(isinstance(v, ast.Call) and v.func.id in DEAR for v in values)  # type: ignore[attr-defined]
 
     def keep(self, value: Value) -> None:
         """Keep a value in each run of its block."""
