@@ -175,18 +175,20 @@ class DerivedOp:
         count = len(plan.outputs)
         outs = [_tensor(v, plan.dtype) for v in found[:count]]
         # What the user may write into is none of what backward reads.
-        given = {id(v) for v in found[:count] if isinstance(v, np.ndarray)}
-        kept = [v.copy() if id(v) in given else v for v in found[count:]]
+        given = {v.ctypes.data for v in found[:count] if isinstance(v, np.ndarray)}
+        kept = [v.copy() if isinstance(v, np.ndarray) and v.ctypes.data in given else v for v in found[count:]]
         written = [a.copy() for a in arguments[len(self.inputs):]]
         self.latest.kept = _Kept(wanted, kept, written, outs[0], rows)
         return tuple(outs) if len(outs) > 1 else outs[0]
 
     def _recorded(self, plan: _Plan, arguments: list[Any]) -> list[Tensor]:
         """By a launch that a recorded program can repeat: results are written into arrays that are given."""
-        program = plan.derivation.program
-        results = plan.derivation.plain(plan.forms)(*arguments)
-        outs = [_tensor(v, plan.dtype) for v in results]
-        fresh = [o for n, o in zip(program.outputs, outs, strict=True) if n not in program.parameters]
+        program, count = plan.derivation.program, len(self.inputs)
+        # This run shows the shapes of results. What it writes into would not be zeros for the launch.
+        results = plan.derivation.plain(plan.forms)(*arguments[:count], *[a.copy() for a in arguments[count:]])
+        given = dict(zip(program.parameters[count:], arguments[count:], strict=True))
+        outs = [_tensor(given.get(n, v), plan.dtype) for n, v in zip(program.outputs, results, strict=True)]
+        fresh = [o for n, o in zip(program.outputs, outs, strict=True) if n not in given]
         run = plan.derivation.value_into(plan.forms)
         writes = range(len(self.inputs), len(arguments) + len(fresh))
         launch(Kernel(self.name, run, tuple(writes)), *arguments, *[o._data for o in fresh])

@@ -32,6 +32,7 @@ class InShares:
 
     def __init__(self, derivation: Derivation, shares: Shares):
         self.shares, self.outputs = shares, derivation.program.outputs
+        self.written = set(derivation.program.parameters)
         self.derivation = Derivation(shares.program, derivation.states)
 
     def plain(self, forms: tuple[str, ...], arguments: Sequence[Any]) -> list[Any]:
@@ -80,7 +81,9 @@ class InShares:
     def _joined(self, parts: Sequence[Any]) -> list[Any]:
         """The results of all shares in one: arrays row by row, sums without what all began with."""
         count = len(self.outputs)
-        results = list(parts[0][:count])
+        # Users may write into results, and the gradients are computed from what the first share returned.
+        results = [v.copy() if isinstance(v, np.ndarray) and n not in self.written else v
+                   for n, v in zip(self.outputs, parts[0], strict=False)]  # fmt: skip
         for part in parts[1:]:
             low, high = part[count : count + 2]
             for k, name in enumerate(self.outputs):

@@ -158,6 +158,49 @@ def test_a_result_that_is_written_to_leaves_the_gradient():
     assert jitgrad.equal(found, expected)
 
 
+def recurrence(x):
+    y = np.empty(x.shape[0])
+    y[0] = x[0]
+    for i in range(1, x.shape[0]):
+        y[i] = math.sin(y[i - 1]) * x[i]
+    return y
+
+
+def in_rows(x):
+    y = np.empty(x.shape[0])
+    for i in numba.prange(x.shape[0]):
+        y[i] = math.sin(x[i])
+        y[i] *= y[i]
+    return y
+
+
+@pytest.mark.parametrize("function", [recurrence, in_rows])
+def test_an_array_that_is_returned_may_be_written_to(function):
+    op = jitgrad.differentiable(function)
+    x = variable(X)
+    (expected,) = jitgrad.autograd.grad(op(x).sum(), x)
+    out = op(x)
+    with jitgrad.no_grad():
+        out.fill_(7.0)
+    (found,) = jitgrad.autograd.grad(out.sum(), x)
+    assert jitgrad.equal(found, expected)
+
+
+def test_a_written_parameter_in_a_compiled_function():
+    op = jitgrad.differentiable(powers)
+
+    def step(x):
+        out = op(x, 0.7)
+        (g,) = jitgrad.autograd.grad((out * out).sum(), x)
+        return out.detach(), g
+
+    compiled = jitgrad.compile(step, fullgraph=True)
+    for scale in (1.0, 0.5, 0.25):
+        x = variable(X * scale)
+        for found, wanted in zip(compiled(x), step(x), strict=True):
+            assert jitgrad.allclose(found, wanted)
+
+
 def test_transforms_agree_with_those_of_ops():
     op = jitgrad.differentiable(wave)
     x, a = jitgrad.tensor(X), jitgrad.tensor(0.7, dtype=jitgrad.float64)
