@@ -76,6 +76,7 @@ class Differentiable:
         refuse_constructs(self.py_func)
         self.name = self.__name__ = name or self.py_func.__name__
         self.__doc__, self.__wrapped__ = self.py_func.__doc__, self.py_func
+        self.__module__, self.__qualname__ = self.py_func.__module__, self.py_func.__qualname__
         self.signature = inspect.signature(self.py_func)
         self.parameters = list(self.signature.parameters)
         self.outputs = [p for p in self.parameters if p.startswith("out")]
@@ -94,6 +95,10 @@ class Differentiable:
 
     def __repr__(self) -> str:
         return f"<differentiable {self.name}>"
+
+    def __reduce__(self) -> str:
+        """As a function: copies are itself, and a pickle holds its name."""
+        return self.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the function."""

@@ -7,12 +7,15 @@ import builtins
 import types
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jitgrad.kernels.words.syntax import SourceError, definition, lines_around
 
 __all__ = ["MISSING", "Routine", "assigned_names", "calls_into", "shortened"]
 
 MISSING = object()
+# As they were at the declaration: a file may be edited while a process runs what it was.
+_lines: WeakKeyDictionary[Callable[..., Any], list[str]] = WeakKeyDictionary()
 
 
 class Routine:
@@ -22,7 +25,9 @@ class Routine:
         function = plain_function(function)
         self.function, self.name = function, function.__name__
         self.file = function.__code__.co_filename
-        self.lines = lines_around(function)
+        if function not in _lines:
+            _lines[function] = lines_around(function)
+        self.lines = _lines[function]
         self.tree = definition(function, "differentiable function", self.lines)
         arguments = self.tree.args
         self.parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]

@@ -1,7 +1,9 @@
 """Functions with loops as differentiable ops: values, gradients of any order, transforms, refusals."""
 
+import copy
 import linecache
 import math
+import pickle
 import re
 import textwrap
 
@@ -292,6 +294,44 @@ def test_checkpoints_change_nothing_but_memory():
     assert gradgradcheck(in_stretches, (x, 5))
     with pytest.raises(ValueError, match="checkpoint must be True, False or a number of states from 1, but got 0"):
         jitgrad.differentiable(overwriting, checkpoint=0)
+
+
+module_level = jitgrad.differentiable(read_only)
+
+
+@jitgrad.differentiable
+def doubled(x):
+    return x * 2.0
+
+
+def test_copies_are_itself():
+    class Layer(jitgrad.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = jitgrad.nn.Parameter(jitgrad.ones(3))
+            self.function = module_level
+
+        def forward(self, indices):
+            return self.function(self.weight, indices)
+
+    layer = Layer()
+    other = copy.deepcopy(layer)
+    assert other.function is module_level
+    assert other(jitgrad.tensor([0, 1])).item() == 3.0
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+
+
+def test_the_text_is_that_of_the_declaration(tmp_path):
+    text = "def f(x):\n    return x * x\n"
+    file = tmp_path / "edited.py"
+    file.write_text(text)
+    scope = {}
+    exec(compile(text, str(file), "exec"), scope)
+    op = jitgrad.differentiable(scope["f"])
+    file.write_text("def f(x):\n    return x * x * x\n")
+    x = variable(3.0)
+    op(x).backward()
+    assert x.grad.item() == 6.0
 
 
 def test_constants_by_declaration():
