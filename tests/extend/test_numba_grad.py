@@ -114,7 +114,7 @@ def unknown(x):
 
 
 @pytest.mark.parametrize("function, message", [
-    (with_dict, r"with_dict uses a dict.*keep numbers in arrays or variables \(.*test_differentiable.py:\d+\)"),
+    (with_dict, r"with_dict uses a dict.*keep numbers in arrays or variables \(.*test_numba_grad.py:\d+\)"),
     (with_write, r"writes into its input x: x\[0\].*write into a parameter named out.*or into a copy \(.*:\d+\)"),
     (recursive, r"recursive.*\(.*:\d+\)"),
     (unknown, r"svd.*\(.*:\d+\)"),
@@ -130,7 +130,7 @@ def pick(x, k):
 
 def test_bad_arguments():
     op = jitgrad.differentiable(pick)
-    place = r"return x\[k\] \* 2.0 in pick \(.*test_differentiable.py:\d+\)"
+    place = r"return x\[k\] \* 2.0 in pick \(.*test_numba_grad.py:\d+\)"
     for x in (X, jitgrad.tensor(X), variable(X)):
         with pytest.raises(IndexError, match=rf"index 7 is out of bounds for dimension 0 with size 3 of 'x': {place}"):
             op(x, 7)
