@@ -15,7 +15,7 @@ __all__ = ["ADJOINTS"]
 
 
 @njit
-def _warping_forward(D, gamma):  # type: ignore[no-untyped-def]
+def _warping_forward(D, gamma):
     """(R[n, m], the weights of the three predecessors of each point). Of R itself one row and one number live."""
     n, m = D.shape
     weights = np.empty((3, n, m))
@@ -39,7 +39,7 @@ def _warping_forward(D, gamma):  # type: ignore[no-untyped-def]
 
 
 @njit
-def soft_dtw(D, gamma):  # type: ignore[no-untyped-def]
+def soft_dtw(D, gamma):
     """Keeps the weights of the three predecessors, the derivatives of the soft minimum: no exp on the way back."""
     value, weights = _warping_forward(D, gamma)
     n, m = D.shape
@@ -59,7 +59,7 @@ def soft_dtw(D, gamma):  # type: ignore[no-untyped-def]
 
 
 @njit
-def kalman_loglik(y, q_level, q_slope, r, level0, slope0):  # type: ignore[no-untyped-def]
+def kalman_loglik(y, q_level, q_slope, r, level0, slope0):
     """Keeps four numbers of a step: the miss, the inverse of its variance, two entries of the covariance."""
     n = y.size
     kept = np.empty((n, 4))
@@ -101,7 +101,7 @@ def kalman_loglik(y, q_level, q_slope, r, level0, slope0):  # type: ignore[no-un
 
 
 @njit
-def _wave_forward(squares, source, observed, receivers, dt):  # type: ignore[no-untyped-def]
+def _wave_forward(squares, source, observed, receivers, dt):
     """(misfit, misses, the Laplacians of all times): these are all of the field that the way back reads."""
     rows, columns = squares.shape
     previous, current, following = np.zeros(squares.shape), np.zeros(squares.shape), np.zeros(squares.shape)
@@ -126,7 +126,7 @@ def _wave_forward(squares, source, observed, receivers, dt):  # type: ignore[no-
 
 
 @njit
-def wave2d(c, source, observed, receivers, dt, dx):  # type: ignore[no-untyped-def]
+def wave2d(c, source, observed, receivers, dt, dx):
     """The adjoint field obeys an equation like that of the field, backwards in time and driven by the misses.
 
     That of the adjoint times (c dt / dx)^2 is the very same one, for which two time levels are enough. c > 0.
@@ -152,7 +152,7 @@ def wave2d(c, source, observed, receivers, dt, dx):  # type: ignore[no-untyped-d
 
 
 @njit
-def _tree_forward(exercise, a, b, steps):  # type: ignore[no-untyped-def]
+def _tree_forward(exercise, a, b, steps):
     """The values of all days, day after day; ``exercise`` of even nodes in row 0 and of odd ones in row 1."""
     values = np.empty((steps + 1) * (steps + 2) // 2)
     last = values[steps * (steps + 1) // 2 :]
@@ -168,7 +168,7 @@ def _tree_forward(exercise, a, b, steps):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _tree_backward(values, exercise, a, b, steps):  # type: ignore[no-untyped-def]
+def _tree_backward(values, exercise, a, b, steps):
     """The gradients of exercise, a and b. Sums are taken by node first: additions that don't wait for each other."""
     grad_exercise = np.zeros(exercise.shape)
     sums = np.zeros((2, steps + 1))
@@ -194,7 +194,7 @@ def _tree_backward(values, exercise, a, b, steps):  # type: ignore[no-untyped-de
 
 
 @njit
-def binomial_option(spot, strike, rate, volatility, maturity, steps):  # type: ignore[no-untyped-def]
+def binomial_option(spot, strike, rate, volatility, maturity, steps):
     """Keeps the values of all days, half a square of steps; the prices' gradients follow from those of exercising."""
     dt = maturity / steps
     root = math.sqrt(dt)

@@ -47,7 +47,7 @@ def _loaded_examples() -> Any:
 EXAMPLES = _loaded_examples()
 
 
-def nbody_misfit(x0, v0, m, dt, steps, observed):  # type: ignore[no-untyped-def]
+def nbody_misfit(x0, v0, m, dt, steps, observed):
     """Squared distance of `nbody_leapfrog`'s positions to ``observed`` ones (n, 3): one number to differentiate."""
     n = x0.shape[0]
     x, v = x0.copy(), v0.copy()

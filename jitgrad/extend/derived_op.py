@@ -18,7 +18,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import cache, intern
+from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.extend.derived_node import GradientNode, ValueNode, structured
 from jitgrad.extend.derived_shares import InShares, in_shares
@@ -29,7 +29,7 @@ from jitgrad.kernels.adjoint.program import Kind, Program
 from jitgrad.kernels.launch import Kernel, launch, observers
 from jitgrad.ops.shape.copy import cast_gradient, contiguous
 
-__all__ = ["DerivedOp", "kind_of", "loop_value"]
+__all__ = ["DerivedOp", "array_or_number", "call_key", "kind_of"]
 
 Names = tuple[str, ...]
 
@@ -43,7 +43,7 @@ class DerivedOp:
 
     def __init__(
         self, name: str, inputs: Sequence[str], derivation: Callable[[tuple[Kind, ...]], Derivation],
-        layouts: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Any]] | None = None,
+        layouts: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Layout]] | None = None,
         check: bool | None = False, constants: Sequence[str] = (),
     ):  # fmt: skip
         self.name, self.inputs, self.derivation, self.layouts = name, list(inputs), derivation, layouts
@@ -85,10 +85,11 @@ class DerivedOp:
 
     def kinds_written(self, values: Sequence[Any]) -> list[Kind]:
         """The kinds of the parameters that are outputs."""
-        if self.layouts is None:
-            return []
-        layouts = self.layouts(values, [v for v in values if isinstance(v, Tensor)])
-        return [Kind(x.numpy_dtype.name, len(x.shape)) for x in layouts]
+        return [Kind(x.numpy_dtype.name, len(x.shape)) for x in self.written(values)]
+
+    def written(self, values: Sequence[Any]) -> Sequence[Layout]:
+        """The layouts of the parameters that are outputs."""
+        return self.layouts(values, [v for v in values if isinstance(v, Tensor)]) if self.layouts is not None else ()
 
     def tangent(self, wanted: Names) -> DerivedOp:
         """The op of the tangents along directions in ``wanted``, which are inputs behind the others."""
@@ -99,10 +100,8 @@ class DerivedOp:
                 base = self.derivation((*kinds[:count], *kinds[count + len(wanted) :]))
                 return base.tangent(self.in_program(base.program, wanted))
 
-            def layouts(values: Sequence[Any], tensors: Sequence[Tensor]) -> Sequence[Any]:
-                assert self.layouts is not None
-                values = values[:count]
-                return self.layouts(values, [v for v in values if isinstance(v, Tensor)])
+            def layouts(values: Sequence[Any], tensors: Sequence[Tensor]) -> Sequence[Layout]:
+                return self.written(values[:count])
 
             inputs = list(self.inputs)
             for n in wanted:
@@ -119,7 +118,7 @@ class DerivedOp:
 
     def plan(self, values: Sequence[Any]) -> _Plan:
         """How arguments are handed to compiled functions, worked out once for such layouts and whole numbers."""
-        key = tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int else _array_key(v) for v in values])
+        key = call_key(values)
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = _Plan(self, values)
@@ -266,15 +265,13 @@ class _Plan:
 
     def __init__(self, op: DerivedOp, values: Sequence[Any]):
         self.op = op
-        self.tensors = [v for v in values if isinstance(v, Tensor)]
-        self.dtype = _float_dtype(self.tensors)
+        self.dtype = _float_dtype([v for v in values if isinstance(v, Tensor)])
         kinds = [_kind_and_form(op.name, n, v) for n, v in zip(op.inputs, values, strict=True)]
         kinds += [(kind, ARRAY) for kind in op.kinds_written(values)]
         self.forms = tuple([form for _, form in kinds])
         self.derivation = op.derivation(tuple([kind for kind, _ in kinds]))
         self.outputs = self.derivation.program.outputs
         self.unchecked = op.check is not False
-        self.tensors = []
         self.in_shares: tuple[InShares | None] | None = None
 
     @property
@@ -288,14 +285,7 @@ class _Plan:
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """What a compiled function takes: arrays and numbers, and new arrays for outputs among the parameters."""
         given = [loop_value(v) for v in values]
-        if self.op.layouts is None:
-            return given
-        return [*given, *(zeros_of(x)._data for x in self._written(values))]
-
-    def _written(self, values: Sequence[Any]) -> Sequence[Any]:
-        if self.op.layouts is None:
-            return ()
-        return self.op.layouts(values, [v for v in values if isinstance(v, Tensor)])
+        return [*given, *(zeros_of(x)._data for x in self.op.written(values))]
 
 
 def loop_value(value: Any) -> Any:
@@ -305,6 +295,12 @@ def loop_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value) if value.ndim else value
     return value.item() if isinstance(value, np.generic) else value
+
+
+def array_or_number(value: Any) -> Any:
+    """An argument for compiled code of which an array without dims is the number that it holds."""
+    found = loop_value(value)
+    return found.item() if isinstance(found, np.ndarray) and not found.ndim else found
 
 
 def _kind_and_form(op: str, name: str, value: Any) -> tuple[Kind, str]:
@@ -335,8 +331,10 @@ def _numpy_dtype(value: Any) -> np.dtype[Any] | None:
     return value.dtype if isinstance(value, (np.ndarray, np.generic)) else None
 
 
-def _array_key(value: Any) -> Any:
-    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)
+def call_key(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What decides on a call but for the values of floats: layouts, shapes with dtypes, whole numbers, types."""
+    return tuple([v._layout if isinstance(v, Tensor) else v if type(v) is int
+                  else (v.shape, v.dtype) if isinstance(v, np.ndarray) else type(v) for v in values])  # fmt: skip
 
 
 def _float_dtype(tensors: Sequence[Tensor]) -> dtypes.dtype:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.layout import cache
 from jitgrad.core.tensor import Tensor
-from jitgrad.extend.derived_op import DerivedOp, kind_of, loop_value
+from jitgrad.extend.derived_op import DerivedOp, array_or_number, call_key, kind_of
 from jitgrad.extend.pair_names import PairNames
 from jitgrad.extend.pair_outputs import PairOutputs
 from jitgrad.kernels.adjoint.entries import ARRAY, NUMBER, Derivation
-from jitgrad.kernels.adjoint.functions import gradient_text
+from jitgrad.kernels.adjoint.functions import gradient_function
 from jitgrad.kernels.adjoint.parse import program_of, refuse_constructs
 from jitgrad.kernels.adjoint.program import Kind
 from jitgrad.ops.creation.from_data import from_numpy
@@ -84,7 +85,9 @@ class Differentiable:
         known = self.signature.parameters
         inputs = [known[n] for n in self.inputs]
         self.free = inspect.Signature([*inputs, *(known[n].replace(default=None) for n in self.outputs)])
-        self.derivations: dict[tuple[Kind, ...], Derivation] = {}
+        self.derivations: dict[tuple[Kind, ...], Derivation] = {}  # their programs have the outputs last
+        self.in_order: dict[tuple[Kind, ...], Derivation] = {}  # of functions with outputs among the parameters
+        self.checked: dict[Any, bool] = cache()
         layouts = None
         if self.outputs:
             rule = PairOutputs(PairNames(self.name, self.parameters, nondifferentiable), shape, dtype)
@@ -121,7 +124,7 @@ class Differentiable:
         program = derivation.program
         constants = {*self.outputs, *self.op.constants}
         wanted = tuple([n for n in program.parameters if program.kinds[n].floating and n not in constants])
-        return gradient_text(derivation.adjoint(wanted), f"{self.name}_gradient")
+        return gradient_function(derivation.adjoint(wanted)).text(f"{self.name}_gradient")
 
     @property
     def adjoint(self) -> Any:
@@ -145,17 +148,21 @@ class Differentiable:
         return self.functions[maker]
 
     def derivation_of(self, kinds: tuple[Kind, ...]) -> Derivation:
-        """What is derived for parameters of these kinds, in the order in which the function has them."""
-        by_name = dict(zip(self.parameters, kinds, strict=True))
-        return self._derivation(tuple([by_name[n] for n in [*self.inputs, *self.outputs]]))
+        """What is derived for parameters of these kinds, which it has in the function's own order."""
+        if not self.outputs:
+            return self._derivation(kinds)
+        if kinds not in self.in_order:
+            self.in_order[kinds] = Derivation(program_of(self.py_func, kinds), self.states)
+        return self.in_order[kinds]
 
     def _layouts(self, rule: PairOutputs) -> Callable[..., Any]:
         return lambda values, tensors: rule.layouts(values, tensors)[0]
 
     def _bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the inputs, then of the outputs that were given; TypeError as Python's."""
+        all_given = len(args) == len(self.parameters)  # in the function's own order
         try:
-            bound = self.free.bind(*args, **kwargs)
+            bound = (self.signature if all_given else self.free).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name}(): {error}") from None
         bound.apply_defaults()
@@ -173,19 +180,27 @@ class Differentiable:
 
     def _of_arrays(self, values: Sequence[Any]) -> Any:
         """The function of NumPy's arrays and numbers."""
-        op = self.op
         inputs, outs = values[: len(self.inputs)], list(values[len(self.inputs):])
         if self.outputs and not outs:
             found = self(*[_as_tensor(v) for v in inputs])
             return tuple([t.numpy() for t in found]) if isinstance(found, tuple) else found.numpy()
         kinds = [kind_of(self.name, n, v) for n, v in zip([*self.inputs, *self.outputs], values, strict=True)]
         derivation = self._derivation(tuple(kinds))
-        forms = tuple([NUMBER if k.ndim is None else ARRAY for k in kinds])
-        given = [loop_value(v) for v in inputs]
+        given = [array_or_number(v) for v in inputs]
         self._refuse_shared(given, outs)
-        run = derivation.checked(forms) if op.check or op.check is None else derivation.plain(forms)
-        results = run(*given, *outs)
+        results = self.checked_results(derivation, [*given, *outs])
+        if results is None:
+            results = derivation.plain(_forms(derivation))(*given, *outs)
         return results[0] if derivation.program.single else results
+
+    def checked_results(self, derivation: Derivation, arguments: Sequence[Any]) -> Any:
+        """The results of a call with checks of indices, if one with such arguments is to have them; else None."""
+        key = call_key(arguments)
+        if self.op.check is False or (self.op.check is None and key in self.checked):
+            return None
+        results = derivation.checked(_forms(derivation))(*arguments)
+        self.checked[key] = True
+        return results
 
     def _refuse_shared(self, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
         """An output in the memory of an input, or of another output, would be read as one while it is written."""
@@ -205,6 +220,12 @@ def _states(function: str, checkpoint: bool | int) -> int | None:
         what = "checkpoint must be True, False or a number of states from 1"
         raise ValueError(f"{function}: {what}, but got {checkpoint}")
     return checkpoint
+
+
+def _forms(derivation: Derivation) -> tuple[str, ...]:
+    """How arrays and plain numbers come."""
+    program = derivation.program
+    return tuple([NUMBER if program.kinds[n].ndim is None else ARRAY for n in program.parameters])
 
 
 def _as_tensor(value: Any) -> Any:

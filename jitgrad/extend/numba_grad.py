@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.extend.derived_op import kind_of, loop_value
+from jitgrad.extend.derived_op import array_or_number, kind_of
 from jitgrad.extend.differentiable import Differentiable, differentiable
 from jitgrad.kernels.adjoint.callers import callable_from_numba
 from jitgrad.kernels.adjoint.entries import Derivation
@@ -96,12 +96,6 @@ def _without_tuple(text: str) -> str:
     return "\n".join([*lines, last.replace("return (", "return ").replace(", )", "")]) + "\n"
 
 
-def _array_or_number(value: Any) -> Any:
-    """An argument for compiled code, which takes an array without dims as the number that it holds."""
-    found = loop_value(value)
-    return found.item() if isinstance(found, np.ndarray) and not found.ndim else found
-
-
 def _numba_function(of: Differentiable, more: bool, text: Callable[[Derivation], Text], name: str, doc: str) -> Any:
     """A function of the parameters of ``of``, and of those more that the text's has, for Python and compiled code."""
     compiled: dict[tuple[Kind, ...], Any] = {}
@@ -110,9 +104,12 @@ def _numba_function(of: Differentiable, more: bool, text: Callable[[Derivation],
 
     def run(*args: Any) -> Any:
         kinds = tuple([kind_of(of.name, n, v) for n, v in zip(of.parameters, args[:count], strict=True)])
+        derivation, given = of.derivation_of(kinds), [array_or_number(v) for v in args]
+        of.checked_results(derivation, [v.copy() if isinstance(v, np.ndarray) and n in of.outputs else v
+                                        for n, v in zip(of.parameters, given, strict=False)])  # fmt: skip
         if kinds not in compiled:
-            compiled[kinds] = compile_text(*text(of.derivation_of(kinds)))
-        return compiled[kinds](*map(_array_or_number, args))
+            compiled[kinds] = compile_text(*text(derivation))
+        return compiled[kinds](*given)
 
     def text_for(kinds: tuple[Kind, ...]) -> Text:
         return text(of.derivation_of(kinds))

@@ -224,13 +224,13 @@ class Arrays(State):
 
 
 def _own(value: Array, index: Sequence[ast.expr]) -> list[ast.expr]:
-    """The index into an operand of that into what it is broadcast to."""
+    """The index of an operand's element, from the index of the result that the operand is broadcast to."""
     last = index[len(index) - value.ndim :]
     return [constant(0) if integer(s) == 1 else i for s, i in zip(value.shape, last, strict=True)]
 
 
 def _stretched(place: Place, value: Array, ndim: int) -> Place:
-    """The part that is read, as seen from the index of what it is broadcast to."""
+    """The part of memory that an operand reads, by the index of the result that it is broadcast to."""
     if value.place is not None and value.ndim == ndim and not any(integer(s) == 1 for s in value.shape):
         return place
     missing = ndim - value.ndim

@@ -82,7 +82,7 @@ class Calls(Creation):
         try:
             return self.elementwise(node, TABLE[function], values)
         except TypeError as error:
-            if type(error) is not TypeError:  # a fault of ours
+            if type(error) is not TypeError:  # a SourceError, which says what is wrong
                 raise
             self.refuse(node, f"calls {shortened(node.func)} with {len(values)} arguments: {shortened(node)}")
 

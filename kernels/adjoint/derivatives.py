@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from jitgrad.kernels.words.syntax import expression
 
-__all__ = ["operator_of", "partials", "product", "same"]
+__all__ = ["operator_of", "partials", "product"]
 
 # By name: the derivative in x (and y), from x, y and the function's value v. A missing one is zero.
 _RULES: dict[str, tuple[str, ...]] = {
@@ -107,9 +107,3 @@ def product(left: ast.expr, right: ast.expr) -> ast.expr:
 
 def _is(node: ast.expr, value: float) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is float and node.value == value
-
-
-def same(a: ast.expr, b: ast.expr) -> bool:
-    """Whether two expressions have one text."""
-    return ast.dump(a) == ast.dump(b)
-

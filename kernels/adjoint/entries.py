@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from jitgrad.kernels.adjoint.checks import checked_lines
-from jitgrad.kernels.adjoint.functions import GROWN, kept_names
+from jitgrad.kernels.adjoint.functions import (
+    HELPERS,
+    Function,
+    forward_function,
+    gradient_function,
+    reverse_function,
+    value_function,
+)  # fmt: skip
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
-from jitgrad.kernels.adjoint.split import SUMMED
 from jitgrad.kernels.adjoint.tangent import tangent_of
-from jitgrad.kernels.adjoint.write import HEAD, statement_lines
+from jitgrad.kernels.adjoint.write import HEAD
 from jitgrad.kernels.codegen.emit_cpu import INLINE, words_text
 from jitgrad.kernels.codegen.index_checks import CHECK
 from jitgrad.kernels.compiler import compile_text
@@ -55,7 +62,7 @@ class Derivation:
 
     def plain(self, forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results...)``."""
-        return self._once(("plain", forms), lambda: self._compile("", forms, (), self._values(), self._outputs()))
+        return self._once(("plain", forms), lambda: self._compile("", value_function(self.program), forms))
 
     def checked(self, forms: Forms) -> Callable[..., Any]:
         """``plain`` with indices compared with sizes; IndexError names the file, the line, the array and the index."""
@@ -63,33 +70,25 @@ class Derivation:
 
     def saving(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
         """``(arguments) -> (results..., kept...)``, as many results as outputs."""
-
-        def make() -> Callable[..., Any]:
-            adjoint = self.adjoint(wanted)
-            return self._compile("saving", forms, (), adjoint.forward, [*self._outputs(), *kept_names(adjoint)])
-
-        return self._once(("saving", wanted, forms), make)
+        key = "saving", wanted, forms
+        return self._once(key, lambda: self._compile("saving", forward_function(self.adjoint(wanted)), forms))
 
     def reversing(self, wanted: tuple[str, ...], forms: Forms) -> Callable[..., Any]:
         """``(arguments, kept..., seeds...) -> (gradients...)``; what is kept is left as it is."""
 
         def make() -> Callable[..., Any]:
             adjoint = self.adjoint(wanted)
-            kept = kept_names(adjoint)
-            own = {*kept, *self.program.parameters}
-            lines = [*(f"{n} = {n}.copy()" for n in adjoint.restored if n in own), *adjoint.reverse]
-            return self._compile("reverse", forms, [*kept, *self._seeds(adjoint)], [*self._opened(adjoint), *lines],
-                                 self._gradients(adjoint))  # fmt: skip
+            return self._compile("reverse", reverse_function(adjoint), forms, self._numbers(adjoint))
 
         return self._once(("reversing", wanted, forms), make)
 
     def value_into(self, forms: Forms) -> Callable[..., None]:
-        """``(arguments, results...)``."""
-        outputs = self._given_outputs()
+        """``(arguments, results...)``, without those that are among the arguments."""
 
         def make() -> Callable[..., Any]:
-            into = [f"into_{n}" for n in outputs]
-            return self._compile("values", forms, into, [*self._values(), *self._put(outputs, into)], None)
+            function = value_function(self.program)
+            function.results = [n for n in self.program.outputs if n not in self.program.parameters]
+            return self._compile("values", self._storing(function), forms)
 
         return self._once(("value_into", forms), make)
 
@@ -98,86 +97,65 @@ class Derivation:
 
         def make() -> Callable[..., Any]:
             adjoint = self.adjoint(wanted)
-            into = [f"into_{n}" for n in wanted]
-            stores = [f"{i}[...] = {v}" for i, v in zip(into, self._gradients(adjoint), strict=True)]
-            lines = [*adjoint.forward, *self._opened(adjoint), *adjoint.reverse, *stores]
-            return self._compile("gradient", forms, [*self._seeds(adjoint), *into], lines, None)
+            function = self._storing(gradient_function(adjoint, values=False))
+            return self._compile("gradient", function, forms, self._numbers(adjoint))
 
         return self._once(("gradient_into", wanted, forms), make)
 
     def gradient_text(self, wanted: tuple[str, ...], values: bool, ones: bool) -> tuple[str, str]:
         """(name, text) of ``(arguments, seeds...) -> (results..., gradients...)``, all of them arrays or numbers.
 
-        values: whether results are returned. ones: whether the seeds are 1, and no parameters.
+        values: whether results are returned. ones: whether the seeds are 1, and no parameters. Otherwise there is one
+        for each output of floats, whether or not it depends on what is wanted.
         """
         adjoint = self.adjoint(wanted)
-        results, kept = [], []
-        for n in self.program.outputs if values else ():
-            # The reverse sweep puts back what scalars and arrays held before.
-            changed = self._is_scalar(n) or n in adjoint.restored
-            results.append(f"result_{n}" if changed else n)
-            kept += [f"result_{n} = {n}" if self._is_scalar(n) else f"result_{n} = {n}.copy()"] if changed else []
-        seeds = list(adjoint.seeds.values())
-        known = [f"{seed} = 1.0" for seed in seeds] if ones else []
-        lines = [*adjoint.forward, *kept, *known, *adjoint.reverse]
-        return self._text("gradient", (), () if ones else self._all_seeds(adjoint), lines,
-                          [*results, *self._gradients(adjoint)])  # fmt: skip
+        function = gradient_function(adjoint, values)
+        function.parameters = [*self.program.parameters]
+        if ones:
+            function.lines = [*(f"{seed} = 1.0" for seed in adjoint.seeds.values()), *function.lines]
+        else:
+            floats = [n for n in self.program.outputs if self.program.kinds[n].floating]
+            function.parameters += [adjoint.seeds.get(n) or self._free(f"unused_{n}") for n in floats]
+        return self._text("gradient", function)
 
     def tangent_text(self, wanted: tuple[str, ...]) -> tuple[str, str]:
         """(name, text) of ``(arguments, directions...) -> (results..., tangents...)``."""
         tangent = self.tangent(wanted, True)
-        return tangent._text("", (), (), tangent._values(), tangent._outputs())
+        function, own = value_function(tangent.program), self.program.parameters
+        function.parameters = [*own, *(n for n in function.parameters if n not in own)]
+        return tangent._text("", function)
 
     # -- texts --------------------------------------------------------------------------------------
-
-    def _all_seeds(self, adjoint: Adjoint) -> list[str]:
-        """A parameter for each output of floats, whether or not it depends on what is wanted."""
-        floats = [n for n in self.program.outputs if self.program.kinds[n].floating]
-        return [adjoint.seeds.get(n, f"unused_{n}") for n in floats]
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
-    def _outputs(self) -> list[str]:
-        return self.program.outputs
+    def _numbers(self, adjoint: Adjoint) -> list[str]:
+        """The seeds of outputs that are numbers."""
+        return [seed for n, seed in adjoint.seeds.items() if self.program.kinds[n].ndim is None]
 
-    def _given_outputs(self) -> list[str]:
-        """The outputs that are not parameters themselves."""
-        return [n for n in self.program.outputs if n not in self.program.parameters]
+    def _free(self, name: str, taken: Collection[str] = ()) -> str:
+        """A name that is none of the program's variables, and not taken."""
+        while name in self.program.kinds or name in taken:
+            name += "_"
+        return name
 
-    def _values(self) -> list[str]:
-        return statement_lines(self.program.body, self.program.kinds)
-
-    def _seeds(self, adjoint: Adjoint) -> list[str]:
-        """The parameters for derivatives of the outputs: arrays, for a number's one without dimensions."""
-        return [f"{seed}_" if self._is_scalar(n) else seed for n, seed in adjoint.seeds.items()]
-
-    def _opened(self, adjoint: Adjoint) -> list[str]:
-        return [f"{seed} = {seed}_[()]" for n, seed in adjoint.seeds.items() if self._is_scalar(n)]
-
-    def _is_scalar(self, name: str) -> bool:
-        return self.program.kinds[name].ndim is None
-
-    def _gradients(self, adjoint: Adjoint) -> list[str]:
-        found = []
-        for name, gradient in adjoint.gradients.items():
-            found.append(gradient or ("0.0" if self._is_scalar(name) else f"np.zeros_like({name})"))
-        return found
-
-    def _put(self, names: Sequence[str], into: Sequence[str]) -> list[str]:
-        lines = []
-        for n, i in zip(names, into, strict=True):
-            if not self._is_scalar(n):
-                what = f"{self.program.name}: the shape of its result changed"
-                lines += [f"if {n}.shape != {i}.shape:", f"    raise ValueError({what!r})"]
-            lines.append(f"{i}[...] = {n}")
-        return lines
+    def _storing(self, function: Function) -> Function:
+        """The function with its results stored into arrays that are further parameters."""
+        given, stores = [], []
+        for k, result in enumerate(function.results or ()):
+            given.append(self._free(f"into_{k}"))
+            what = f"{self.program.name}: the shape of its result changed"
+            if result in self.program.kinds and self.program.kinds[result].ndim is not None:
+                stores += [f"if {result}.shape != {given[k]}.shape:", f"    raise ValueError({what!r})"]
+            stores.append(f"{given[k]}[...] = {result}")
+        return Function([*function.parameters, *given], [*function.lines, *stores], None)
 
     def _checked(self, forms: Forms) -> Callable[..., Any]:
         lines, places = checked_lines(self.program)
-        run = self._compile("checked", forms, (), lines, self._outputs(), CHECK)
+        run = self._compile("checked", replace(value_function(self.program), lines=lines), forms, head=CHECK)
 
         def call(*args: Any) -> Any:
             try:
@@ -188,25 +166,21 @@ class Derivation:
         return call
 
     def _compile(
-        self, what: str, forms: Forms, more: Sequence[str], lines: Sequence[str], results: Sequence[str] | None,
-        head: str = "",
-    ) -> Callable[..., Any]:  # fmt: skip
-        name, text = self._text(what, forms, more, lines, results, head)
-        return compile_text(name, text, allocates=True)
+        self, what: str, function: Function, forms: Forms, numbers: Sequence[str] = (), head: str = ""
+    ) -> Callable[..., Any]:
+        """The function compiled. forms: of the program's parameters; numbers: further ones that come as holders."""
+        held = [n for n, f in zip(self.program.parameters, forms, strict=True) if f == HOLDER]
+        holders: dict[str, str] = {}
+        for n in [*held, *numbers]:
+            holders[n] = self._free(f"{n}_", [*holders.values(), *function.parameters])
+        opened = [f"{n} = {holder}[()]" for n, holder in holders.items()]
+        parameters = [holders.get(n, n) for n in function.parameters]
+        return compile_text(*self._text(what, Function(parameters, [*opened, *function.lines], function.results), head))
 
-    def _text(
-        self, what: str, forms: Forms, more: Sequence[str], lines: Sequence[str], results: Sequence[str] | None,
-        head: str = "",
-    ) -> tuple[str, str]:  # fmt: skip
-        """The name and text of a function of the program's parameters, in these forms, and of ``more``."""
-        forms = forms or (NUMBER,) * len(self.program.parameters)
-        holders = [f == HOLDER for f in forms]
-        names = [f"{n}_" if held else n for n, held in zip(self.program.parameters, holders, strict=True)]
-        opened = [f"{n} = {n}_[()]" for n, held in zip(self.program.parameters, holders, strict=True) if held]
-        end = [] if results is None else [f"return ({''.join(f'{r}, ' for r in results)})"]
-        body = [*opened, *lines, *end] or ["pass"]
+    def _text(self, what: str, function: Function, head: str = "") -> tuple[str, str]:
+        """The function's name and its text for Numba."""
         name = "_".join(filter(None, [re.sub(r"\W", "_", self.program.name), what]))
-        text = f"def {name}({', '.join([*names, *more])}):\n" + "".join(f"    {line}\n" for line in body)
+        text = function.definition(name)
         return name, f"{HEAD}{head}{_helpers(text)}{text}"
 
 
@@ -223,8 +197,7 @@ def _keep_freed_memory() -> None:
 
 def _helpers(text: str) -> str:
     """The functions that a text calls and that Numba doesn't know."""
-    found = f"{INLINE}\n{GROWN}" if "grown(" in text else ""
-    found += f"{INLINE}\n{SUMMED}" if "summed(" in text else ""
+    found = "".join([f"{INLINE}\n{helper}" for n, helper in HELPERS.items() if f"{n}(" in text])
     if words := {w for w in ("digamma", "polygamma") if f"{w}(" in text}:
         found += f"T = np.float64\n{words_text(words, 'float64')}\n"
     return found

@@ -34,7 +34,8 @@ class Forward:
     ):  # fmt: skip
         self.straight = {*straight, *(n for n in plan.values.nodes() if isinstance(n, Loop) and is_plain(plan, n))}
         self.counted: dict[Value | Write | Loop, str] = {}  # what is kept, by counters
-        self.rows: dict[Block, dict[Value | Write | Loop, tuple[str, str]]] = defaultdict(dict)  # (row, of what)
+        # (the row that holds it, the array that the row is a part of)
+        self.rows: dict[Block, dict[Value | Write | Loop, tuple[str, str]]] = defaultdict(dict)
         self.lengths: dict[Block, str] = {}
         self.plan, self.values, self.unique = plan, plan.values, unique
         self.stretches = {id(s.origin): s for s in stretches}
@@ -48,7 +49,8 @@ class Forward:
         self.fields: dict[Block, list[tuple[str, str]]] = defaultdict(list)  # (array of kept numbers, dtype)
         self.field_of: dict[Value | Write | Loop, str] = {}
         self.content_of: dict[New, tuple[str, str]] = {}  # (array of kept numbers, its counter)
-        self.replaced: dict[str, tuple[str, str, str, str]] = {}  # of sizes and elements the same, by array
+        self.replaced: dict[str, tuple[str, str, str, str]] = {}  # {array: what it stood for}:
+        # the names of an array of sizes, of its counter, of an array of elements and of its counter
         self.together = self._kept_together()
         self.columns: Counter[Block] = Counter()
         self.trips: dict[Loop, str] = {}
@@ -98,7 +100,7 @@ class Forward:
     def _keep_value(self, value: Value, block: Block) -> None:
         dtype = value.kind.dtype
         if _may_lack(value, set()):
-            # Keeping it reads it, on paths that have not assigned to its variable, too.
+            # The line that keeps it runs on all paths, also on those that assign nothing to the variable.
             line = f"{expression_text(value.now)} = {_zero(dtype)}"
             self.first += [] if line in self.first else [line]
         if block is self.root:
@@ -122,7 +124,7 @@ class Forward:
             self.after[id(node.origin)].append(line)
         elif not isinstance(value.expression, ast.Call):
             self.before[id(node.origin)].append(line)
-        else:  # computed once, and not by its statement again
+        else:  # a call that costs: the statement then reads the name
             computed = expression_text(self._with_names(value.now, node.origin))
             self.named[id(node.origin)][ast.dump(value.now)] = value.name
             place = line.split(" = ")[0]

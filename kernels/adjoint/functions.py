@@ -1,20 +1,24 @@
-"""Sweeps as functions that Numba compiles.
+"""Sweeps as functions: parameters, lines and results.
 
-`gradient_text` is one function for both sweeps: results and gradients at once. `forward_text` and `reverse_text` are
+`gradient_function` is one for both sweeps: results and gradients at once. `forward_function` and `reverse_function` are
 two, for a graph that asks for the gradients later; what the first keeps for the second is returned behind its results.
+`entries` compiles them, in the forms in which arguments come; ``text`` is for readers, and for Python itself.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from dataclasses import dataclass
 
+from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint
 from jitgrad.kernels.adjoint.split import SUMMED
-from jitgrad.kernels.adjoint.write import HEAD
+from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.words.syntax import parse
 
-__all__ = ["GROWN", "forward_text", "gradient_text", "kept_names", "reverse_text"]
+__all__ = [
+    "HELPERS", "Function", "forward_function", "gradient_function", "kept_names", "reverse_function", "value_function",
+]  # fmt: skip
 
 GROWN = """\
 def grown(array, size):
@@ -22,11 +26,71 @@ def grown(array, size):
     longer[:array.shape[0]] = array
     return longer
 """
+HELPERS = {"grown": GROWN, "summed": SUMMED}  # what sweeps call beside NumPy's functions
 
 
-def _function(name: str, parameters: Sequence[str], lines: Sequence[str], results: Sequence[str]) -> str:
-    body = [*lines, f"return ({''.join(f'{r}, ' for r in results)})"]
-    return f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+@dataclass
+class Function:
+    """A function that returns a tuple of expressions, or nothing."""
+
+    parameters: list[str]
+    lines: list[str]
+    results: list[str] | None
+
+    def definition(self, name: str) -> str:
+        """``def name(...): ...``."""
+        end = [] if self.results is None else [f"return ({''.join(f'{r}, ' for r in self.results)})"]
+        body = [*self.lines, *end] or ["pass"]
+        return f"def {name}({', '.join(self.parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+
+    def text(self, name: str) -> str:
+        """The definition behind all that it names."""
+        own = self.definition(name)
+        return HEAD + "".join([t for n, t in HELPERS.items() if f"{n}(" in own]) + own
+
+
+def value_function(program: Program) -> Function:
+    """``(parameters) -> (results...)``."""
+    return Function([*program.parameters], statement_lines(program.body, program.kinds), [*program.outputs])
+
+
+def forward_function(adjoint: Adjoint) -> Function:
+    """``(parameters) -> (results..., kept...)``."""
+    program = adjoint.program
+    return Function([*program.parameters], [*adjoint.forward], [*program.outputs, *kept_names(adjoint)])
+
+
+def reverse_function(adjoint: Adjoint) -> Function:
+    """``(parameters, kept, seeds) -> (gradients...)``; it may be called again with what was kept."""
+    kept = kept_names(adjoint)
+    given = {*kept, *adjoint.program.parameters}
+    copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in given]
+    parameters = [*adjoint.program.parameters, *kept, *adjoint.seeds.values()]
+    return Function(parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
+
+
+def gradient_function(adjoint: Adjoint, values: bool = True) -> Function:
+    """``(parameters, seeds) -> (results..., gradients...)``, without the results unless ``values``."""
+    program = adjoint.program
+    # The reverse sweep may assign to variables and put memory back that hold results.
+    assigned = {n.id for n in ast.walk(parse("\n".join(adjoint.reverse) or "pass"))
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    taken = {*program.kinds, *assigned, *adjoint.seeds.values()}
+    results, saved = [], []
+    for o in program.outputs if values else ():
+        results.append(_free(f"result_{o}", taken) if o in adjoint.restored or o in assigned else o)
+        saved += [f"{results[-1]} = {o}"] if results[-1] != o else []
+    copied = program.outputs if values else program.parameters
+    saved += [f"{o} = {o}.copy()" for o in copied if o in adjoint.restored and o in program.outputs]
+    parameters = [*program.parameters, *adjoint.seeds.values()]
+    lines = [*adjoint.forward, *saved, *adjoint.reverse]
+    return Function(parameters, lines, [*results, *_gradients(adjoint)])
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _gradients(adjoint: Adjoint) -> list[str]:
@@ -36,28 +100,6 @@ def _gradients(adjoint: Adjoint) -> list[str]:
         zero = "0.0" if adjoint.program.kinds[name].ndim is None else f"np.zeros_like({name})"
         found.append(gradient or zero)
     return found
-
-
-def gradient_text(adjoint: Adjoint, name: str) -> str:
-    """``name(parameters, seeds) -> (results..., gradients...)``."""
-    program = adjoint.program
-    # The reverse sweep may assign to variables and put memory back that hold results.
-    assigned = {n.id for n in ast.walk(parse("\n".join(adjoint.reverse) or "pass"))
-                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # fmt: skip
-    clobbered = {o for o in program.outputs if o in adjoint.restored or o in assigned}
-    taken = {*program.kinds, *assigned, *adjoint.seeds.values()}
-    outputs = [next(n for k in range(99) if (n := f"result_{o}" + "_" * k) not in taken) if o in clobbered else o
-               for o in program.outputs]  # fmt: skip
-    results = [f"{new} = {old}" for new, old in zip(outputs, program.outputs, strict=True) if new != old]
-    results += [f"{o} = {o}.copy()" for o in program.outputs if o in adjoint.restored]
-    lines = [*adjoint.forward, *results, *adjoint.reverse]
-    text = _function(name, [*program.parameters, *adjoint.seeds.values()], lines, [*outputs, *_gradients(adjoint)])
-    return f"{HEAD}{_helpers(text)}{text}"
-
-
-def _helpers(text: str) -> str:
-    """The functions that a text calls beside NumPy's."""
-    return (GROWN if "grown(" in text else "") + (SUMMED if "summed(" in text else "")
 
 
 def kept_names(adjoint: Adjoint) -> list[str]:
@@ -78,7 +120,9 @@ def kept_names(adjoint: Adjoint) -> list[str]:
     return [n for n in read if n in made and n not in _MODULES]
 
 
-_MODULES = {"np", "math", "len", "range", "max", "min", "abs", "int", "float", "bool", "grown", "inf", "nan", "round"}
+_MODULES = {
+    "np", "math", "len", "range", "max", "min", "abs", "int", "float", "bool", "inf", "nan", "round", *HELPERS,
+}  # fmt: skip
 
 
 def _in_order(tree: ast.AST) -> list[ast.Name]:
@@ -108,19 +152,3 @@ def _in_order(tree: ast.AST) -> list[ast.Name]:
 
     visit(tree)
     return found
-
-
-def forward_text(adjoint: Adjoint, name: str) -> str:
-    """``name(parameters) -> (results..., kept...)``."""
-    program = adjoint.program
-    text = _function(name, program.parameters, adjoint.forward, [*program.outputs, *kept_names(adjoint)])
-    return f"{HEAD}{_helpers(text)}{text}"
-
-
-def reverse_text(adjoint: Adjoint, name: str) -> str:
-    """``name(parameters, kept, seeds) -> (gradients...)``; it may be called again with what was kept."""
-    kept = kept_names(adjoint)
-    copies = [f"{n} = {n}.copy()" for n in adjoint.restored if n in kept or n in adjoint.program.parameters]
-    parameters = [*adjoint.program.parameters, *kept, *adjoint.seeds.values()]
-    text = _function(name, parameters, [*copies, *adjoint.reverse], _gradients(adjoint))
-    return f"{HEAD}{SUMMED if 'summed(' in text else ''}{text}"

@@ -77,7 +77,10 @@ class Gather:
         return [f"{self.totals.get(self.d(target), self.d(target))} += {value}"]
 
     def around(self, lines: list[str]) -> list[str]:
-        """The loop's lines with totals around. None is added that is zero: there may be no such element."""
+        """The loop's lines, the totals set to 0 ahead of them and added to their elements behind.
+
+        A loop without iterations has totals of 0, which are not added: the element's index may be beyond the array.
+        """
         ends = []
         for target, total in self.totals.items():
             ends += [f"if {total} != 0.0:", f"    {target} += {total}"]

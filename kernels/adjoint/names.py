@@ -219,6 +219,6 @@ def names_of(value: Value | None) -> set[str]:
     if not isinstance(value, Array):
         return set()
     found = {p.base for p in value.reads} | value.scattered
-    if value.place is None and value.make is None:  # numbers in its elements
+    if value.place is None and value.make is None:  # not in memory: its elements are expressions
         found |= names_in(value.at([ast.Name("_", ast.Load())] * value.ndim).expression)
     return found

@@ -203,7 +203,7 @@ class Plan:
         if value.role in ("parameter", "index") or value in self.kept or value in self.again:
             return
         if value.block.holder() is self.values.root:
-            self.keep(value)  # a variable that is still there
+            self.keep(value)  # the root runs once, so a variable has it to the end
             return
         own = value.node is not None and self.place[value.node] is item and isinstance(item, Segment)
         if own and (value in self.asked or self._is_dear(value)):

@@ -75,7 +75,7 @@ class Pullback:
         own: ast.expr = ast.Name(value.name, ast.Load())
         quotient = isinstance(value.expression, ast.BinOp) and isinstance(value.expression.op, ast.Div)
         if not isinstance(value.expression, ast.Call) and not quotient:
-            own = value.expression  # which is not computed again for the sake of its name
+            own = value.expression  # the derivatives of x * y need x and y, not the product
         return [*self._pull(value.expression, seed, own), Clear(value.name)]
 
     def _write(self, node: Write) -> list[Step]:

@@ -127,7 +127,7 @@ class _Reverse(Sweep):
                 lines.append(f"{value.name} = {self.kept(value, block)}")
         again = {v.node: v for v, b in self.plan.again.items() if b is block and v not in self.plan.kept}
         news = [n for n in block.nodes if isinstance(n, New) and n.array not in self.values.roaming and not root]
-        # Sizes are ahead of the arrays that have them, and these ahead of their elements.
+        # In the order of the text: a size, the array of that size, a value that is loaded from it.
         for node in sorted([n for n in (*again, *news) if n is not None], key=lambda n: n.order):
             if isinstance(node, New):
                 lines += self._allocated(node)

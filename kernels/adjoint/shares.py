@@ -42,9 +42,9 @@ def shares_of(program: Program) -> Shares | None:
     if not (isinstance(loop, For) and loop.rows and loop.leave is None and _is_one(loop.step)):
         return None
     if not (isinstance(loop.start, ast.Constant) and isinstance(loop.start.value, int) and loop.start.value >= 0):
-        return None  # a negative row would be one at the array's end
+        return None  # row -1 is the last one of an array, and another share's
     if any(isinstance(s, p.Store) and s.array in program.parameters for s in p.statements(before)):
-        return None  # one thread would write there what another has gone beyond
+        return None  # each thread would do so, and undo what rows of others have written
     inner = list(p.statements(loop.body))
     made = {s.array for s in inner if isinstance(s, p.Allocate)}
     written = {s.array for s in inner if isinstance(s, p.Store)} - made
@@ -107,7 +107,7 @@ def _sums(before: Sequence[Statement], loop: For, program: Program) -> dict[str,
     for s in assigned:
         if s.target not in defined:
             if s.target in program.outputs:
-                return None  # what the last row leaves
+                return None  # its value behind the loop is that of the last row
             continue
         first = [b for b in p.statements(before) if isinstance(b, p.Assign) and b.target == s.target]
         known = len(first) == 1 and first[0] in before and isinstance(first[0].value, ast.Constant)
@@ -118,7 +118,7 @@ def _sums(before: Sequence[Statement], loop: For, program: Program) -> dict[str,
         sums = isinstance(inner, p.Assign) and inner.target in found
         own = [_added(inner)] if sums else _expressions(inner)
         if any(isinstance(n, ast.Name) and n.id in found for e in own for n in ast.walk(e)):
-            return None  # a row reads the sum so far
+            return None  # it depends on the rows before
     return found
 
 

@@ -12,6 +12,7 @@ from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.pullback import Add, Clear
 from jitgrad.kernels.adjoint.rows import Straight
 from jitgrad.kernels.adjoint.ssa import names
+from jitgrad.kernels.adjoint.tidy import tidy
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ class Split:
         self.start, self.stop, self.by = self.loop.bounds
         self.place = place_in_row(ast.Name(self.loop.index.name, ast.Load()), self.start, self.by)
         self.rows: list[str] = []
-        self.row_of: dict[int, str] = {}  # by the step
+        self.row_of: dict[int, str] = {}  # {id of a step: the row that holds what it adds}
         self.sum_of: dict[int, str] = {}
         self.sums: dict[str, tuple[str, str]] = {}  # target: (its sum in an iteration, the row of these)
-        self.again: set[int] = set()  # steps whose number another step hands on
+        self.again: set[int] = set()  # ids of steps that add what another one has put into a row
         self._name_rows()
         self.bases = self._name_bases()
 
@@ -103,9 +104,9 @@ class Split:
             lines += self._over(self.sweep.undo(self.straight.segment))
         ends = [f"{row}[{self.place}] = {total}" for total, row in self.sums.values()]
         zeros = [f"{total} = 0.0" for total, _ in self.sums.values()]
-        lines += self._over(self._by_bases(self.sweep.tidy([*zeros, *body, *ends])))
+        lines += self._over(self._by_bases(tidy([*zeros, *body, *ends])))
         for target, (total, row) in self.sums.items():
-            if "[" in target:  # none is added that is zero: there may be no element
+            if "[" in target:  # a loop without iterations adds 0, and its index may be beyond the array
                 lines += [f"{total} = summed({row}, {self.length})", f"if {total} != 0.0:", f"    {target} += {total}"]
             else:
                 lines.append(f"{target} += summed({row}, {self.length})")

@@ -16,7 +16,7 @@ from jitgrad.kernels.adjoint.pullback import Add, Let, Pullback, Step
 from jitgrad.kernels.adjoint.rows import straight_loops
 from jitgrad.kernels.adjoint.split import Split
 from jitgrad.kernels.adjoint.ssa import Block, Branch, Define, Loop, Node, Value, Values, Write
-from jitgrad.kernels.adjoint.tidy import if_lines, tidy
+from jitgrad.kernels.adjoint.tidy import if_lines
 from jitgrad.kernels.adjoint.to_ssa import values_of
 from jitgrad.kernels.adjoint.write import element, expression_text
 
@@ -33,8 +33,8 @@ class Sweep:
         self.prefix = next(p for p in ("d_", "dd_", "ddd_", "grad_", "adjoint_of_")
                            if not any(n.startswith(p) for n in self.taken))  # fmt: skip
         self.active = active_names(self.values, wanted)
-        self.inverses: dict[str, str] = {}  # by the name of a divisor
-        self.divisors: dict[Node, dict[Value, None]] = {}  # of nodes, those of their own segment
+        self.inverses: dict[str, str] = {}  # {divisor: the variable that holds 1 / divisor}
+        self.divisors: dict[Node, dict[Value, None]] = {}  # {node: divisors that its own segment defines}
         pullback = Pullback(self.active, self.values.family, self.d, self.unique, self.inverse)
         steps = {n: pullback.steps(n) for n in self.values.nodes()}
         self.plan = chosen_plan(self.values, self.active, {n: s for n, s in steps.items() if s}, self.divisors)
@@ -139,10 +139,6 @@ class Sweep:
                     sides.append(side)
                 lines += if_lines(expression_text(node.test), *sides)
         return lines
-
-    def tidy(self, lines: list[str]) -> list[str]:
-        """The lines without what they don't need."""
-        return tidy(lines)
 
     def undo(self, segment: Segment) -> list[str]:
         """Puts memory back to what it was before a segment."""

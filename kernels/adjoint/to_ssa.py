@@ -72,7 +72,7 @@ class _Builder:
 
     def _value(self, variable: str, role: str, block: Block, expression: ast.expr | None = None) -> Value:
         """A new value of a variable of the program."""
-        # The name itself for what the sweep mostly speaks of: the only value, or the one within a loop.
+        # A variable's only value has its name; of several the first that is carried into a loop has, others a number.
         plain = (self.often[variable] == 1 and role != "final") or role == "carried"
         if plain and variable not in self.named:
             name = variable

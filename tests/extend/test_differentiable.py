@@ -12,31 +12,11 @@ import jitgrad
 import jitgrad.extend
 from jitgrad.autograd import forward_ad, gradcheck, gradgradcheck
 
-X = np.array([0.5, 1.2, 2.0])
-
-
-def variable(value):
-    return jitgrad.tensor(value, dtype=jitgrad.float64, requires_grad=True)
-
-
-def wave(x, a):
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += math.sin(x[i] * a) * x[i]
-    return total
+from .small_loops import X, early, powers, variable, wave
 
 
 def wave_in_ops(x, a):
     return (jitgrad.sin(x * a) * x).sum()
-
-
-def early(x, k):
-    if k > 1:
-        return x * 2.0
-    for i in range(x.shape[0]):
-        if x[i] > 1.5:
-            return x * x[i]
-    return np.sin(x)
 
 
 def several(x, n):
@@ -51,13 +31,6 @@ def root_of(x, tolerance):
     while abs(r * r - x) > tolerance:
         r = 0.5 * (r + x / r)
     return r
-
-
-def powers(x, a, out):
-    for i in range(x.shape[0]):
-        out[i] = a * x[i] ** 3
-        if i > 0:
-            out[i] += out[i - 1] * x[i]
 
 
 def overwriting(x, n):
@@ -328,6 +301,19 @@ def test_the_text_is_that_of_the_declaration(tmp_path):
     x = variable(3.0)
     op(x).backward()
     assert x.grad.item() == 6.0
+
+
+def kept_bytes(op, *args):
+    return sum(getattr(v, "nbytes", 0) for v in op(*args).grad_fn.kept.values)
+
+
+def test_what_is_kept_is_what_is_overwritten():
+    """One number for each element and step, and the array itself; in stretches the states and one stretch."""
+    x, n = variable(np.linspace(0.1, 0.9, 50)), 100
+    array = x.numel() * 8
+    assert kept_bytes(jitgrad.differentiable(overwriting), x, n) == (n + 1) * array
+    assert kept_bytes(jitgrad.differentiable(overwriting, checkpoint=True), x, n) < 20 * array
+    assert kept_bytes(jitgrad.differentiable(wave), x, 0.7) <= array  # read-only inputs are kept by the node
 
 
 def test_constants_by_declaration():

@@ -13,35 +13,7 @@ import jitgrad
 import jitgrad.extend
 from jitgrad.kernels.words.syntax import SourceError
 
-X = np.array([0.5, 1.2, 2.0])
-
-
-def variable(value):
-    return jitgrad.tensor(value, dtype=jitgrad.float64, requires_grad=True)
-
-
-def wave(x, a):
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += math.sin(x[i] * a) * x[i]
-    return total
-
-
-def early(x, k):
-    if k > 1:
-        return x * 2.0
-    for i in range(x.shape[0]):
-        if x[i] > 1.5:
-            return x * x[i]
-    return np.sin(x)
-
-
-def powers(x, a, out):
-    for i in range(x.shape[0]):
-        out[i] = a * x[i] ** 3
-        if i > 0:
-            out[i] += out[i - 1] * x[i]
-
+from .small_loops import X, early, powers, variable, wave
 
 # -- without tensors --------------------------------------------------------------------------------
 
@@ -148,3 +120,61 @@ def test_bad_arguments():
         jitgrad.numba_grad(early)(X, 2)
     with pytest.raises(TypeError, match="'k' of pick is no float"):
         jitgrad.numba_grad(pick, 1)(X, 2)
+
+
+def outside(x, k):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i + k]
+    return total
+
+
+def test_indices_are_compared_without_tensors():
+    """By default in the first call of each kind: foreign memory would be read otherwise, in silence."""
+    gradient = jitgrad.numba_grad(outside)
+    assert gradient(X, 0).tolist() == [1.0, 1.0, 1.0]
+    for _ in range(2):
+        with pytest.raises(IndexError, match=r"index 3 is out of bounds for dimension 0 with size 3 of 'x'"):
+            gradient(X, 1)
+    op = jitgrad.differentiable(outside)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        op.adjoint(X, 1, 1.0)
+
+
+def in_the_middle(x, out, a):
+    for i in range(x.shape[0]):
+        out[i] = a * math.sin(x[i])
+        out[i] *= out[i]
+
+
+def test_a_written_parameter_among_the_others():
+    op = jitgrad.differentiable(in_the_middle)
+    expected, written = (0.7 * np.sin(X)) ** 2, np.zeros(3)
+    np.testing.assert_allclose(op(X, written, 0.7), expected)  # in the function's own order
+    np.testing.assert_allclose(op(X, 0.7), expected)
+    np.testing.assert_allclose(op(jitgrad.tensor(X), 0.7).numpy(), expected)
+    slope = 2 * 0.49 * np.sin(X) * np.cos(X)
+    written[:] = 0.0
+    by_x, by_a = op.adjoint(X, written, 0.7, np.ones(3))
+    np.testing.assert_allclose(by_x, slope)
+    assert by_a == pytest.approx(2 * 0.7 * (np.sin(X) ** 2).sum())
+    np.testing.assert_allclose(written, expected)  # what the reverse sweep puts back is a copy's
+    values, tangents = op.tangent(X, np.zeros(3), 0.7, np.ones(3), 0.0)
+    np.testing.assert_allclose(values, expected)
+    np.testing.assert_allclose(tangents, slope)
+
+
+def with_underscores(x, x_, into_0, seed_total):
+    total_ = x * x_
+    total = total_ * into_0 + seed_total
+    return total
+
+
+def test_names_of_the_users_own():
+    """Numbers of tensors and seeds come under names that must not be the function's."""
+    values = [variable(v) for v in (2.0, 3.0, 5.0, 7.0)]
+    op = jitgrad.differentiable(with_underscores)
+    assert jitgrad.autograd.gradcheck(op, values) and jitgrad.autograd.gradgradcheck(op, values)
+    step = jitgrad.compile(lambda *v: jitgrad.autograd.grad(op(*v), v))
+    for _ in range(2):
+        assert [g.item() for g in step(*values)] == [15.0, 10.0, 6.0, 1.0]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.kernels.adjoint.functions import forward_text, gradient_text, kept_names, reverse_text
+from jitgrad.kernels.adjoint.functions import forward_function, gradient_function, kept_names, reverse_function
 from jitgrad.kernels.adjoint.parse import program_of
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint, adjoint_of
@@ -101,7 +101,7 @@ def tangents(case: Case, directions: dict[str, Any]) -> list[Any]:
 def check(case: Case, wanted: list[str], seed: int, compiled: bool = False) -> None:
     """Assert that values and derivatives in the parameters ``wanted`` are those of the function itself."""
     adjoint = adjoint_of(case.program, wanted)
-    text = gradient_text(adjoint, "gradient")
+    text = gradient_function(adjoint).text("gradient")
     rng = np.random.default_rng(seed)
     given = zip(case.program.parameters, case.arguments)
     directions = {p: rng.normal(size=np.shape(a)) for p, a in given if p in wanted}
@@ -116,7 +116,7 @@ def check(case: Case, wanted: list[str], seed: int, compiled: bool = False) -> N
         split = run_split(adjoint, case, list(seeds.values()))
         stretched = found
         if seed % 3 == 0:
-            stretches = gradient_text(adjoint_of(case.program, wanted, states=2), "gradient")
+            stretches = gradient_function(adjoint_of(case.program, wanted, states=2)).text("gradient")
             stretched = run(stretches, "gradient", case.fresh(), list(seeds.values()))
     count = len(expected)
     loose = 2e-3 if case.single else 1e-9
@@ -156,7 +156,7 @@ def check_second(case: Case, wanted: list[str], seed: int) -> None:
         own = dict(zip(tangent.outputs, outputs))
         weights = [seeds.get(own[o], 0.0) for o in second.seeds]
         count = len(tangent.outputs)
-        changes = run(gradient_text(second, "gradient"), "gradient", order, weights)[count:]
+        changes = run(gradient_function(second).text("gradient"), "gradient", order, weights)[count:]
         differences = [slope_of_gradients(case, wanted, directions, seeds, step) for step in (1e-5, 1e-6)]
     for o, f in zip(outputs, found):
         if is_float(moved[o]):
@@ -172,7 +172,7 @@ def check_second(case: Case, wanted: list[str], seed: int) -> None:
 def slope_of_gradients(case: Case, wanted: list[str], directions: dict[str, Any], seeds: Any, step: float) -> list[Any]:
     """The central differences of gradients along a direction."""
     adjoint = adjoint_of(case.program, wanted)
-    text = gradient_text(adjoint, "gradient")
+    text = gradient_function(adjoint).text("gradient")
     sides = []
     for sign in (1, -1):
         arguments = [a + sign * step * directions[p] if p in directions else a
@@ -228,7 +228,8 @@ def run(text: str, name: str, arguments: list[Any], more: list[Any], compiled: b
 def run_split(adjoint: Adjoint, case: Case, seeds: list[Any]) -> tuple[list[Any], list[Any]]:
     """The gradients of two calls of the reverse sweep with what one forward sweep kept."""
     arguments = case.fresh()
-    names = {**space_of(forward_text(adjoint, "forward")), **space_of(reverse_text(adjoint, "reverse"))}
+    names = space_of(forward_function(adjoint).text("forward"))
+    names |= space_of(reverse_function(adjoint).text("reverse"))
     kept = list(names["forward"](*arguments))[len(case.program.outputs) :]
     assert len(kept) == len(kept_names(adjoint))
     first = [np.copy(g) for g in names["reverse"](*arguments, *kept, *seeds)]
