@@ -38,15 +38,16 @@ cfloat, cdouble = complex64, complex128
 newaxis = None
 
 # Every op by its public name. Functions come after submodules: ``jitgrad.tensor`` is the function.
-globals().update(_FUNCTIONS)
+globals().update({name: function for name, function in _FUNCTIONS.items() if "." not in name})
 
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
 _LAZY = {
-    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "func": "jitgrad.func", "nn": "jitgrad.nn",
-    "notebook": "jitgrad.notebook", "optim": "jitgrad.optim", "profiler": "jitgrad.profiler",
-    "random": "jitgrad.random", "serialization": "jitgrad.serialization", "testing": "jitgrad.testing",
-    "utils": "jitgrad.utils",
+    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "fft": "jitgrad.fft", "func": "jitgrad.func",
+    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
+    "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
+    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
+    "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func",
     **dict.fromkeys(("get_printoptions", "printoptions", "set_printoptions"), "jitgrad.core.formatting"),
@@ -76,7 +77,8 @@ def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a 
 
 def __dir__():
     """The names that users may use, imported or not, and Python's own (``__doc__``, ...)."""
-    return [n for n in {*_all_names(), *_LATER} if n not in _INTERNAL and (n[0] != "_" or n.endswith("__"))]
+    later = [n for n in _LATER if "." not in n]
+    return [n for n in {*_all_names(), *later} if n not in _INTERNAL and (n[0] != "_" or n.endswith("__"))]
 
 
 if "JITGRAD_DEBUG" in _os.environ:

@@ -12,7 +12,10 @@ from jitgrad import cpu as cpu
 from jitgrad import cuda as cuda
 from jitgrad import datasets as datasets
 from jitgrad import debug as debug
+from jitgrad import fft as fft
 from jitgrad import func as func
+from jitgrad import linalg as linalg
+from jitgrad import masked as masked
 from jitgrad import nn as nn
 from jitgrad import notebook as notebook
 from jitgrad import ops as ops
@@ -20,6 +23,8 @@ from jitgrad import optim as optim
 from jitgrad import profiler as profiler
 from jitgrad import random as random
 from jitgrad import serialization as serialization
+from jitgrad import signal as signal
+from jitgrad import special as special
 from jitgrad import testing as testing
 from jitgrad import utils as utils
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled

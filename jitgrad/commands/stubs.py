@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from importlib import import_module
 from inspect import Signature
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -37,6 +38,7 @@ def texts() -> dict[Path, str]:
         _ROOT / "core" / "return_types.pyi": _return_types(),
         _ROOT / "core" / "tensor.pyi": _tensor_module(),
         _ROOT / "dispatch" / "table.pyi": _table(),
+        **{_ROOT / f"{name.replace('.', '/')}.pyi": _module(name) for name in _MODULES},
     }
 
 
@@ -69,6 +71,23 @@ def _package() -> str:
     stub.add("__version__: str")
     for name in sorted({*names, *FUNCTIONS}):
         _public_name(stub, name, getattr(jitgrad, name), homes)
+    return stub.text()
+
+
+# Those that hold nothing but published functions.
+_MODULES = ("fft", "linalg", "masked", "signal.windows", "special")
+
+
+def _module(name: str) -> str:
+    """The stub of ``jitgrad.NAME``, of which all functions are published by ops."""
+    module = import_module(f"jitgrad.{name}")
+    stub = StubFile(module.__name__)
+    for title in (n for n in dir(module) if n[0] != "_"):
+        value: Any = getattr(module, title)
+        if f"{name}.{title}" in FUNCTIONS:
+            stub.function(title, signatures(f"{name.replace('.', '_')}_{title}", value), _doc(value))
+        else:
+            stub.export("jitgrad", value.__name__, title)
     return stub.text()
 
 

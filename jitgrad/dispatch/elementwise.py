@@ -214,7 +214,7 @@ class ElementwiseOp:
         op = self.op
         name = (*op.inputs, *op.scalars)[position]
         kind = "Number" if name in op.scalars else "Tensor"
-        if op.name not in FUNCTIONS:
+        if not op.public and op.name not in FUNCTIONS:
             return TypeError(f"must be {kind}, not {type_name(value)}")
         return must_be(op.name, PUBLIC_NAMES.get(name, name), position + 1, kind, value)
 

@@ -27,7 +27,7 @@ from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
-from jitgrad.dispatch.registry import OPS, public, published
+from jitgrad.dispatch.registry import OPS, place_in, public, published
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
 
@@ -46,9 +46,10 @@ def _publish(op: type[Elementwise]) -> None:
     operation.inplace = _inplace(operation, f"{op.name}_")
     register(function, operation, own=True)
     register(operation.inplace, operation, in_place=True, own=True)
+    module = _module_of(op)
     for name in (op.name, *op.aliases) if op.public else ():
-        public(function, name)
-        if op.in_place:
+        public(function, name, module=module)
+        if op.in_place and not module:
             setattr(Tensor, f"{name}_", operation.inplace)
     for name in op.operators:
         operator = function if len(op.inputs) == 1 else _binary(operation, operator=True)
@@ -265,12 +266,20 @@ def _inplace(operation: ElementwiseOp, name: str) -> Callable[..., Tensor]:
     return inplace
 
 
+def _module_of(op: type[Elementwise]) -> str:
+    """The module that an op is a function of, such as "special"; "" for jitgrad itself."""
+    return op.public if isinstance(op.public, str) else ""
+
+
 def _taken(op: type[Elementwise], name: str) -> str:
     """What is published already under ``name``, which declaration ``op`` wants to have; "" if nothing is."""
     if not op.public:
         return ""
-    if published(name) is not None:
-        return f"jitgrad.{name}"
+    place = place_in(_module_of(op), name)
+    if published(place) is not None:
+        return f"jitgrad.{place}"
+    if _module_of(op):
+        return ""
     return f"Tensor.{name}" if hasattr(Tensor, name) else ""
 
 

@@ -1,4 +1,8 @@
-"""Publishing: how functions become ``jitgrad.NAME`` and methods of Tensor."""
+"""Publishing: how functions become ``jitgrad.NAME``, methods of Tensor and names of modules such as jitgrad.linalg.
+
+A function of a module is kept under its name with the module's before it, ``linalg.inv``; the op has PyTorch's name
+for both, ``linalg_inv``, which is what errors and profilers show.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
+from jitgrad.core.missing_names import missing_name
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 
 __all__ = [
-    "FUNCTIONS", "LATER", "LATER_METHODS", "OPS", "explaining_form", "fast_method", "method", "named_in", "numpy_names",
-    "public", "publish_later", "publish_rest", "published",
+    "FUNCTIONS", "LATER", "LATER_METHODS", "OPS", "explaining_form", "fast_method", "method", "module_names",
+    "named_in", "numpy_names", "place_in", "public", "publish_later", "publish_rest", "published",
 ]  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what becomes ``jitgrad.NAME``; ops import each other instead
@@ -49,14 +54,17 @@ class _MethodOnFirstUse:
         return method.__get__(instance, owner)
 
 
-def publish_later(module: str, names: str = "", *, functions: str = "", methods: str = "") -> None:
+def publish_later(module: str, names: str = "", *, functions: str = "", methods: str = "", **within: str) -> None:
     """Have ``module`` imported at the first use of a name that it publishes, unless it was imported already.
 
-    ``names`` are those of functions that are methods, too; ``functions`` and ``methods`` those of either alone.
+    ``names`` are those of functions that are methods, too; ``functions`` and ``methods`` those of either alone;
+    ``linalg=...`` those of functions of ``jitgrad.linalg``, and so on.
     """
     if module in sys.modules:
         return
     LATER.update(dict.fromkeys(f"{names} {functions}".split(), module))
+    for package, its_names in within.items():
+        LATER.update({f"{package}.{name}": module for name in its_names.split()})
     for name in f"{names} {methods}".split():
         LATER_METHODS[name] = module
         setattr(Tensor, name, _MethodOnFirstUse(name))
@@ -84,26 +92,64 @@ def _import_late(module: str) -> None:
 
 
 def public(
-    function: F, name: str = "", *, function_too: bool = True, method_too: bool = True, fast: bool = False
+    function: F, name: str = "", *, function_too: bool = True, method_too: bool = True, fast: bool = False,
+    module: str = "",
 ) -> F:  # fmt: skip
     """Publish ``function`` as ``jitgrad.NAME`` and ``Tensor.NAME``; calls of it can be observed (see op_calls.py).
 
     Errors of the published function name the argument that is wrong (see parameter_types.py). ``fast``: those of the
-    method don't, which saves it 0.1 us a call; its first argument, at least, is a tensor.
+    method don't, which saves it 0.1 us a call; its first argument, at least, is a tensor. ``module``: publish it as a
+    function of that module alone, ``linalg_inv`` as ``jitgrad.linalg.inv``.
     """
     name = name or function.__name__
+    method_too = method_too and not module
     in_place = name.startswith("__i") or name[-1] == "_" != name[0]  # ``add_`` and ``__iadd__``, but not ``__add__``
     # An op's own function looks at its operands, the in-place one not at the tensor that a method is called of.
     silent = not explains(function) and (in_place or not is_own(function))
     form = explained(function, name, 1 if function_too else 0) if silent else function
     register(function, operation_behind(function), in_place=in_place)
     if function_too:
-        _check_free(name, published(name), function)
-        FUNCTIONS[name] = named_in("jitgrad", form, name)
+        place = place_in(module, name)
+        _check_free(place, published(place), function)
+        FUNCTIONS[place] = named_in(f"jitgrad.{module}".rstrip("."), form, place.rpartition(".")[2])
     if method_too:
         _check_free(name, getattr(Tensor, name, None) if name in vars(Tensor) else None, function)
         setattr(Tensor, name, function if fast else form)
     return function
+
+
+def place_in(module: str, name: str) -> str:
+    """The key of FUNCTIONS for an op's function: ``linalg.inv`` for ``linalg_inv`` of ``linalg``."""
+    return f"{module}.{name.removeprefix(f'{module}_')}" if module else name
+
+
+def module_names(
+    module: str, aliases: dict[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of the module ``jitgrad.MODULE`` for the functions that are published for it.
+
+    aliases: {name there: key of FUNCTIONS}, for functions that have another home.
+    """
+    package, known = f"jitgrad.{module}", aliases or {}
+
+    def names() -> list[str]:
+        own = [n.removeprefix(f"{module}.") for n in (*FUNCTIONS, *LATER) if n.startswith(f"{module}.")]
+        return sorted({*known, *own})
+
+    def getattr_(name: str) -> Any:
+        if name == "__all__":
+            return names()
+        function = published(known.get(name, f"{module}.{name}"))
+        if function is None:
+            raise missing_name(package, name)
+        setattr(sys.modules[package], name, function)
+        return function
+
+    def dir_() -> list[str]:
+        own = vars(sys.modules[package])
+        return sorted({*names(), *own.get("__all__", ()), *(n for n in own if n.endswith("__"))})
+
+    return getattr_, dir_
 
 
 def explaining_form(function: F) -> F:

@@ -21,7 +21,8 @@ is kept for all calls with such layouts and equal arguments. Arguments that take
 named in ``values``; they are given to that function, after the tensors.
 
 An op is called by its class's name in snake_case unless ``name`` says otherwise, and is no function or method of
-its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them.
+its own unless the class says so: ``public=True`` publishes both, ``public="function"`` or ``"method"`` one of them,
+any other word a function of that module: ``class LinalgInv(Structured, public="linalg")`` is ``jitgrad.linalg.inv``.
 ``class Name(Structured, listed=False)`` keeps out of OPS what makes a node but is no op that tests could call.
 """
 
@@ -44,7 +45,7 @@ from jitgrad.dispatch.declaration_checks import (
     snake_case,
 )  # fmt: skip
 from jitgrad.dispatch.op_calls import register
-from jitgrad.dispatch.registry import OPS, public, published
+from jitgrad.dispatch.registry import OPS, place_in, public, published
 from jitgrad.dispatch.structured_function import function_of, planned_forward
 from jitgrad.dispatch.structured_recorder import StructuredNode, argument_kind, recorder_of, vjp_of_one
 from jitgrad.kernels.threads import fork_safe
@@ -146,16 +147,18 @@ class Structured:
             OPS[cls.name] = cls
         if public:
             for name in (cls.name, *cls.aliases):
-                publish(cls, apply, name, function_too=public != "method", method_too=public != "function")
+                publish(cls, apply, name, public)
 
 
-def publish(cls: Any, function: Callable[..., Any], name: str, function_too: bool, method_too: bool) -> None:
+def publish(cls: Any, function: Callable[..., Any], name: str, where: bool | str) -> None:
     """Publish a declaration's function; TypeError if the name is published already."""
-    taken = published(name) if function_too else getattr(Tensor, name, None)
+    function_too, method_too = where != "method", where is True or where == "method"
+    module = where if isinstance(where, str) and where not in ("function", "method") else ""
+    taken = published(place_in(module, name)) if function_too else getattr(Tensor, name, None)
     if taken is not None:
         remedy = "give the op another name, or publish the function that goes on to it"
         raise refuse(cls, f"{name!r} is published already, by {taken.__module__}", remedy)
-    public(function, name, function_too=function_too, method_too=method_too)
+    public(function, name, function_too=function_too, method_too=method_too, module=module)
 
 
 def reapply(op: type[Structured], args: Sequence[Any], inplace: bool = False) -> Any:

@@ -9,9 +9,8 @@ import math
 import warnings
 from typing import Any
 
-from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import explaining_form, named_in
+from jitgrad.dispatch.registry import explaining_form, module_names, named_in
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
@@ -54,7 +53,7 @@ __all__ = [
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
-explain_missing_names(__name__)
+__getattr__, __dir__ = module_names("nn.functional")
 
 
 def tanh(input: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class OpOverload:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the op. NotImplementedError where it has no public function."""
         name = self.overloadpacket.__name__
-        function = FUNCTIONS.get(name) or getattr(Tensor, name, None)
+        function = _function(name) or getattr(Tensor, name, None)
         if function is None:
             raise NotImplementedError(f"aten.{name}: the op has no function that could be called by this name")
         return function(*args, **kwargs)
@@ -65,6 +65,11 @@ class OpOverload:
 
     def __str__(self) -> str:
         return f"aten.{self.overloadpacket.__name__}.default"
+
+
+def _function(name: str) -> Any:
+    """The function of an op, ``jitgrad.linalg.inv`` of ``linalg_inv``; None if there is none."""
+    return FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1))
 
 
 @functools.cache
@@ -85,7 +90,7 @@ def overload(op: Any, in_place: bool = False) -> OpOverload:
 
 def _known(name: str) -> bool:
     base = name.rstrip("_")
-    return base in FUNCTIONS or hasattr(Tensor, base) or any(
+    return _function(base) is not None or hasattr(Tensor, base) or any(
         _title(getattr(op, "op", op).grad_name) == base for op in OPS.values()
     )  # fmt: skip
 

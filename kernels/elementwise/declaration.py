@@ -56,7 +56,8 @@ class Elementwise:
     A subclass of an op is another op that has its rules and attributes where it does not state its own;
     ``grad_x = None`` drops a rule. ``variants`` declares subclasses that differ in attributes alone.
     ``class Name(Elementwise, public=True)`` is published: as ``jitgrad.NAME``, ``Tensor.NAME`` and, unless it says
-    ``in_place = False``, ``Tensor.NAME_``.
+    ``in_place = False``, ``Tensor.NAME_``; ``class SpecialI0e(Elementwise, public="special")`` as
+    ``jitgrad.special.i0e``.
     Without it, an op is for others to be composed of. Either is called as ``Name.apply(...)``.
     """
 
@@ -71,7 +72,8 @@ class Elementwise:
     holomorphic: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
-    public: ClassVar[bool] = False  # whether jitgrad.NAME and Tensor.NAME exist; not inherited
+    # Whether jitgrad.NAME and Tensor.NAME exist, or the module that has NAME; not inherited.
+    public: ClassVar[bool | str] = False
     in_place: ClassVar[bool] = True  # whether a public op has a Tensor.NAME_
     # Whether it may write into a tensor of which several elements have one place in memory, as in an expanded one.
     allows_internal_overlap: ClassVar[bool] = False
@@ -88,7 +90,7 @@ class Elementwise:
     grads: ClassVar[dict[str, Rule]]
     apply: ClassVar[Callable[..., Any]]  # the op's function, which dispatch/elementwise_publish.py makes
 
-    def __init_subclass__(cls, public: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, public: bool | str = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.public = public
         own = cls.__dict__

@@ -145,10 +145,10 @@ print([n for n, m in vars(jitgrad.Tensor).items() if m is not before[1].get(n) a
 def test_what_is_published_late_can_be_imported_again_after_an_interruption():
     program = """
 import sys, jitgrad
-from jitgrad.dispatch.registry import LATER, LATER_METHODS
+from jitgrad.dispatch.registry import LATER, LATER_METHODS, published
 def below(frames, get, name):
     return below(frames - 1, get, name) if frames else get(name)
-first = {module: (get, name) for names, get in ((LATER, lambda n: getattr(jitgrad, n)),
+first = {module: (get, name) for names, get in ((LATER, published),
          (LATER_METHODS, lambda n: getattr(jitgrad.Tensor, n))) for name, module in names.items()}
 interrupted = 0
 for get, name in first.values():
@@ -158,7 +158,7 @@ for get, name in first.values():
             break
         except RecursionError:
             interrupted += 1
-print(interrupted > 20 * len(first), all(module in sys.modules for module in first))
+print(interrupted > 10 * len(first), all(module in sys.modules for module in first))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True", "True"]

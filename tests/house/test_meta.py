@@ -40,7 +40,7 @@ FLOORS = (
      "jitgrad.testing", "jitgrad.cpu", "jitgrad.cuda"),
     ("jitgrad.compiler",),
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
-     "jitgrad.special", "jitgrad.sparse"),
+     "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal"),
     ("jitgrad.commands",),
     ("jitgrad",),
 )  # fmt: skip

@@ -12,3 +12,14 @@ their gradients differ; the public function picks one.
 
 Where we are laxer than PyTorch: a source larger than its index has a gradient in ``scatter``; PyTorch's backward fails.
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.indexing.gather", "gather scatter scatter_add", methods="scatter_ scatter_add_")
+publish_later("jitgrad.ops.indexing.grids", functions="meshgrid tril_indices triu_indices")
+publish_later("jitgrad.ops.indexing.index_select", "index_add index_copy index_fill index_select",
+              methods="index_add_ index_copy_ index_fill_")  # fmt: skip
+publish_later("jitgrad.ops.indexing.masked", "masked_fill masked_scatter masked_select",
+              methods="masked_fill_ masked_scatter_")  # fmt: skip
+publish_later("jitgrad.ops.indexing.slice_scatter", "diagonal_scatter select_scatter slice_scatter")
+publish_later("jitgrad.ops.indexing.take", "put take take_along_dim", methods="put_")

@@ -6,3 +6,8 @@ add and take their gradients from it. Both bases bring vmap's rule (``product_ba
 (matmul, linear, tensordot, einsum) are plain functions made of these: they reshape, and call mm or bmm once. Kernels
 are in ``jitgrad.kernels.loops.matmul``. Sums and norms are in ``jitgrad.ops.reduction``.
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.linalg.einsum", functions="einsum")
+publish_later("jitgrad.ops.linalg.trace_cross", "cross trace")

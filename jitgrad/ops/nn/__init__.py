@@ -13,3 +13,15 @@ public function passes an empty ``SavedStatistics``, which forward fills in and 
 rules don't name it, since under ``create_graph`` the moments are part of the graph. Under transforms norms are composed
 of other ops.
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.nn.batch_norm", functions="batch_norm instance_norm")
+publish_later("jitgrad.ops.nn.binary_loss", functions="binary_cross_entropy binary_cross_entropy_with_logits")
+publish_later("jitgrad.ops.nn.dropout",
+              functions="alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout feature_alpha_dropout_ "
+              "feature_dropout feature_dropout_")  # fmt: skip
+publish_later("jitgrad.ops.nn.embedding", functions="embedding")
+publish_later("jitgrad.ops.nn.loss", functions="huber_loss kl_div l1_loss mse_loss smooth_l1_loss")
+publish_later("jitgrad.ops.nn.nll_loss", functions="cross_entropy nll_loss")
+publish_later("jitgrad.ops.nn.norm", functions="group_norm layer_norm rms_norm")

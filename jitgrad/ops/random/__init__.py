@@ -5,3 +5,10 @@ Each fill is a ``RandomFill``: to add one, write its kernel in kernels/loops/ran
 without values, then applies a fill to it. What vmap's ``randomness`` demands is in dispatch/batch_randomness.py, which
 each function asks first (``check_draw``, ``batch_for_draw``).
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.random.random_fills",
+              methods="bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_")  # fmt: skip
+publish_later("jitgrad.ops.random.sampling", "bernoulli multinomial",
+              functions="normal rand rand_like randint randint_like randn randn_like randperm")  # fmt: skip

@@ -11,3 +11,12 @@ from ``Reshaping`` if it views all of them in their order, from ``SplitView`` if
 from ``Copying`` if it returns the same values in new memory, else from ``View`` or ``Structured``.
 Read dispatch/views.py first, which makes every view, then ``relaying`` in view.py.
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.shape.inplace_views", "as_strided_ resize_as_", functions="detach_",
+              methods="resize_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")  # fmt: skip
+publish_later("jitgrad.ops.shape.rearrange", "flip fliplr flipud repeat_interleave roll rot90 tile", methods="repeat")
+publish_later("jitgrad.ops.shape.split",
+              "chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
+              "unsafe_split_with_sizes vsplit")  # fmt: skip
