@@ -2,6 +2,7 @@
 
     python asv_bench/compare.py NAME
     python asv_bench/compare.py versions OTHER_CHECKOUT
+    python asv_bench/compare.py surface [FAMILY]
 
 Contenders take turns; a time is the fastest sample, a ratio jitgrad / peer (below 1: jitgrad is
 faster), in brackets that of the medians. CONTRIBUTING.md, section "Figures", lists the names.
@@ -18,6 +19,7 @@ from figures.speed import SPEED
 from figures.table import machine
 from figures.versions import compare
 from loops.figure import LOOPS
+from surface.figure import families, surface
 
 FIGURES = {**SPEED, **EAGER, **PROCESSES, **COMPILED, **LOOPS}
 
@@ -28,8 +30,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=f"figures:\n{names}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=[*FIGURES, "all", "versions"], metavar="NAME", help="a figure, or: all")
-    parser.add_argument("other", nargs="?", help="versions: another checkout, to be compared with this one in turns")
+    choices = [*FIGURES, "all", "versions", "surface"]
+    parser.add_argument("name", choices=choices, metavar="NAME", help="a figure, or: all")
+    parser.add_argument(
+        "other", nargs="?",
+        help=f"versions: another checkout, to be compared with this one in turns; surface: {', '.join(families())}",
+    )  # fmt: skip
     given = parser.parse_args()
     chosen = given.name
     print(machine())
@@ -37,6 +43,8 @@ def main() -> None:
         if given.other is None:
             parser.error("versions needs the path of another checkout")
         compare(given.other)
+    if chosen == "surface":
+        surface(given.other)
     for name, figure in FIGURES.items():
         if chosen in (name, "all"):
             figure()
