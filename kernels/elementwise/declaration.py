@@ -80,6 +80,7 @@ class Elementwise:
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
+    numbers_alone: ClassVar[bool] = False  # whether there need be no tensor among the inputs
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
     row_major: ClassVar[bool] = False  # whether results are row-major, however the inputs lie in memory
     variants: ClassVar[dict[str, dict[str, Any]]] = {}  # name of an op with these rules: attributes that differ

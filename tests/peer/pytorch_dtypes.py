@@ -6,9 +6,9 @@ import numpy as np
 
 __all__ = ["dtype_sets", "numpy_dtypes"]
 
-INTEGERS = "int8 int16 int32 int64 uint8".split()
-FLOATS = "float32 float64".split()
-COMPLEX = "complex64 complex128".split()
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8"]
+FLOATS = ["float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
 SETS = {
     "floating_types": FLOATS, "complex_types": COMPLEX, "floating_and_complex_types": FLOATS + COMPLEX,
     "integral_types": INTEGERS, "all_types": FLOATS + INTEGERS, "all_types_and_complex": FLOATS + INTEGERS + COMPLEX,
@@ -16,7 +16,10 @@ SETS = {
     "all_types_complex_float8": FLOATS + INTEGERS + COMPLEX,
     "get_all_dtypes": ["bool", "float16", "bfloat16", *FLOATS, *INTEGERS, *COMPLEX],
 }  # fmt: skip
-NUMPY = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split()
+NUMPY = [
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
+    "complex64", "complex128",
+]  # fmt: skip
 
 
 def dtype_sets(torch):

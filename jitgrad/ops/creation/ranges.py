@@ -63,7 +63,7 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
         made, start, step = found
     data = empty_for(made)
     launch(kernels.arange, data, start, step)
-    return finished("arange", wrap(data, made), requires_grad, out)
+    return _finished("arange", wrap(data, made), requires_grad, out)
 
 
 _NUMBERS = frozenset({int, float})
@@ -91,6 +91,13 @@ def _planned_range(
         length = _arange_length(*[convert_number(v, chosen) for v in (start, end, step)])
     cast = int if chosen.category == 1 else float
     return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
+
+
+def _finished(op: str, result: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """``finished``, but that ``out`` keeps a shape of as many elements, which it gets in row-major order."""
+    if out is not None and out._layout.numel == result._layout.numel:
+        result = result.view(out._layout.shape)
+    return finished(op, result, requires_grad, out)
 
 
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
@@ -123,7 +130,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     result = new(chosen, (int(steps),), device)
     kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
     launch(kernel, result._data, start, start if steps == 1 else end, step)
-    return finished("linspace", result, requires_grad, out)
+    return _finished("linspace", result, requires_grad, out)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
@@ -134,7 +141,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tenso
     result = new(chosen, (int(steps),), device)
     factor = complex(base) if chosen.category == 3 else float(base)
     launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
-    return finished("logspace", result, requires_grad, out)
+    return _finished("logspace", result, requires_grad, out)
 
 
 def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,

@@ -1,17 +1,19 @@
-"""What index_select, index_add, index_copy and the fills say of an index, source or value that does not fit.
+"""What is said of an index, source or value that does not fit: index_select, index_add, index_copy and the fills.
 
 PyTorch has words and types of its own for each op.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 
-__all__ = ["check_index", "check_no_dims", "check_source", "not_selectable", "out_of_range"]
+__all__ = ["check_index", "check_no_dims", "check_source", "not_selectable", "out_of_range", "warn_of_bytes"]
 
 
 def check_index(op: str, index: Layout) -> None:
@@ -126,3 +128,10 @@ def check_no_dims(op: str, value: Tensor) -> None:
         raise RuntimeError(
             f"{op} only supports a 0-dimensional value tensor, but got tensor with {value._layout.ndim} dimension(s)."
         )
+
+
+def warn_of_bytes(index: Tensor) -> None:
+    """PyTorch's warning for masks that are bytes."""
+    if index._layout.dtype.name == "uint8":
+        warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                      UserWarning, stacklevel=user_level())  # fmt: skip

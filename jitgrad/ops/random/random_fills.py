@@ -10,6 +10,7 @@ from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
+from jitgrad.core.settings import finfo
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
@@ -90,6 +91,15 @@ class Uniform(RandomFill):
             raise not_implemented_for("check_uniform_bounds", x.dtype)
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        limit = finfo(x.dtype).max
+        for title, bound in (("from", low), ("to", high)):
+            if not -limit <= bound <= limit:
+                raise RuntimeError(f"{title} is out of bounds for {cpp_type(x.dtype)}")
+        if high - low > limit:
+            raise RuntimeError(
+                f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(x.dtype)}>::max(), but found "
+                f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+            )
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
         kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
