@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 from jitgrad.core.dtypes import dtype
 
 __all__ = [
-    "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
+    "LinAlgError", "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
     "not_implemented_for", "overflow", "same_device", "scalar_type", "type_name", "type_title",
 ]  # fmt: skip
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or otherwise such that an op of linear algebra has no result."""
 
 
 class _Names(NamedTuple):  # the three ways of writing one dtype

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = [
+    "aminmax", "geqrf", "kthvalue", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex",
+    "linalg_lstsq", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet",
+    "linalg_solve_ex", "lu_unpack", "max", "median", "min", "mode", "nanmedian", "qr", "slogdet", "sort", "topk",
+    "triangular_solve",
+]  # fmt: skip
 
 
 _values = namedtuple("_values", ("values", "indices"))
@@ -33,3 +38,25 @@ kthvalue = _result("kthvalue")
 sort = _result("sort")
 topk = _result("topk")
 aminmax = _result("aminmax", _bounds)
+
+
+def _factors(name: str, fields: str) -> Any:
+    return _result(name, namedtuple(f"_{name}", fields))
+
+
+geqrf = _factors("geqrf", "a tau")
+linalg_cholesky_ex = _factors("linalg_cholesky_ex", "L info")
+linalg_inv_ex = _factors("linalg_inv_ex", "inverse info")
+linalg_ldl_factor = _factors("linalg_ldl_factor", "LD pivots")
+linalg_ldl_factor_ex = _factors("linalg_ldl_factor_ex", "LD pivots info")
+linalg_lstsq = _factors("linalg_lstsq", "solution residuals rank singular_values")
+linalg_lu = _factors("linalg_lu", "P L U")
+linalg_lu_factor = _factors("linalg_lu_factor", "LU pivots")
+linalg_lu_factor_ex = _factors("linalg_lu_factor_ex", "LU pivots info")
+linalg_qr = _factors("linalg_qr", "Q R")
+linalg_slogdet = _factors("linalg_slogdet", "sign logabsdet")
+linalg_solve_ex = _factors("linalg_solve_ex", "result info")
+lu_unpack = _factors("lu_unpack", "P L U")
+qr = _factors("qr", "Q R")
+slogdet = _factors("slogdet", "sign logabsdet")
+triangular_solve = _factors("triangular_solve", "solution cloned_coefficient")
