@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = ["aminmax", "frexp", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 
 _values = namedtuple("_values", ("values", "indices"))
@@ -33,3 +33,4 @@ kthvalue = _result("kthvalue")
 sort = _result("sort")
 topk = _result("topk")
 aminmax = _result("aminmax", _bounds)
+frexp = _result("frexp", namedtuple("_parts", ("mantissa", "exponent")))
