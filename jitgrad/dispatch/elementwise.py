@@ -278,7 +278,7 @@ class ElementwiseOp:
                 raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
             check_result_cast(result, target.dtype)
         check_kernel(op, common)
-        return compute, result
+        return (dtypes.float64 if op.in_double and compute.category == 2 else compute), result
 
 
 # PyTorch's names of operands -> the declarations'.

@@ -70,6 +70,7 @@ class Elementwise:
     domain: ClassVar[Any] = (-3, 3)  # where samples are drawn; one pair, or one for each input
     reference: ClassVar[Callable[..., Any] | None] = None  # the same on NumPy arrays
     holomorphic: ClassVar[bool] = True
+    in_double: ClassVar[bool] = False  # whether kernels for floats of any size compute in float64
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
     # Whether jitgrad.NAME and Tensor.NAME exist, or the module that has NAME; not inherited.
