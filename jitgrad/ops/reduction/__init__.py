@@ -22,3 +22,5 @@ publish_later("jitgrad.ops.reduction.softmax", "log_softmax logsumexp softmax", 
 publish_later("jitgrad.ops.reduction.sort", "argsort kthvalue median msort nanmedian sort topk")
 publish_later("jitgrad.ops.reduction.variance", "std var", functions="std_mean var_mean")
 publish_later("jitgrad.ops.reduction.vector_norm", "norm")
+publish_later("jitgrad.ops.reduction.differences", "diff", functions="cumulative_trapezoid gradient trapezoid trapz")
+publish_later("jitgrad.ops.reduction.quantile", "nanquantile quantile")
