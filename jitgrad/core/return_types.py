@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = ["aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 
 _values = namedtuple("_values", ("values", "indices"))
@@ -29,6 +29,8 @@ min = _result("min")
 median = _result("median")
 nanmedian = _result("nanmedian")
 mode = _result("mode")
+cummax = _result("cummax")
+cummin = _result("cummin")
 kthvalue = _result("kthvalue")
 sort = _result("sort")
 topk = _result("topk")
