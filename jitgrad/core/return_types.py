@@ -41,7 +41,7 @@ _FIELDS = {
     "topk": "values indices",
     "triangular_solve": "solution cloned_coefficient",
 }
-__all__ = list(_FIELDS)  # noqa: PLE0605
+__all__ = list(_FIELDS)
 
 
 def _result(name: str, fields: list[str]) -> Any:
@@ -55,4 +55,8 @@ def _result(name: str, fields: list[str]) -> Any:
     return type(name, (namedtuple(f"_{name}", fields),), body)
 
 
-globals().update({name: _result(name, fields.split()) for name, fields in _FIELDS.items()})
+def __getattr__(name: str) -> Any:  # a class when it is first asked for: all of them would take an import 1 ms
+    if name not in _FIELDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = _result(name, _FIELDS[name].split())
+    return made
