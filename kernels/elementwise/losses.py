@@ -40,11 +40,11 @@ class SoftMarginOfClass(Elementwise):
 
     @staticmethod
     def reference(x, target):
-        return target * np.logaddexp(0, -x) + (1 - target) * np.logaddexp(0, x)
+        return -(target * -np.logaddexp(0, -x) + (1 - target) * -np.logaddexp(0, x))
 
-    # logsigmoid(-x) is logsigmoid(x) - x.
     def forward(x, target):
-        return (1 - target) * x - minimum(x, 0) + log1p(exp(-abs(x)))
+        more = log1p(exp(-abs(x)))
+        return -(target * (minimum(x, 0) - more) + (1 - target) * (minimum(-x, 0) - more))
 
     def grad_x(g, x, target):
         return g * (sigmoid(x) - target)
@@ -101,7 +101,8 @@ class PoissonNllLog(Elementwise):
 
     @staticmethod
     def reference(x, target):
-        return np.exp(x) - target * x
+        wide = np.asarray(x, np.longdouble)  # as in a fused multiply-add, the product does not overflow
+        return (np.exp(wide) - target * wide).astype(np.float64)
 
     def forward(x, target):
         return exp(x) - target * x

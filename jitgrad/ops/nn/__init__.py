@@ -32,3 +32,6 @@ publish_later("jitgrad.ops.nn.distance",
               functions="cosine_embedding_loss cosine_similarity pairwise_distance triplet_margin_loss",
               **{"nn.functional": "cosine_embedding_loss cosine_similarity normalize pairwise_distance "
                  "triplet_margin_loss triplet_margin_with_distance_loss"})  # fmt: skip
+publish_later("jitgrad.ops.nn.gates", "prelu", functions="bilinear rrelu rrelu_",
+              **{"nn.functional": "bilinear celu_ elu_ glu gumbel_softmax hardtanh_ leaky_relu_ prelu relu_ rrelu "
+                 "rrelu_ selu_ threshold_"})  # fmt: skip
