@@ -35,3 +35,5 @@ publish_later("jitgrad.ops.nn.distance",
 publish_later("jitgrad.ops.nn.gates", "prelu", functions="bilinear rrelu rrelu_",
               **{"nn.functional": "bilinear celu_ elu_ glu gumbel_softmax hardtanh_ leaky_relu_ prelu relu_ rrelu "
                  "rrelu_ selu_ threshold_"})  # fmt: skip
+publish_later("jitgrad.ops.nn.ctc", functions="ctc_loss", **{"nn.functional": "ctc_loss"})
+publish_later("jitgrad.ops.nn.class_margin_losses", **{"nn.functional": "multi_margin_loss multilabel_margin_loss"})
