@@ -25,3 +25,15 @@ publish_later("jitgrad.ops.nn.embedding", functions="embedding")
 publish_later("jitgrad.ops.nn.loss", functions="huber_loss kl_div l1_loss mse_loss smooth_l1_loss")
 publish_later("jitgrad.ops.nn.nll_loss", functions="cross_entropy nll_loss")
 publish_later("jitgrad.ops.nn.norm", functions="group_norm layer_norm rms_norm")
+publish_later("jitgrad.ops.nn.margin_losses", functions="hinge_embedding_loss margin_ranking_loss poisson_nll_loss",
+              **{"nn.functional": "gaussian_nll_loss hinge_embedding_loss margin_ranking_loss "
+                 "multilabel_soft_margin_loss poisson_nll_loss soft_margin_loss"})  # fmt: skip
+publish_later("jitgrad.ops.nn.distance",
+              functions="cosine_embedding_loss cosine_similarity pairwise_distance triplet_margin_loss",
+              **{"nn.functional": "cosine_embedding_loss cosine_similarity normalize pairwise_distance "
+                 "triplet_margin_loss triplet_margin_with_distance_loss"})  # fmt: skip
+publish_later("jitgrad.ops.nn.gates", "prelu", functions="bilinear rrelu rrelu_",
+              **{"nn.functional": "bilinear celu_ elu_ glu gumbel_softmax hardtanh_ leaky_relu_ prelu relu_ rrelu "
+                 "rrelu_ selu_ threshold_"})  # fmt: skip
+publish_later("jitgrad.ops.nn.ctc", functions="ctc_loss", **{"nn.functional": "ctc_loss"})
+publish_later("jitgrad.ops.nn.class_margin_losses", **{"nn.functional": "multi_margin_loss multilabel_margin_loss"})
