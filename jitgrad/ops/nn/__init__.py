@@ -25,3 +25,7 @@ publish_later("jitgrad.ops.nn.embedding", functions="embedding")
 publish_later("jitgrad.ops.nn.loss", functions="huber_loss kl_div l1_loss mse_loss smooth_l1_loss")
 publish_later("jitgrad.ops.nn.nll_loss", functions="cross_entropy nll_loss")
 publish_later("jitgrad.ops.nn.norm", functions="group_norm layer_norm rms_norm")
+publish_later("jitgrad.ops.nn.pad", functions="constant_pad_nd", **{"nn.functional": "pad"})
+publish_later("jitgrad.ops.nn.shuffle",
+              functions="channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle",
+              **{"nn.functional": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle"})  # fmt: skip
