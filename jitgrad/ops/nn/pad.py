@@ -13,7 +13,6 @@ from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
-from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
@@ -21,9 +20,7 @@ from jitgrad.dispatch.sizes import ints_argument, number_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
 from jitgrad.ops.creation.constants import convert_number, full
-from jitgrad.ops.nn.taps import MAKERS, Map, named_op
-from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.nn.taps import MAKERS, Map, in_format_of, named_op
 
 __all__ = ["ConstantPadNd", "pad"]
 
@@ -60,11 +57,7 @@ class ConstantPadNd(Structured):
     def plan(x_layout, pad, value=0):
         pairs = _pairs(pad, x_layout.ndim)
         shape = tuple([n + sum(p) for n, p in zip(x_layout.shape, pairs, strict=True)])
-        strides = strides_of_result([x_layout], shape)
         out = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
-        if strides is not None:
-            return lambda x: contiguous(unrecorded(ConstantPadNd.forward(contiguous(unrecorded(x)), pad, value)),
-                                        _format(len(shape)))  # fmt: skip
         if not out.numel:
             return lambda x: wrap(empty_for(out), out)
         number = out.numpy_dtype.type(convert_number(value, out.dtype)).item()
@@ -77,16 +70,11 @@ class ConstantPadNd(Structured):
             return lambda x: ConstantPadNd.forward(ConstantPadNd.forward(x, rest, value), own, value)
         outer, sizes, before, sums = merged
         source, target = row_major("x", x_layout, (outer, *sizes)), Written(0, (outer, *sums))
-        return Launches([(kernels.fill_around, source, *before, number, target)], [out])
+        made = Launches([(kernels.fill_around, source, *before, number, target)], [out])
+        return in_format_of(x_layout, made, x=x_layout)
 
     def grad_x(g, pad):
         return ConstantPadNd.apply(g, tuple([-p for p in pad]), 0)
-
-
-def _format(ndim: int) -> Any:
-    from jitgrad.ops.creation.type_info import channels_last, channels_last_3d
-
-    return channels_last if ndim == 4 else channels_last_3d
 
 
 def _merged(

@@ -17,13 +17,15 @@ from jitgrad.core.layout import Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall
+from jitgrad.dispatch.copying import copy_to_layout
+from jitgrad.dispatch.memory_formats import strides_of_result
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.planned import Launches, Written, row_major
+from jitgrad.dispatch.planned import Launches, Written, compiled, row_major
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
 from jitgrad.ops.shape.slicing import zeros_of
 
-__all__ = ["MAKERS", "Map", "Tapped", "as_volume", "merged_batch", "named_op"]
+__all__ = ["MAKERS", "Map", "Tapped", "as_volume", "in_format_of", "merged_batch", "named_op"]
 
 
 class Map(NamedTuple):
@@ -80,6 +82,22 @@ def as_volume(shape: Sequence[int], dims: int) -> tuple[int, ...]:
     return (math.prod(shape[:first]), *(1,) * (3 - dims), *shape[first:])
 
 
+def in_format_of(x: Layout, made: Launches, /, **inputs: Layout | None) -> Any:
+    """A plan for ``inputs`` by which results have their channels last in memory if ``x`` has."""
+    strides = None if x.contiguous else strides_of_result([x], made.layouts[0].shape)
+    if strides is None:
+        return made
+    compute, several = compiled(made, inputs), made.returned > 1
+    wanted = [intern(r.numpy_dtype, r.shape, strides, r.device) for r in made.layouts[: made.returned]]
+
+    def run(*tensors: Any) -> Any:
+        outs = compute(*tensors)
+        moved = [copy_to_layout(o, w) for o, w in zip(outs if several else (outs,), wanted, strict=True)]
+        return tuple(moved) if several else moved[0]
+
+    return run
+
+
 def merged_batch(call: BatchedCall) -> Any:
     """The rule of ops that take any dims before those of space: the batch is one of them."""
     return call.run()
@@ -118,7 +136,10 @@ class Tapped(Structured):
     reference = _reference
 
     def plan(x_layout, maps, transposed=False, source_layout=None):
-        return _plan(x_layout, maps, transposed)
+        made = _plan(x_layout, maps, transposed)
+        if not isinstance(made, Launches):
+            return made
+        return in_format_of(x_layout, made, x=x_layout, source=source_layout)
 
     def grad_x(g, maps, transposed):
         return Tapped.apply(g, maps, not transposed)
