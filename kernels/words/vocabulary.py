@@ -41,13 +41,14 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "scratch", "vectorized", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "gemm", "scratch", "vectorized", "word"]
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
 # emitter gives T its type and replaces D(0.1) by the number's bits, and which imports scratch.py where
 # it calls that: with it comes much of Numba.
 T = D = np.float64
 scratch: Any = None
+gemm: Any = None  # likewise, of gemm.py
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in

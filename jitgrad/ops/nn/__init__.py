@@ -38,3 +38,6 @@ publish_later("jitgrad.ops.nn.max_pool",
               **{"nn.functional": "adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d "
                  "adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices max_pool1d "
                  "max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices"})  # fmt: skip
+_CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
+publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
+              **{"nn.functional": _CONVOLUTIONS})  # fmt: skip

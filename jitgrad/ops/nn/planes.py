@@ -19,6 +19,7 @@ from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
 from jitgrad.ops.indexing.places import places_for_samples
+from jitgrad.ops.nn.taps import in_format_of
 from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["PutInPlanes", "TakeFromPlanes"]
@@ -59,7 +60,10 @@ class PutInPlanes(Structured):
             return lambda *_: zeros_of(out)
         rows, m = math.prod(outer), math.prod(x_layout.shape[x_layout.ndim - dims :])
         arrays = row_major("x", x_layout, (rows, m)), row_major("places", places_layout, (rows, m))
-        return Launches([(kernels.put_in_planes, *arrays, add, Written(0, (rows, math.prod(sizes))))], [out])
+        made = Launches([(kernels.put_in_planes, *arrays, add, Written(0, (rows, math.prod(sizes))))], [out])
+        if source_layout is None:
+            return made
+        return in_format_of(source_layout, made, x=x_layout, places=places_layout, source=source_layout)
 
     def grad_x(g, places, sizes):
         return TakeFromPlanes.apply(g, places, len(sizes))
