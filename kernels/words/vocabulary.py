@@ -42,7 +42,7 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "horner", "scratch", "vectorized", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "gemm", "horner", "scratch", "vectorized", "word"]
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
 # emitter gives T its type and replaces D(0.1) by the number's bits, horner(...) by sums of products, and which imports
@@ -50,6 +50,7 @@ __all__ = ["KINDS", "WORDS", "D", "T", "Word", "horner", "scratch", "vectorized"
 T = D = np.float64
 horner: Any = None
 scratch: Any = None
+gemm: Any = None  # likewise, of gemm.py
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in

@@ -9,7 +9,7 @@ KNOWN = [
     ("(arg)?sort", "function|method", "^result( 1)?:", "PyTorch's order of equal elements, which it does not promise"),
     ("mode", "function|method", "^result 1: np.int64", "which of equal elements it names, that of std::sort"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
-    ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
+    ("nn_functional_(.*_norm|conv).*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
 ]  # fmt: skip
 
