@@ -10,6 +10,8 @@ KNOWN = [
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
     ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+    ("fft_hfft2", "function", "^result: np.float32",
+     "last digits: an element that nearly cancels, in a sum of which the others are a thousand times as large"),
 ]  # fmt: skip
 
 
