@@ -16,7 +16,7 @@ try:  # the ufuncs behind np.fft, without the 2 us that its functions take to lo
 except ImportError:  # another NumPy, which has them elsewhere
     _ufuncs = None
 
-__all__ = ["c2c", "c2r", "inner_times", "r2c"]
+__all__ = ["any_below", "c2c", "c2r", "inner_times", "kaiser", "r2c"]
 
 # So many elements are worth a second thread: they take 100 us.
 _GRAIN = 1 << 14
@@ -97,3 +97,16 @@ def inner_times(x, out, axis, inner, factor):
     np.copyto(out, x)
     part = out[(*(slice(None),) * axis, slice(1, inner + 1))]
     np.multiply(part, out.real.dtype.type(factor), out=part)
+
+
+@library("found")
+def any_below(x, found, bound):
+    """Set ``found[0]`` to whether an element's size is below ``bound``."""
+    found[0] = x.size > 0 and np.abs(x).min() < bound
+
+
+@library("out")
+def kaiser(out, steps, beta):
+    """The first elements of a Kaiser window of ``steps`` + 1: I0(beta sqrt(1 - (2 k / steps - 1)^2)) / I0(beta)."""
+    k = np.arange(out.size) * (2 / steps) - 1
+    out[...] = np.i0(beta * np.sqrt(np.maximum(1 - k * k, 0))) / np.i0(beta)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jitgrad.core import dtypes
 from jitgrad.core.dtypes import dtype
-from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import normalize_dim
+from jitgrad.core.errors import not_implemented_for, scalar_type
+from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.out_argument import into_out
@@ -195,8 +195,7 @@ def _publish(name: str, core: Callable[..., Tensor], what: str) -> None:
 
         def function(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *,
                      out: Tensor | None = None) -> Tensor:  # fmt: skip
-            n = n if n is None else int_argument(f"fft_{name}", "n", 2, n)
-            found = core(input, n, int_argument(f"fft_{name}", "dim", 3, dim), norm)
+            found = core(input, n if n is None else as_int(n), as_int(dim), norm)
             return found if out is None else _into(name, found, out)
 
     else:
@@ -260,6 +259,8 @@ def _frequencies(op: str, n: Any, d: Any, half: bool, dtype: Any, out: Any, devi
     wanted = out.dtype if isinstance(out, Tensor) else as_dtype(f"fft_{op}", dtype) or dtypes.get_default_dtype()
     if wanted.category < 2:
         raise RuntimeError(f"{op} requires a floating point or complex dtype")
+    if wanted.is_complex:
+        raise not_implemented_for("arange_cpu", wanted)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     if half:
@@ -289,7 +290,7 @@ def _shifted(name: str, x: Tensor, dim: Any, extra: int) -> Tensor:
     ndim = x._layout.ndim
     dims = tuple(range(ndim)) if dim is None else _ints(name, "dim", 2, dim) or ()
     places = [normalize_dim(d, ndim) if ndim else _no_dims(d) for d in dims]
-    return roll(x, [(x._layout.shape[d] + extra) // 2 for d in places], places) if places else x.clone()
+    return roll(x, [(x._layout.shape[d] + extra) // 2 for d in places], places)
 
 
 @functools.partial(public, module="fft")
