@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.errors import cpp_type, not_implemented_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.registry import public
@@ -28,10 +28,6 @@ __all__: list[str] = []
 # -- jitgrad.NAME_window ----------------------------------------------------------------------------------
 
 
-_TITLES = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-           "int64": "long int"}  # fmt: skip
-
-
 def _ones(n: int, dtype: dtypes.dtype, device: Any) -> Tensor:
     return fill_(new(dtype, (n,), device), 1)
 
@@ -42,7 +38,7 @@ def _made(op: str, n: Any, periodic: bool, formula: Callable[[int, int, dtypes.d
     n = int_argument(op, "window_length", 1, n)
     chosen = as_dtype(op, dtype) or dtypes.get_default_dtype()
     if chosen.category < 2:
-        title = _TITLES[chosen.name]
+        title = cpp_type(chosen)
         raise RuntimeError(
             f"{op} expects floating point dtypes, got: TensorOptions(dtype={title}, device=cpu, "
             "layout=Strided (default), requires_grad=false (default), pinned_memory=false, memory_format=(nullopt))"

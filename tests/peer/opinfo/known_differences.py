@@ -12,7 +12,8 @@ KNOWN = [
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
     ("stft", "function|method", r"^more: \[\], less: \['gradients 1 0'\]",
      "PyTorch's gradient of reflected padding names the input too, though it does not depend on it: zeros"),
-    ("stft", "function|method", "^gradients 0 1: np.float32", "last digits of sums over all frames, which nearly cancel"),
+    ("stft", "function|method", "^gradients 0 1: np.float32",
+     "last digits of sums over all frames, which nearly cancel"),
     ("fft_hfft2", "function", "^result: np.float32",
      "last digits: an element that nearly cancels, in a sum of which the others are a thousand times as large"),
 ]  # fmt: skip
