@@ -11,6 +11,12 @@ KNOWN = [
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
     ("nn_functional_(.*_norm|conv).*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+    ("stft", "function|method", r"^more: \[\], less: \['gradients 1 0'\]",
+     "PyTorch's gradient of reflected padding names the input too, though it does not depend on it: zeros"),
+    ("stft", "function|method", "^gradients 0 1: np.float32",
+     "last digits of sums over all frames, which nearly cancel"),
+    ("fft_hfft2", "function", "^result: np.float32",
+     "last digits: an element that nearly cancels, in a sum of which the others are a thousand times as large"),
 ]  # fmt: skip
 
 

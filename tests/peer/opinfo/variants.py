@@ -16,8 +16,8 @@ class Variant(NamedTuple):
 
 
 def has(op: Any) -> bool:
-    """Whether jitgrad has an entry of the list of ops, as a function or as a method."""
-    return OURS.named(op.name) is not None or OURS.named(f"Tensor.{op.name}") is not None
+    """Whether jitgrad has an entry of the list of ops: as a function, as a method, or as one in place."""
+    return any(OURS.named(name) is not None for name in (op.name, f"Tensor.{op.name}", f"Tensor.{op.name}_"))
 
 
 def ours_for(theirs: Any, *names: str) -> Any:
