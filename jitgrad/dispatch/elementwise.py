@@ -232,6 +232,7 @@ class ElementwiseOp:
             raise self._refused(0, operands[0])
         check_devices(op.name, [t._layout for t in tensors])
         dtype, out_dtype = self._dtypes(operands, target)
+        dtype = dtype.compute
         arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)
         shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))

@@ -178,6 +178,7 @@ def elementwise_kernel(
             once = [a.once for a in arguments if a.kind == "array"] + [False] * len(rules)
             call = _in_parts(call, once, strided, split_size(rules) // 2)
         made = (StridedKernel if strided else ElementwiseKernel)(name, call, writes)
+        made.halves = any(a.half for a in arguments) or any(d.endswith("float16") for d in out_dtypes)
         made.rules, made.arguments, made.out_dtypes = tuple(rules), tuple(arguments), tuple(out_dtypes)
         made.dtype, made.conjugate = dtype, conjugate
         _kernels[key] = made
@@ -190,13 +191,14 @@ class ElementwiseKernel(Kernel):
     So programs can make one loop of several such kernels. The attributes are `elementwise_kernel`'s arguments.
     """
 
-    __slots__ = ("arguments", "conjugate", "dtype", "out_dtypes", "rules")
+    __slots__ = ("arguments", "conjugate", "dtype", "halves", "out_dtypes", "rules")
 
     rules: tuple[tuple[Rule, str], ...]
     arguments: tuple[Argument, ...]
     out_dtypes: tuple[str, ...]
     dtype: str
     conjugate: bool
+    halves: bool  # whether an array is of float16 or bfloat16
 
 
 class StridedKernel(ElementwiseKernel):

@@ -48,7 +48,7 @@ def fits(value: Any, dtype: dtypes.dtype) -> bool:
     complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
     if kind >= 2:
-        limit = float(np.finfo(dtype.to_real().numpy).max)
+        limit = float(dtype.limits.max)
         outside = isinstance(size, int) and abs(size) > limit
         outside = outside or (isinstance(size, float) and math.isfinite(size) and abs(size) > limit)
     elif kind == 1:

@@ -33,6 +33,8 @@ _COPY = (
 
 def _check_array(array: np.ndarray) -> None:
     """An array that a tensor can be made of: PyTorch's dtypes, no negative strides."""
+    if array.dtype.kind == "V":  # that of bfloat16, too, which PyTorch doesn't take from NumPy
+        dtypes.from_numpy_dtype(np.dtype(np.void))
     dtypes.from_numpy_dtype(array.dtype)
     if any(s < 0 for s in array.strides):
         raise ValueError(_NEGATIVE)

@@ -115,7 +115,8 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         start, end = convert_number(start, chosen), convert_number(end, chosen)
     cast = complex if chosen.category == 3 else float
     start, end = cast(start), cast(end)
-    if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result
+    # PyTorch computes the step in the dtype of the result.
+    if chosen.name in ("float32", "complex64") or (chosen.is_half and op == "linspace"):
         scalar = chosen.numpy.type
         step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
     else:

@@ -102,7 +102,7 @@ class Uniform(RandomFill):
             )
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
-        kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
+        kernel = kernels.uniform32 if real.dtype.compute.name == "float32" else kernels.uniform64
         fill_by(kernel, real, generator, float(low), float(high))
 
 
@@ -124,6 +124,14 @@ class Normal(RandomFill):
             if mean:  # of both parts, as in PyTorch
                 copy_into(parts._data, parts._layout, wrap(parts._data, parts._layout) + float(mean))
             return
+        rest = x._layout.numel % 16
+        if x.dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
+            # Of these dtypes PyTorch fills whole blocks of 16, and then the last 16 elements again.
+            memory = x._data.reshape(-1)
+            with generator.lock:
+                for part in (memory[: memory.size - rest], memory[-16:]):
+                    launch(kernels.normal32, part, generator.state, float(mean), float(std))
+            return
         fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
 
 
@@ -131,7 +139,7 @@ def _normal_kernel(x: Tensor) -> Any:
     # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
     if x._layout.numel < 16 or not x._layout.contiguous:
         return kernels.normal_few
-    return kernels.normal32 if x.dtype.name == "float32" else kernels.normal64
+    return kernels.normal32 if x.dtype.compute.name == "float32" else kernels.normal64
 
 
 class DropoutMask(RandomFill):
@@ -198,7 +206,7 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
             "so, please report an enhancement request to PyTorch.)"
         )
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
-    kernel = kernels.bernoulli_each32 if p.dtype.name == "float32" else kernels.bernoulli_each64
+    kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
     drawn = new(out.dtype, out._layout.shape)
     fill_by(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
     copy_into(out._data, out._layout, drawn)
