@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import invalid_combination, not_implemented_for, overflow, type_name
+from jitgrad.core.errors import cpp_type, invalid_combination, not_implemented_for, overflow, scalar_type, type_name
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -108,7 +108,14 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         raise RuntimeError("number of steps must be non-negative")
     start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
     category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
-    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    inferred, given = dtypes.default_for(category), as_dtype(op, dtype)
+    if category == 3 and given is not None and not given.is_complex:
+        raise RuntimeError(
+            f"torch.{op}(): inferred dtype {cpp_type(inferred)} can't be safely cast to passed dtype {scalar_type(given)}"
+        )
+    chosen = given or (out.dtype if out is not None else inferred)
+    if category == 3 and not chosen.is_complex:
+        raise overflow(chosen)
     if chosen.category == 0:
         raise not_implemented_for(f"{op}_cpu", chosen)
     if chosen.category < 2:  # integers take whole bounds, as PyTorch does
