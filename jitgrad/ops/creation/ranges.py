@@ -111,7 +111,8 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
     inferred, given = dtypes.default_for(category), as_dtype(op, dtype)
     if category == 3 and given is not None and not given.is_complex:
         raise RuntimeError(
-            f"torch.{op}(): inferred dtype {cpp_type(inferred)} can't be safely cast to passed dtype {scalar_type(given)}"
+            f"torch.{op}(): inferred dtype {cpp_type(inferred)} can't be safely cast to passed dtype "
+            f"{scalar_type(given)}"
         )
     chosen = given or (out.dtype if out is not None else inferred)
     if category == 3 and not chosen.is_complex:
