@@ -6,10 +6,10 @@ from collections import namedtuple
 from typing import Any
 
 __all__ = [
-    "aminmax", "geqrf", "kthvalue", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex",
-    "linalg_lstsq", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet",
-    "linalg_solve_ex", "lu_unpack", "max", "median", "min", "mode", "nanmedian", "qr", "slogdet", "sort", "topk",
-    "triangular_solve",
+    "aminmax", "geqrf", "kthvalue", "linalg_cholesky_ex", "linalg_eig", "linalg_eigh", "linalg_inv_ex",
+    "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_lstsq", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex",
+    "linalg_qr", "linalg_slogdet", "linalg_solve_ex", "linalg_svd", "lu_unpack", "max", "median", "min", "mode",
+    "nanmedian", "qr", "slogdet", "sort", "svd", "topk", "triangular_solve",
 ]  # fmt: skip
 
 
@@ -46,6 +46,8 @@ def _factors(name: str, fields: str) -> Any:
 
 geqrf = _factors("geqrf", "a tau")
 linalg_cholesky_ex = _factors("linalg_cholesky_ex", "L info")
+linalg_eig = _factors("linalg_eig", "eigenvalues eigenvectors")
+linalg_eigh = _factors("linalg_eigh", "eigenvalues eigenvectors")
 linalg_inv_ex = _factors("linalg_inv_ex", "inverse info")
 linalg_ldl_factor = _factors("linalg_ldl_factor", "LD pivots")
 linalg_ldl_factor_ex = _factors("linalg_ldl_factor_ex", "LD pivots info")
@@ -56,7 +58,9 @@ linalg_lu_factor_ex = _factors("linalg_lu_factor_ex", "LU pivots info")
 linalg_qr = _factors("linalg_qr", "Q R")
 linalg_slogdet = _factors("linalg_slogdet", "sign logabsdet")
 linalg_solve_ex = _factors("linalg_solve_ex", "result info")
+linalg_svd = _factors("linalg_svd", "U S Vh")
 lu_unpack = _factors("lu_unpack", "P L U")
 qr = _factors("qr", "Q R")
 slogdet = _factors("slogdet", "sign logabsdet")
+svd = _factors("svd", "U S V")
 triangular_solve = _factors("triangular_solve", "solution cloned_coefficient")

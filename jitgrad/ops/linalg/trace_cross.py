@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
-__all__ = ["Cross", "Trace"]
+__all__ = ["Cross", "Trace", "linalg_cross"]
 
 
 class Trace(Structured, public=True):
@@ -86,7 +87,9 @@ def _rotated(x: Tensor, k: int, dim: int) -> Tensor:
     return cat([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
 
 
-def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+@partial(public, module="linalg")
+@takes_out
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of the vectors along ``dim``, of size 3; the two broadcast.
 
     RuntimeError where sizes or dtypes do not fit.
@@ -113,7 +116,7 @@ def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
     if dim is not None:
-        return _cross(input, other, dim=dim)
+        return linalg_cross(input, other, dim=dim)
     warnings.warn(
         "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
         "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
@@ -121,4 +124,4 @@ def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     )  # fmt: skip
     if 3 not in input._layout.shape:
         raise RuntimeError("no dimension of size 3 in input")
-    return _cross(input, other, dim=input._layout.shape.index(3))
+    return linalg_cross(input, other, dim=input._layout.shape.index(3))
