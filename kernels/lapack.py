@@ -141,7 +141,7 @@ _nothing = _Nothing()
 def workspace(name: str, dtype: np.dtype[Any], *args: Any) -> int:
     """How many elements of working memory a routine wants: it is asked with -1 in their place.
 
-    args: its arguments but the last three; None where it gets an array, which it does not read then.
+    args: its arguments but the last three; None where it gets an array, which it does not look at then.
     """
     nothing, found = np.empty(1, dtype), np.zeros(1, dtype)
     given = [(nothing, None) if a is None else a for a in args]

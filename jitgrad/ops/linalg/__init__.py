@@ -30,3 +30,11 @@ publish_later("jitgrad.ops.linalg.svd", "svd", linalg="svd svdvals")
 publish_later("jitgrad.ops.linalg.trace_cross", "cross trace", linalg="cross")
 publish_later("jitgrad.ops.linalg.cholesky", "cholesky cholesky_inverse cholesky_solve", linalg="cholesky cholesky_ex")
 publish_later("jitgrad.ops.linalg.triangular", "triangular_solve", linalg="solve_triangular")
+publish_later(
+    "jitgrad.ops.linalg.lu", "lu lu_solve", functions="lu_unpack", linalg="lu lu_factor lu_factor_ex lu_solve"
+)
+publish_later(
+    "jitgrad.ops.linalg.solve", "det inverse logdet slogdet",
+    linalg="det inv inv_ex slogdet solve solve_ex tensorinv tensorsolve",
+)  # fmt: skip
+publish_later("jitgrad.ops.linalg.qr", "geqrf orgqr ormqr qr", linalg="householder_product qr")
