@@ -339,6 +339,7 @@ def ldl_factor(x, out, pivots, info, hermitian):
     with on_one(n * n):
         work = _work(name, x.dtype, "L", n, None, n, None)
         each(name, x.dtype, count, "L", n, out, n, exchanged, *work, found)
+    _clear(out, n, True)
     _keep(exchanged, pivots)
     _keep(found, info)
 

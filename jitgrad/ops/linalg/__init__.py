@@ -38,3 +38,5 @@ publish_later(
     linalg="det inv inv_ex slogdet solve solve_ex tensorinv tensorsolve",
 )  # fmt: skip
 publish_later("jitgrad.ops.linalg.qr", "geqrf orgqr ormqr qr", linalg="householder_product qr")
+publish_later("jitgrad.ops.linalg.ldl", linalg="ldl_factor ldl_factor_ex ldl_solve")
+publish_later("jitgrad.ops.linalg.lstsq", linalg="lstsq")

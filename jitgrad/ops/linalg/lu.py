@@ -16,14 +16,13 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled, planned
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
-from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import factorisations as kernels
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices, adjoint, broadcast_batches, check_dtypes, check_factors, check_floating, check_matrix,
-    check_numbers, check_square, column_major, row_major, transposed, with_check,
+    check_numbers, check_pivots, check_square, column_major, row_major, transposed, with_check,
 )  # fmt: skip
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.triangular import LinalgSolveTriangular
@@ -273,13 +272,6 @@ def _linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
 public(_linalg_lu, "linalg_lu", module="linalg")
 
 
-def _check_pivots(pivots: Tensor, n: int, fail: Any) -> None:
-    """Call ``fail``, which raises, unless all pivots are between 1 and n."""
-    found = np.zeros(2, np.int64)
-    launch(kernels.pivot_outside, pivots._data.reshape(-1), found, 1, n)
-    check(found, fail)
-
-
 @takes_out
 def _lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """(P, L, U) from what ``lu_factor`` returned; those that are not asked for are empty."""
@@ -310,7 +302,7 @@ class CheckedPermutation(Permutation):
         rows = lu_layout.shape[-2]
 
         def run(lu: Tensor, pivots: Tensor) -> Tensor:
-            _check_pivots(pivots, rows, _no_row_to_unpack)
+            check_pivots(pivots, 1, rows, _no_row_to_unpack)
             return made(lu, pivots)
 
         return run
@@ -361,7 +353,7 @@ class LinalgLuSolve(BatchedMatrices):
         rows = LU_layout.shape[-1]
 
         def run(LU: Tensor, pivots: Tensor, b: Tensor) -> Tensor:
-            _check_pivots(pivots, rows, _no_row_to_solve)
+            check_pivots(pivots, 1, rows, _no_row_to_solve)
             return made(LU, pivots, b)
 
         return run

@@ -89,10 +89,10 @@ def _check_derivable(mode: str, m: int, n: int) -> None:
 
 
 def _of_square(of_q: Tensor | None, of_r: Tensor | None, q: Tensor, r: Tensor) -> Tensor:
-    """[gQ + Q (M + M^H - diag M)] R^-H with M = triu(gR R^H - gQ^H Q), for a square R."""
+    """[gQ + Q (M + M^H - diag M)] R^-H with M = triu(gR R^H - Q^H gQ), for a square R."""
     inner = None if of_r is None else matmul(of_r, adjoint(r))
     if of_q is not None:
-        of_basis = matmul(adjoint(of_q), q)
+        of_basis = matmul(adjoint(q), of_q)
         inner = -of_basis if inner is None else inner - of_basis
     upper = Triu.apply(inner)
     # The diagonal of R is real, so that of M counts with its real part.
@@ -303,9 +303,13 @@ class Ormqr(BatchedMatrices):
         return Launches([(kernels.ormqr, *map(Read, ("x", "tau", "other")), Written(0), left, transpose)], [out])
 
     def grad_x(g, x, tau, other, left, transpose):
+        if not x._layout.numel:  # as PyTorch's: no gradient
+            return None
         return _of_reflectors(_of_product(g, other, left, transpose), x, tau)[0]
 
     def grad_tau(g, x, tau, other, left, transpose):
+        if not tau._layout.numel:
+            return None
         return _of_reflectors(_of_product(g, other, left, transpose), x, tau)[1]
 
     def grad_other(g, x, tau, left, transpose):
