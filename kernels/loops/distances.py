@@ -1,4 +1,4 @@
-"""Distances of rows, sums of |x - y|**p to the power 1 / p, and their gradients.
+"""Distances of rows, sums of |x - y|**p to the power 1 / p, their gradients, and limits to norms.
 
 ``kind`` says how a distance is made: COUNT of the elements that differ (p = 0), SUM (1), ROOT (2), LARGEST (infinity),
 or POWER, of any other ``p``.
@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.kernels.launch import loop
 
-__all__ = ["between", "between_gradient", "kind_of", "within", "within_gradient"]
+__all__ = ["between", "between_gradient", "kind_of", "ratios", "renorm", "turn", "within", "within_gradient"]
 
 _KINDS = {0.0: 0, 1.0: 1, 2.0: 2, float("inf"): 3}
 BLOCK = 256  # so many distances are summed at a time: they and a column of the other rows stay in the first cache
@@ -19,6 +19,15 @@ BLOCK = 256  # so many distances are summed at a time: they and a column of the 
 def kind_of(p):
     """The ``kind`` of distances of order ``p``."""
     return _KINDS.get(p, 4)
+
+
+@loop
+def turn(x, out):
+    """The matrices of a stack, transposed."""
+    for b in range(x.shape[0]):
+        for k in range(x.shape[2]):
+            for i in range(x.shape[1]):
+                out[b, k, i] = x[b, i, k]
 
 
 def accumulate(sums, a, column, kind, p):
@@ -98,16 +107,27 @@ def factor(g, distance, kind, p):
     return g / distance ** (p - T(1))
 
 
-def slope(d, distance, kind, p):
-    """The derivative by an element's difference d, without ``factor``."""
+def sign(d):
+    """1, -1, or d itself where it is 0 or NaN."""
+    return T(1) if d > 0 else T(-1) if d < 0 else d
+
+
+def add_slopes(total, row, other, c, distance, kind, p):
+    """Add to ``total`` the derivatives of one distance by the elements of ``row``, times ``c``, its ``factor``."""
     if kind == 2:
-        return d
-    sign = T(1) if d > 0 else T(-1) if d < 0 else d
-    if kind == 3:
-        return sign if abs(d) == distance else T(0)
-    if kind == 4:
-        return T(0) if d == 0 else sign * abs(d) ** (p - T(1))
-    return sign
+        for k in range(total.size):
+            total[k] += c * (row[k] - other[k])
+    elif kind == 3:
+        for k in range(total.size):
+            d = row[k] - other[k]
+            total[k] += c * sign(d) if abs(d) == distance else T(0)
+    elif kind == 4:
+        for k in range(total.size):
+            d = row[k] - other[k]
+            total[k] += c * sign(d) * abs(d) ** (p - T(1)) if d != 0 else T(0)
+    else:
+        for k in range(total.size):
+            total[k] += c * sign(row[k] - other[k])
 
 
 @loop(pieces=rows_of)
@@ -122,14 +142,8 @@ def between_gradient(x, y, g, distances, out, kind, order, first, last):
         for j in range(y.shape[1]):
             other, distance = y[b, j], distances[b, i, j]
             c = factor(g[b, i, j], distance, kind, p)
-            if c == 0:
-                continue
-            if kind == 2:
-                for k in range(total.size):
-                    total[k] += c * (row[k] - other[k])
-            else:
-                for k in range(total.size):
-                    total[k] += c * slope(row[k] - other[k], distance, kind, p)
+            if c != 0:
+                add_slopes(total, row, other, c, distance, kind, p)
 
 
 @loop
@@ -141,8 +155,51 @@ def within_gradient(x, g, distances, out, kind, order):
         for j in range(i + 1, n):
             c = factor(g[at], distances[at], kind, p)
             if c != 0:
-                for k in range(x.shape[1]):
-                    part = c * slope(x[i, k] - x[j, k], distances[at], kind, p)
-                    out[i, k] += part
-                    out[j, k] -= part
+                add_slopes(out[i], x[i], x[j], c, distances[at], kind, p)
+                add_slopes(out[j], x[j], x[i], c, distances[at], kind, p)
             at += 1
+
+
+@loop(split=("g", "distances", "out"))
+def ratios(g, distances, out):
+    """g / distances, of vectors, and 0 where a distance is 0."""
+    for i in range(out.size):
+        out[i] = T(0) if distances[i] == 0 else g[i] / distances[i]
+
+
+# -- limits to norms -------------------------------------------------------------------------------------
+
+
+def slices_of(x, out, *rest):
+    """How many slices there are, and how many elements."""
+    return x.shape[1], x.size
+
+
+@loop(pieces=slices_of)
+def renorm(x, out, kind, order, limit, first, last):
+    """The slices x[:, k] of (outer, n, inner), scaled down to norm ``limit`` where theirs is larger."""
+    p, most = np.float64(order), np.float64(limit)
+    for k in range(first, last):
+        total = np.float64(0)
+        for o in range(x.shape[0]):
+            part = x[o, k]
+            if kind == 2:
+                for i in range(part.size):
+                    v = part[i]
+                    total += np.float64(v.real) * np.float64(v.real) + np.float64(v.imag) * np.float64(v.imag)
+            elif kind == 1:
+                for i in range(part.size):
+                    total += np.float64(abs(part[i]))
+            elif kind == 3:
+                for i in range(part.size):
+                    size = np.float64(abs(part[i]))
+                    total = size if size > total or size != size else total
+            else:
+                for i in range(part.size):
+                    total += np.float64(abs(part[i])) ** p
+        norm = np.sqrt(total) if kind == 2 else total ** (np.float64(1) / p) if kind == 4 else total
+        scale = T(most / (norm + np.float64(1e-7))) if norm > most else T(1)
+        for o in range(x.shape[0]):
+            part, target = x[o, k], out[o, k]
+            for i in range(part.size):
+                target[i] = part[i] * scale

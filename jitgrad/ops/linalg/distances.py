@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import expected_scalar_type, scalar_type
-from jitgrad.core.layout import broadcast_shapes, intern
+from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
+from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import float_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import distances as kernels
 from jitgrad.ops.linalg.batched_matrices import transposed
 from jitgrad.ops.linalg.matmul import matmul
-from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.reduction.sums import SumDim
 from jitgrad.ops.reduction.vector_norm import norm
-from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.view import Transpose
 
 __all__: list[str] = []
 
@@ -67,15 +63,18 @@ class Cdist(Structured):
         return call.run(x1=first, x2=second)
 
     def plan(x1_layout, x2_layout, p):
+        _check_rows(x1_layout, x2_layout, p)
         *lead, n, d = x1_layout.shape
         m, stack = x2_layout.shape[-2], math.prod(lead)
-        out = intern(x1_layout.numpy_dtype, (*lead, n, m))
-        arrays = row_major("x1", x1_layout, (stack, n, d)), _columns("x2", (stack, d, m))
-        return Launches([(kernels.between, *arrays, Written(0, (stack, n, m)), kernels.kind_of(p), p)], [out])
+        dtype, pairs, columns = x1_layout.numpy_dtype, (stack, n, m), Written(1)
+        turned = kernels.turn, row_major("x2", x2_layout, (stack, m, d)), columns
+        first = row_major("x1", x1_layout, (stack, n, d))
+        found = kernels.between, first, columns, Written(0, pairs), kernels.kind_of(p), p
+        return Launches([turned, found], [intern(dtype, (*lead, n, m)), intern(dtype, (stack, d, m))])
 
     def grad_x1(g, out, x1, x2, p):
         if p == 2:  # without a tensor of all differences
-            ratio = _ratio(g, out)
+            ratio = table.where(out == 0, 0.0, g / table.where(out == 0, 1.0, out))
             return x1 * SumDim.apply(ratio, -1, True) - matmul(ratio, x2)
         return SumDim.apply(_slopes(x1.unsqueeze(-2) - x2.unsqueeze(-3), g, out, p), -2, False)
 
@@ -89,19 +88,12 @@ class Cdist(Structured):
         return _gradient(x2, x1, transposed(g), transposed(out), p)
 
 
-def _ratio(g: Tensor, distances: Tensor) -> Tensor:
-    return table.where(distances == 0, 0.0, g / table.where(distances == 0, 1.0, distances))
-
-
-def _columns(name: str, shape: tuple[int, ...]) -> Any:
-    """A tensor's matrices, transposed, as a row-major array."""
-    return Read(name, lambda x: contiguous(Transpose.forward(unrecorded(x), -2, -1))._data.reshape(shape))
-
-
 @planned("x", "y", "g", "distances")
 def _gradient(x, y, g, distances, p):
     *lead, n, d = x.shape
     m, stack = y.shape[-2], math.prod(lead)
+    if p == 2 and max(n, m) > _BY_LOOPS:
+        return _by_products
     rows, others, pairs = (stack, n, d), (stack, m, d), (stack, n, m)
     arrays = [row_major(name, layout, shape) for name, layout, shape in
               (("x", x, rows), ("y", y, others), ("g", g, pairs), ("distances", distances, pairs))]  # fmt: skip
@@ -109,9 +101,36 @@ def _gradient(x, y, g, distances, p):
     return Launches([(kernels.between_gradient, *arrays, Written(0, rows), kernels.kind_of(p), p)], [out])
 
 
-def _check_rows(name: str, x: Tensor) -> None:
-    if not x._layout.dtype.is_floating_point:
-        raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_type(x.dtype)}")
+# So many rows PyTorch takes before it finds distances of order 2 by products; gradients by them are quicker.
+_BY_LOOPS = 25
+
+
+def _by_products(x: Tensor, y: Tensor, g: Tensor, distances: Tensor, p: float) -> Tensor:
+    ratio = _ratios(g, distances)
+    return x * SumDim.apply(ratio, -1, True) - matmul(ratio, y)
+
+
+@planned("g", "distances")
+def _ratios(g, distances):
+    flat = (g.numel,)
+    arrays = row_major("g", g, flat), row_major("distances", distances, flat)
+    return Launches([(kernels.ratios, *arrays, Written(0, flat))], [intern(g.numpy_dtype, g.shape)])
+
+
+def _check_rows(a: Layout, b: Layout, p: float) -> None:
+    """RuntimeError unless there are distances of order ``p`` of the rows of two stacks of matrices."""
+    for name, layout in (("X1", a), ("X2", b)):
+        if layout.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {layout.ndim}D")
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
+    for name, layout in (("X1", a), ("X2", b)):
+        if not layout.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_type(layout.dtype)}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if a.dtype is not b.dtype:
+        raise expected_scalar_type(a.dtype, b.dtype)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -124,26 +143,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
     The dims before the last two broadcast. p = 0 counts the elements that differ. ``compute_mode`` is accepted.
     RuntimeError where sizes or dtypes do not fit.
     """
-    if compute_mode not in (None, *_MODES):
+    if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    p = float_argument("cdist", "p", 3, p)
-    a, b = x1._layout, x2._layout
-    for name, layout in (("X1", a), ("X2", b)):
-        if layout.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {layout.ndim}D")
-    if a.shape[-1] != b.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
-    _check_rows("X1", x1)
-    _check_rows("X2", x2)
-    if p < 0:
-        raise RuntimeError("cdist only supports non-negative p values")
-    if a.dtype is not b.dtype:
-        raise expected_scalar_type(a.dtype, b.dtype)
-    lead = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    if a.shape[:-2] != lead:
-        x1 = x1.expand(*lead, *a.shape[-2:])
-    if b.shape[:-2] != lead:
-        x2 = x2.expand(*lead, *b.shape[-2:])
+    p = p if type(p) is float else float_argument("cdist", "p", 3, p)
+    a, b = x1._layout.shape, x2._layout.shape
+    if a[:-2] != b[:-2]:
+        _check_rows(x1._layout, x2._layout, p)
+        lead = tuple(broadcast_shapes(a[:-2], b[:-2]))
+        x1, x2 = (x if x._layout.shape[:-2] == lead else x.expand(*lead, *x._layout.shape[-2:]) for x in (x1, x2))
     return Cdist.apply(x1, x2, p)
 
 
@@ -154,10 +161,17 @@ class Pdist(Structured):
     samples = cases(*[partial(lambda p: (draw(4, 3), p), p) for p in (2.0, 1.0, 1.5, 3.0, math.inf)])
 
     def plan(x_layout, p):
+        if x_layout.ndim != 2:
+            raise RuntimeError(f"pdist only supports 2D tensors, got: {x_layout.ndim}D")
+        if not x_layout.dtype.is_floating_point:
+            raise RuntimeError("pdist only supports floating-point dtypes")
+        if p < 0:
+            raise RuntimeError("pdist only supports non-negative p values")
         n, d = x_layout.shape
-        out = intern(x_layout.numpy_dtype, (n * (n - 1) // 2,))
-        arrays = row_major("x", x_layout, (n, d)), _columns("x", (d, n))
-        return Launches([(kernels.within, *arrays, Written(0), kernels.kind_of(p), p)], [out])
+        dtype, columns = x_layout.numpy_dtype, Written(1)
+        turned = kernels.turn, row_major("x", x_layout, (1, n, d)), Written(1, (1, d, n))
+        found = kernels.within, row_major("x", x_layout, (n, d)), columns, Written(0), kernels.kind_of(p), p
+        return Launches([turned, found], [intern(dtype, (n * (n - 1) // 2,)), intern(dtype, (d, n))])
 
     def grad_x(g, out, x, p):
         n = x._layout.shape[0]
@@ -176,14 +190,7 @@ class Pdist(Structured):
 @partial(public, method_too=False)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The distances of order ``p`` of each row of a matrix (n, d) to each behind it, as (n (n - 1) / 2)."""
-    p = float_argument("pdist", "p", 2, p)
-    if input._layout.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input._layout.ndim}D")
-    if not input._layout.dtype.is_floating_point:
-        raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    return Pdist.apply(input, p)
+    return Pdist.apply(input, p if type(p) is float else float_argument("pdist", "p", 2, p))
 
 
 public(pdist, module="nn.functional")

@@ -12,6 +12,7 @@ from jitgrad.core.errors import not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
+from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.loops import spectral as kernels
@@ -140,7 +141,7 @@ class LinalgEig(BatchedMatrices, listed=False):
 class LinalgEigvals(BatchedMatrices):
     """The eigenvalues of square matrices, complex."""
 
-    name = "_linalg_eigvals"
+    name, samples = "_linalg_eigvals", cases(lambda: (draw(3, 3),))
 
     def plan(x_layout):
         values = row_major(_complex_dtype("linalg.eigvals", x_layout), x_layout.shape[:-1])

@@ -119,8 +119,8 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     """(U, S, Vh) with A = U diag(S) Vh: singular values (*, k), descending, and unitary matrices of vectors.
 
     (*, m, n) to (*, m, m), (*, k) and (*, n, n), k the smaller of m and n; without ``full_matrices`` to (*, m, k),
-    (*, k) and (*, k, n). Vectors are unique up to phases, and only of distinct values: gradients of what depends on more
-    are infinite, NaN, or RuntimeError. LinAlgError where LAPACK finds none; ``driver`` chooses for GPUs only.
+    (*, k) and (*, k, n). Vectors are unique up to phases, and only of distinct values: gradients of what depends on
+    more are infinite, NaN, or RuntimeError. LinAlgError where LAPACK finds none; ``driver`` chooses for GPUs only.
     """
     _refuse_driver(driver)
     return return_types.linalg_svd(*LinalgSvd.apply(A, as_flag(full_matrices)))
