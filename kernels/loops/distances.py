@@ -178,7 +178,7 @@ def slices_of(x, out, *rest):
 @loop(pieces=slices_of)
 def renorm(x, out, kind, order, limit, first, last):
     """The slices x[:, k] of (outer, n, inner), scaled down to norm ``limit`` where theirs is larger."""
-    p, most = np.float64(order), np.float64(limit)
+    p, most = np.float64(order), T(limit).real
     for k in range(first, last):
         total = np.float64(0)
         for o in range(x.shape[0]):
@@ -197,8 +197,9 @@ def renorm(x, out, kind, order, limit, first, last):
             else:
                 for i in range(part.size):
                     total += np.float64(abs(part[i])) ** p
-        norm = np.sqrt(total) if kind == 2 else total ** (np.float64(1) / p) if kind == 4 else total
-        scale = T(most / (norm + np.float64(1e-7))) if norm > most else T(1)
+        total = np.sqrt(total) if kind == 2 else total ** (np.float64(1) / p) if kind == 4 else total
+        norm = T(total).real  # of the dtype's precision, as what is added to it
+        scale = most / (norm + T(1e-7).real) if norm > most else T(1).real
         for o in range(x.shape[0]):
             part, target = x[o, k], out[o, k]
             for i in range(part.size):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.errors import expected_scalar_type, scalar_type
+from jitgrad.core.errors import expected_scalar_type, must_be_tensor, scalar_type
 from jitgrad.core.layout import Layout, broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -200,6 +200,8 @@ public(pdist, module="nn.functional")
 @takes_out
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The norm of order ``p`` of the difference of two tensors, which broadcast."""
+    if not isinstance(other, Tensor):
+        raise must_be_tensor("dist", "other", 2, other)
     difference = input - other
     if difference._layout.dtype.category < 2:
         raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core import return_types
-from jitgrad.core.errors import not_implemented_for, scalar_type
+from jitgrad.core.errors import must_be, not_implemented_for, scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -87,7 +87,9 @@ class LinalgEigh(BatchedMatrices, listed=False):
 
 
 def _is_lower(part: str) -> bool:
-    if not isinstance(part, str) or part not in ("L", "U", "l", "u"):
+    if not isinstance(part, str):
+        raise must_be("linalg_eigh", "UPLO", 2, "str", part)
+    if part not in ("L", "U", "l", "u"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {part}")
     return part in "Ll"
 

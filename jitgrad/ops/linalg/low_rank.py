@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from jitgrad.core.dtypes import float32
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sizes import as_flag
@@ -25,10 +26,11 @@ def _basis(a: Tensor, q: int, niter: int, mean: Tensor | None) -> Tensor:
         found = matmul(a.mH, x)
         return found if mean is None else found - matmul(mean.mH, x)
 
-    columns = qr(times(a.new_empty((a._layout.shape[-1], q)).normal_())).Q
+    dtype = a.dtype if a._layout.dtype.category > 1 else float32
+    columns = qr(times(a.new_empty((a._layout.shape[-1], q), dtype=dtype).normal_())).Q
     for _ in range(niter):
-        columns = qr(adjoint_times(columns)).Q
-        columns = qr(times(columns)).Q
+    columns = qr(adjoint_times(columns)).Q
+    columns = qr(times(columns)).Q
     return columns
 
 

@@ -15,7 +15,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch import table
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public, published
-from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument
+from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument, number_argument
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.linalg.batched_matrices import check_floating, check_matrix, check_square
 from jitgrad.ops.linalg.eigen import linalg_eigvalsh
@@ -54,7 +54,7 @@ def linalg_vector_norm(
 
     ord inf, -inf: the largest, smallest |x|; 0: how many are not 0. RuntimeError for whole numbers.
     """
-    order = float_argument("linalg_vector_norm", "ord", 2, ord)
+    order = float(ord if type(ord) in (int, float) else number_argument("linalg_vector_norm", "ord", 2, ord))
     check_floating("linalg.vector_norm", x._layout)
     wanted = _check_dtype("linalg_vector_norm", x._layout, dtype)
     return VectorNorm.apply(x, order, dims_argument(dim), as_flag(keepdim), wanted)
@@ -168,8 +168,9 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of the singular values of the matrices in two dims."""
     _warn_old("nuclear_norm", "matrix_norm(A, 'nuc', dim, keepdim)")
-    dims = (dim, dim) if isinstance(dim, int) else dim
-    return linalg_matrix_norm(input, "nuc", (-2, -1) if isinstance(dim, bool) else dims, keepdim)
+    if isinstance(dim, bool):  # nuclear_norm(x, keepdim)
+        dim, keepdim = (-2, -1), dim
+    return linalg_matrix_norm(input, "nuc", (dim, dim) if isinstance(dim, int) else dim, keepdim)
 
 
 # -- condition, rank -------------------------------------------------------------------------------------
@@ -221,7 +222,8 @@ def linalg_matrix_rank(
     absolute, relative = (atol, rtol) if tol is None else (tol, 0.0)
     for name, value in (("atol", absolute), ("rtol", relative)):
         if isinstance(value, Tensor) and value.is_complex():
-            raise RuntimeError(f"torch.linalg.matrix_rank: {name} tensor of complex type is not supported.")
+            raise RuntimeError(f"torch.linalg.matrix_rank: {name} tensor of complex type is not supported. Got "
+                               f"{scalar_type(value.dtype)}")  # fmt: skip
     if A._layout.dtype.category < 2:
         raise RuntimeError("This function doesn't handle types other than float and double")
     if not A._layout.numel:

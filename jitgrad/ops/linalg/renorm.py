@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core import dtypes
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import intern, normalize_dim
 from jitgrad.core.tensor import Tensor
@@ -23,8 +22,6 @@ from jitgrad.kernels.loops import distances as kernels
 from jitgrad.ops.reduction.vector_norm import VectorNorm
 
 __all__: list[str] = []
-
-_WIDE = {"float32": dtypes.float64, "complex64": dtypes.complex128}  # norms are taken in double precision
 
 
 def _limited(x: Any, p: float, dim: int, limit: float) -> Any:
@@ -47,9 +44,8 @@ class Renorm(Structured):
     def batch(call: BatchedCall) -> Tensor:
         x, p, dim, limit = call.args.values()
         others = tuple([d + 1 for d in range(call.ndim("x")) if d != dim])
-        norms = VectorNorm.apply(x, p, others, True, _WIDE.get(x._layout.dtype.name))
-        factors = table.where(norms > limit, limit / (norms + 1e-7), 1.0)
-        return x * factors.to(x.dtype.to_real())
+        norms = VectorNorm.apply(x, p, others, True)
+        return x * table.where(norms > limit, limit / (norms + 1e-7), 1.0)
 
     def plan(x_layout, p, dim, limit):
         shape = x_layout.shape
@@ -60,14 +56,12 @@ class Renorm(Structured):
     def grad_x(g, x, p, dim, limit):
         ndim = x._layout.ndim
         others = tuple([d for d in range(ndim) if d != dim])
-        wide = _WIDE.get(x._layout.dtype.name)
-        norms = VectorNorm.apply(x, p, others, True, wide)
+        norms = VectorNorm.apply(x, p, others, True)
         along = (x.conj() * g).real if x.is_complex() else x * g
-        along = along.sum(others, True, dtype=norms.dtype)
+        along = along.sum(others, True)
         inverse = (norms + 1e-7).reciprocal()
         of_norm = VectorNorm.grad_x(along, norms, x, p, others, True)
-        scaled = (g - of_norm * inverse) * (inverse * limit)
-        return table.where(norms > limit, scaled.to(g.dtype), g)
+        return table.where(norms > limit, (g - of_norm * inverse) * (inverse * limit), g)
 
 
 def _real(name: str, value: Any) -> float:
