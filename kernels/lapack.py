@@ -33,13 +33,13 @@ def _routine(name: str) -> tuple[int, int]:
     if address := address_of(f"scipy_{name}_64_", f"{name}_64_"):
         return address, 8
     try:
-        capsule = getattr(import_module("scipy.linalg.cython_lapack"), "__pyx_capi__")[name]
+        capsule = import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
     except ImportError:
         raise RuntimeError(
             f"LAPACK's {name} was not found in NumPy's libraries; with SciPy it is: pip install scipy"
         ) from None
     except KeyError:
-        capsule = getattr(import_module("scipy.linalg.cython_blas"), "__pyx_capi__")[name]
+        capsule = import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
     title, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     title.restype, title.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

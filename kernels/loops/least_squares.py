@@ -12,7 +12,7 @@ __all__ = ["least_squares"]
 
 @library("both", "residuals", "rank", "values", "info")
 def least_squares(a, b, both, residuals, rank, values, info, rcond, driver):
-    """X of the smallest |A X - B|, the squares of what is left over, ranks and singular values, where ``driver`` has them.
+    """X of the smallest |A X - B|, the squares of what is left over, ranks and singular values, as ``driver`` finds.
 
     X is in the first rows of ``both``, which has as many as A or X, whichever are more. What is not found is empty.
     """

@@ -5,6 +5,9 @@ read first), those that also add a tensor from AddedProduct (``added_products.py
 add and take their gradients from it. Both bases bring vmap's rule (``product_batch_rules.py``). Products of any rank
 (matmul, linear, tensordot, einsum) are plain functions made of these: they reshape, and call mm or bmm once. Kernels
 are in ``jitgrad.kernels.loops.matmul``. Sums and norms are in ``jitgrad.ops.reduction``.
+
+Factorisations, and what is solved by them, derive from BatchedMatrices (``batched_matrices.py``), which has what ops on
+the last two dims share; their kernels are LAPACK's (``jitgrad.kernels.lapack``).
 """
 
 from jitgrad.dispatch.registry import publish_later
@@ -30,13 +33,11 @@ publish_later("jitgrad.ops.linalg.svd", "svd", linalg="svd svdvals")
 publish_later("jitgrad.ops.linalg.trace_cross", "cross trace", linalg="cross")
 publish_later("jitgrad.ops.linalg.cholesky", "cholesky cholesky_inverse cholesky_solve", linalg="cholesky cholesky_ex")
 publish_later("jitgrad.ops.linalg.triangular", "triangular_solve", linalg="solve_triangular")
-publish_later(
-    "jitgrad.ops.linalg.lu", "lu lu_solve", functions="lu_unpack", linalg="lu lu_factor lu_factor_ex lu_solve"
-)
-publish_later(
-    "jitgrad.ops.linalg.solve", "det inverse logdet slogdet",
-    linalg="det inv inv_ex slogdet solve solve_ex tensorinv tensorsolve",
-)  # fmt: skip
-publish_later("jitgrad.ops.linalg.qr", "geqrf orgqr ormqr qr", linalg="householder_product qr")
+publish_later("jitgrad.ops.linalg.determinant", "det logdet slogdet", linalg="det slogdet")
+publish_later("jitgrad.ops.linalg.inverse", "inverse", linalg="inv inv_ex tensorinv")
 publish_later("jitgrad.ops.linalg.ldl", linalg="ldl_factor ldl_factor_ex ldl_solve")
 publish_later("jitgrad.ops.linalg.lstsq", linalg="lstsq")
+publish_later("jitgrad.ops.linalg.lu", "lu", functions="lu_unpack", linalg="lu lu_factor lu_factor_ex")
+publish_later("jitgrad.ops.linalg.lu_solve", "lu_solve", linalg="lu_solve")
+publish_later("jitgrad.ops.linalg.qr", "geqrf orgqr ormqr qr", linalg="householder_product qr")
+publish_later("jitgrad.ops.linalg.solve", linalg="solve solve_ex tensorsolve")

@@ -19,13 +19,18 @@ from jitgrad.ops.shape.view import Transpose
 
 __all__ = [
     "BatchedMatrices", "adjoint", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
-    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "row_major", "transposed", "with_check",
+    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "row_major", "transposed",
+    "whole_batches", "with_check",
 ]  # fmt: skip
 
 
-def _whole_batches(call: BatchedCall) -> Any:
-    """The rule of vmap: every tensor gets the batch as its first dim, and all have as many dims before the matrix."""
-    cores = {name: call.op.cores.get(name, 2) for name in call.tensors()}
+def whole_batches(call: BatchedCall, **others: int) -> Any:
+    """The rule of vmap: every tensor gets the batch as its first dim, and all have as many dims before the matrix.
+
+    others: of which tensors a matrix has another number of dims; see ``cores``.
+    """
+    given = call.op.cores | others
+    cores = {name: given.get(name, 2) for name in call.tensors()}
     most = max([call.ndim(name) - core for name, core in cores.items()], default=0)
     changed = {}
     for name, core in cores.items():
@@ -44,7 +49,7 @@ class BatchedMatrices(Structured, abstract=True):
     """
 
     cores: ClassVar[dict[str, int]] = {}
-    batch = _whole_batches
+    batch: ClassVar[Any] = whole_batches
 
 
 # -- layouts --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""LDL of symmetric or Hermitian matrices, A = P L D L^T P^T, and what is solved by it. PyTorch has no gradients here."""
+"""LDL of symmetric or Hermitian matrices, A = P L D L^T P^T. PyTorch has no gradients here."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.loops import factorisations as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
-    BatchedMatrices, broadcast_batches, check_floating, check_numbers, check_pivots, check_square, column_major,
-    row_major, with_check,
+    BatchedMatrices,
+    broadcast_batches,
+    check_floating,
+    check_numbers,
+    check_pivots,
+    check_square,
+    column_major,
+    row_major,
+    with_check,
 )  # fmt: skip
 from jitgrad.ops.linalg.triangular import check_systems
 from jitgrad.ops.shape.expand import Expand

@@ -11,8 +11,8 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import broadcast_shapes, intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
-from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.loops import least_squares as kernels
 from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, adjoint, column_major, row_major, with_check
