@@ -29,8 +29,8 @@ def _basis(a: Tensor, q: int, niter: int, mean: Tensor | None) -> Tensor:
     dtype = a.dtype if a._layout.dtype.category > 1 else float32
     columns = qr(times(a.new_empty((a._layout.shape[-1], q), dtype=dtype).normal_())).Q
     for _ in range(niter):
-    columns = qr(adjoint_times(columns)).Q
-    columns = qr(times(columns)).Q
+        columns = qr(adjoint_times(columns)).Q
+        columns = qr(times(columns)).Q
     return columns
 
 
