@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values by NumPy's LAPACK, and exponentials of matrices; of stacks of matrices.
+"""Eigenvalues and singular values by LAPACK, and exponentials of matrices; of stacks of matrices.
 
 LAPACK runs on one thread of BLAS (``kernels/blas.py`` says why); a stack is cut for the pool. ``failed`` becomes 0, or
 the number, from 1, of the first matrix that has no decomposition, negative if its elements are not all finite.
@@ -10,85 +10,104 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.blas import one_thread
+from jitgrad.kernels.lapack import on_one
 from jitgrad.kernels.launch import library, loop
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "far_apart", "matrix_exp", "svd", "svdvals"]
 
+# NumPy's own loops over stacks, which ``np.linalg.eigh`` and its kind call after checks that take longer than a small
+# matrix. They write to any memory, and NaN for a matrix that LAPACK has failed at.
+_LOOPS = np.linalg._umath_linalg  # type: ignore[attr-defined]
 # Multiplications in a stack, about, from which two threads are clearly quicker.
 SPLIT = 1 << 17
 
 
-def _decompose(function, x, outs, failed):
-    """Write ``function(x)``, a tuple of arrays, to ``outs``; or say in ``failed`` which matrix it cannot take."""
+@loop
+def first_nan(x, failed):
+    """Say in ``failed`` which row of x is the first that begins with NaN, counted from 1; 0: none does."""
     failed[0] = 0
-    finite = np.isfinite(x)
-    if not finite.all():
-        failed[0] = -1 - np.flatnonzero(~finite.reshape(-1, x.shape[-2] * x.shape[-1]).all(1))[0]
+    for k in range(x.shape[0]):
+        if x[k, 0] != x[k, 0]:
+            failed[0] = k + 1
+            break
+
+
+def _decompose(function, x, outs, values, failed):
+    """Write ``function(x)`` to ``outs``, of which ``values`` is one; ``failed``: see above."""
+    failed[0] = 0
+    if not x.size:
+        function(x, *outs)
         return
-    try:
-        with one_thread:
-            _in_pieces(function, x, outs)
-    except np.linalg.LinAlgError:
-        failed[0] = 1 + next(k for k, a in enumerate(x.reshape(-1, *x.shape[-2:])) if _fails(function, a))
+    parts = min(threads.get_num_threads(), x.shape[0] if x.ndim > 2 else 1)
+    with on_one(x.shape[-1] * x.shape[-2]):
+        if parts < 2 or x.size * min(x.shape[-2:]) < SPLIT:
+            _quietly(function, x, outs)
+        else:
+            edges = [x.shape[0] * k // parts for k in range(parts + 1)]
+            cuts = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+            threads.run_together([(_quietly, (function, x[c], [o[c] for o in outs])) for c in cuts])
+    first_nan.call(values.reshape(-1, values.shape[-1]), failed)
+    if failed[0] and not np.isfinite(x.reshape(-1, *x.shape[-2:])[failed[0] - 1]).all():
+        failed[0] = -failed[0]
 
 
-def _fails(function, matrix):
-    try:
-        function(matrix)
-    except np.linalg.LinAlgError:
-        return True
-    return False
-
-
-def _in_pieces(function, x, outs):
-    count = min(threads.get_num_threads(), x.shape[0] if x.ndim > 2 else 1)
-    if count < 2 or x.size * min(x.shape[-2:]) < SPLIT:
-        _store(function, x, outs)
-        return
-    edges = [x.shape[0] * k // count for k in range(count + 1)]
-    cuts = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
-    threads.run_together([(_store, (function, x[c], [o[c] for o in outs])) for c in cuts])
-
-
-def _store(function, x, outs):
-    for out, found in zip(outs, function(x), strict=True):
-        out[...] = found
+def _quietly(function, x, outs):
+    with np.errstate(all="ignore"):
+        function(x, *outs)
 
 
 @library("values", "vectors", "failed")
 def eigh(x, values, vectors, failed, part):
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, of which the triangle ``part`` is read."""
-    _decompose(lambda a: np.linalg.eigh(a, part), x, (values, vectors), failed)
+    function = _LOOPS.eigh_lo if part == "L" else _LOOPS.eigh_up
+    _decompose(function, x, (values, vectors), values, failed)
 
 
 @library("values", "failed")
 def eigvalsh(x, values, failed, part):
     """Eigenvalues, ascending, of Hermitian matrices, of which the triangle ``part`` is read."""
-    _decompose(lambda a: (np.linalg.eigvalsh(a, part),), x, (values,), failed)
+    _decompose(_LOOPS.eigvalsh_lo if part == "L" else _LOOPS.eigvalsh_up, x, (values,), values, failed)
 
 
 @library("values", "vectors", "failed")
 def eig(x, values, vectors, failed):
     """Eigenvalues and eigenvectors of square matrices; both are complex."""
-    _decompose(np.linalg.eig, x, (values, vectors), failed)
+    if _finite(x, failed):
+        _decompose(_LOOPS.eig, x, (values, vectors), values, failed)
 
 
 @library("values", "failed")
 def eigvals(x, values, failed):
     """Eigenvalues of square matrices, which are complex."""
-    _decompose(lambda a: (np.linalg.eigvals(a),), x, (values,), failed)
+    if _finite(x, failed):
+        _decompose(_LOOPS.eigvals, x, (values,), values, failed)
+
+
+def _finite(x, failed):
+    """Whether LAPACK may see these matrices, whose general eigenvalues it would look for in NaN without an end."""
+    failed[0] = -1 + bool(np.isfinite(x).all())
+    return not failed[0]
+
+
+def _svd(kind, x):
+    """NumPy's loop for matrices like x; kind "f": with all vectors, "s": as many as values, "": none."""
+    name = f"svd_{kind}" if kind else "svd"
+    if hasattr(_LOOPS, "svd_f"):
+        return getattr(_LOOPS, name)
+    side = "m" if x.shape[-2] < x.shape[-1] else "n"  # NumPy 2.0
+    return getattr(_LOOPS, f"svd_{side}_{kind}" if kind else f"svd_{side}")
 
 
 @library("left", "values", "right", "failed")
 def svd(x, left, values, right, failed, full):
     """Singular values, descending, and singular vectors: columns of ``left`` and rows of ``right``."""
-    _decompose(lambda a: np.linalg.svd(a, full), x, (left, values, right), failed)
+    _decompose(_svd("f" if full else "s", x), x, (left, values, right), values, failed)
 
 
 @library("values", "failed")
 def svdvals(x, values, failed):
     """Singular values, descending."""
-    _decompose(lambda a: (np.linalg.svd(a, compute_uv=False),), x, (values,), failed)
+    _decompose(_svd("", x), x, (values,), values, failed)
 
 
 @loop
