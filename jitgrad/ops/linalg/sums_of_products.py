@@ -11,6 +11,7 @@ from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_flag, int_argument
+from jitgrad.ops.linalg.added_products import Addmm
 from jitgrad.ops.linalg.batched_matrices import check_floating
 from jitgrad.ops.linalg.matmul import matmul, outer, vdot
 from jitgrad.ops.shape.join import cat
@@ -43,7 +44,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     # Side by side the matrices are one product, whose inner sums are over the stack, too.
     n, inner, m = _joined_sizes(batch1, batch2)
     left, right = batch1.transpose(0, 1).reshape(n, inner), batch2.reshape(inner, m)
-    return input.addmm(left, right, beta=beta, alpha=alpha)
+    return Addmm.apply(input, left, right, beta, alpha)
 
 
 @public
@@ -59,6 +60,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     shape = vec1._layout.shape[0], vec2._layout.shape[0]
     if input._layout.shape != shape:
         input = input.expand(shape)
+    if input.dtype is vec1.dtype is vec2.dtype and input._layout.dtype.category > 1:
+        return Addmm.apply(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha)
     product = outer(vec1, vec2)
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if input._layout.dtype.category < 2 and isinstance(factor, float):
