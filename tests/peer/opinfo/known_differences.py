@@ -8,6 +8,8 @@ KNOWN = [
     ("norm_nuc", ".*", "nuclear norm", "needs singular values, for which there is no op yet; refused in words"),
     ("(arg)?sort", "function|method", "^result( 1)?:", "PyTorch's order of equal elements, which it does not promise"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
+    ("special_bessel_[jy][01]", "function", "^result: np.float64",
+     "PyTorch's are off by up to 9e-7 from 4 to 9.1; ours by 4e-15, see tests/kernels/words/test_bessel.py"),
     ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
 ]  # fmt: skip
