@@ -99,6 +99,15 @@ class special_i1:
 
 
 @word(internal=True)
+class _log_of_half:
+    """log(x / 2), also where x / 2 has fewer digits than x or vanishes."""
+
+    def float64(x):
+        tiny = x < 1e-300
+        return log(x * 2.0**51 if tiny else 0.5 * x) - (36.04365338911715 if tiny else 0.0)
+
+
+@word(internal=True)
 class _k0_near:
     """The modified Bessel function of the second kind and order 0, for 0 < x <= 2."""
 
@@ -114,7 +123,7 @@ class _k0_near:
             6.093361934166155e-08, 4.054506619949891e-06, 0.00018280555827901256, 0.005053392643196092,
             0.07177701034240512, 0.3404973210133806, -0.30362077291575545,
         )  # fmt: skip
-        return rest - log(0.5 * x) * first
+        return rest - _log_of_half(x) * first
 
 
 @word(internal=True)
@@ -133,7 +142,7 @@ class _k1_near:
             -7.081133770184678e-07, -3.891869064371633e-05, -0.0013831688466153064, -0.02785423521977184,
             -0.24383852886774365, -0.3322409552403131, 0.8850882877295894,
         )  # fmt: skip
-        return rest / x + log(0.5 * x) * (x * first)
+        return rest / x + _log_of_half(x) * (x * first)
 
 
 @word(internal=True)
