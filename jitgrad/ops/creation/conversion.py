@@ -280,10 +280,9 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-@method
-def is_signed(self: Tensor) -> bool:
+def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
-    return self._layout.dtype.is_signed
+    return input._layout.dtype.is_signed
 
 
 @method
@@ -298,7 +297,7 @@ def is_pinned(self: Tensor) -> bool:
     return False
 
 
-for _function in (numel, is_floating_point, is_complex):
+for _function in (numel, is_floating_point, is_complex, is_signed):
     public(_function)
 public(is_tensor, method_too=False)
 Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[method-assign, assignment]
