@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = ["aminmax", "cummax", "cummin", "histogram", "histogramdd", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
 
 
 _values = namedtuple("_values", ("values", "indices"))
 _bounds = namedtuple("_bounds", ("min", "max"))
+_histogram = namedtuple("_histogram", ("hist", "bin_edges"))
 
 
 def _result(name: str, base: Any = _values) -> Any:
@@ -35,3 +36,5 @@ kthvalue = _result("kthvalue")
 sort = _result("sort")
 topk = _result("topk")
 aminmax = _result("aminmax", _bounds)
+histogram = _result("histogram", _histogram)
+histogramdd = _result("histogramdd", _histogram)

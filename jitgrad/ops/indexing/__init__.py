@@ -26,3 +26,4 @@ publish_later("jitgrad.ops.indexing.take", "put take take_along_dim", methods="p
 publish_later("jitgrad.ops.indexing.scatter_reduce", "index_reduce scatter_reduce",
               methods="index_reduce_ scatter_reduce_")  # fmt: skip
 publish_later("jitgrad.ops.indexing.search", functions="bucketize isin searchsorted")
+publish_later("jitgrad.ops.indexing.unique", "unique unique_consecutive")
