@@ -9,7 +9,10 @@ import numpy as np
 
 from jitgrad.kernels.launch import loop
 
-__all__ = ["count_row_runs", "count_runs", "order_rows", "run_lengths", "run_numbers", "take_row_runs", "take_runs"]
+__all__ = [
+    "count_row_runs", "count_runs", "order_rows", "run_lengths", "run_numbers",
+    "segment_numbers", "take_row_runs", "take_runs",
+]  # fmt: skip
 
 
 @loop
@@ -48,6 +51,16 @@ def run_numbers(starts, order, numbers):
         end = starts[k + 1] if k + 1 < starts.size else numbers.size
         for i in range(starts[k], end):
             numbers[np.uint64(order[i]) if order.size else np.uint64(i)] = k
+
+
+@loop
+def segment_numbers(edges, numbers):
+    """The number of the segment that each place is in, from the edges of each row's; one more than the last for none."""
+    count = edges.shape[1] - 1
+    for r in range(edges.shape[0]):
+        numbers[r, :] = count
+        for k in range(count):
+            numbers[r, edges[r, k] : edges[r, k + 1]] = k
 
 
 # -- rows -------------------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ for _name in (
 for _view in (alias, slice):
     public(_copying(_view, f"{_view.__name__}_copy"), method_too=False)
 public(_copying(Tensor.narrow, "narrow_copy"))
+public(slice, module="aten")  # of no other name in PyTorch
 
 
 @public

@@ -7,6 +7,9 @@ KNOWN = [
     ("a(cos|sin|tan)h", "in place", "derivative for 'inplace version", "PyTorch has no gradient here; ours is right"),
     ("norm_nuc", ".*", "nuclear norm", "needs singular values, for which there is no op yet; refused in words"),
     ("(arg)?sort", "function|method", "^result( 1)?:", "PyTorch's order of equal elements, which it does not promise"),
+    ("as_strided_scatter", "function|method", r"^gradients . (0:|1: np.\w+\(0)",
+     "PyTorch has the gradient of what is overwritten in the place of that of what is kept; and one of what it writes "
+     "to memory that the result does not show"),
     ("mode", "function|method", "^result 1: np.int64", "which of equal elements it names, that of std::sort"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
     ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
