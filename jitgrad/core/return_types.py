@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-__all__ = ["aminmax", "cummax", "cummin", "histogram", "histogramdd", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = [
+    "aminmax", "cummax", "cummin", "histogram", "histogramdd", "kthvalue", "max", "median", "min", "mode", "nanmedian",
+    "sort", "topk",
+]  # fmt: skip
 
 
 _values = namedtuple("_values", ("values", "indices"))

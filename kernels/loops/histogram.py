@@ -8,7 +8,8 @@ from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
-    "add_at", "bin_places", "count_in_bins", "count_values", "outer_edges", "spread_edges", "value_range", "weigh_values",
+    "add_at", "bin_places", "count_in_bins", "count_values", "outer_edges", "spread_edges", "value_range",
+    "weigh_values",
 ]  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def weigh_values(x, weights, out):
 
 @loop
 def outer_edges(x, ends, found, margin):
-    """The least and the largest element, ``margin`` further out if they are equal; ``found``: if they are no numbers."""
+    """The least and the largest element, ``margin`` further out if they are equal; ``found``: if one is not finite."""
     low = high = x[0]
     for i in range(x.size):
         v = x[i]

@@ -55,7 +55,7 @@ def run_numbers(starts, order, numbers):
 
 @loop
 def segment_numbers(edges, numbers):
-    """The number of the segment that each place is in, from the edges of each row's; one more than the last for none."""
+    """The number of the segment that each place is in, by the edges of each row's; of none, that behind the last."""
     count = edges.shape[1] - 1
     for r in range(edges.shape[0]):
         numbers[r, :] = count

@@ -278,7 +278,7 @@ public(empty_strided, method_too=False)
 
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
                    requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """An uninitialised tensor without gaps whose dims lie in memory in the order ``physical_layout``, the widest first."""
+    """An uninitialised tensor without gaps, its dims in memory in the order ``physical_layout``, the widest first."""
     size = ints_argument("empty_permuted", "size", 1, size)
     order = ints_argument("empty_permuted", "physical_layout", 2, physical_layout)
     if len(size) != len(order):

@@ -95,11 +95,11 @@ def _planned_range(
     return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
 
 
-def range(start: Any = 0, end: Any = ..., step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
           layout: Any = None, device: Any = None, pin_memory: bool = False,
           requires_grad: bool = False) -> Tensor:  # fmt: skip
     """start, start + step, ... up to ``end``, which is included; of the default dtype. Use ``arange``."""
-    if end is ...:
+    if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "

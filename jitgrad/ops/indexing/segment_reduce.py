@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.layout import intern, normalize_dim
+from jitgrad.core.layout import intern, layout_of, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
@@ -15,8 +15,8 @@ from jitgrad.dispatch.registry import public
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import unique as kernels
 from jitgrad.ops.indexing.scatter_reduce import ReduceElements
-from jitgrad.ops.reduction.scan import Cumsum
 from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.reduction.scan import Cumsum
 from jitgrad.ops.shape.copy import Contiguous, contiguous
 from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import Slice
@@ -73,7 +73,8 @@ def _reduced(data: Tensor, reduce: str, d: int, edges: Any, initial: Any) -> Ten
     shape, inner = layout.shape, layout.ndim - d - 1
     numbers = np.empty((math.prod(shape[:d]), shape[d]), np.int64)
     launch(kernels.segment_numbers, contiguous(edges)._data.reshape(-1, count + 1), numbers)
-    index = wrap(numbers.reshape(*shape[: d + 1], *(1,) * inner), intern(numbers.dtype, (*shape[: d + 1], *(1,) * inner)))
+    numbers = numbers.reshape(*shape[: d + 1], *(1,) * inner)
+    index = wrap(numbers, layout_of(numbers))
     # One segment more, for elements that are in none.
     start = filled(intern(layout.numpy_dtype, (*shape[:d], count + 1, *shape[d + 1 :])),
                    _START[reduce] if initial is None else float(initial))  # fmt: skip

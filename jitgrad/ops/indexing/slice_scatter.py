@@ -139,14 +139,14 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """
     if input._requires_grad and grad_state.enabled and not input._layout.contiguous:
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
-    layout = input.detach().as_strided(size, stride, storage_offset)._layout  # type: ignore[attr-defined]
+    layout = input.detach().as_strided(size, stride, storage_offset)._layout
     shape, strides, own = input._layout.shape, input._layout.strides, input.storage_offset()
     offset = 0 if storage_offset is None else storage_offset - own
     if offset >= 0 and offset + extent(layout.shape, layout.strides) <= extent(shape, strides):
         return AsStridedScatter.apply(input, src, layout.shape, layout.strides, offset)
     # Some of the part is memory that ``input`` does not show: it is written in a copy of all of the memory.
     count = storage_of(input)[1] // input._layout.dtype.itemsize
-    whole = input.as_strided((count,), (1,), 0)  # type: ignore[attr-defined]
+    whole = input.as_strided((count,), (1,), 0)
     out = AsStridedScatter.apply(whole, src, layout.shape, layout.strides, offset + own)
     part = AsStrided.apply(out, shape, strides, own)
     return Clone.apply(part) if out._requires_grad else unrecorded(part)

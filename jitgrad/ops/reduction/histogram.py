@@ -72,7 +72,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def _ends_of(x: Any, margin: float, refuse: Any) -> Any:
-    """The least and the largest element of an array as a vector of two; ``refuse(low, high)`` raises for infinite ones."""
+    """The least and the largest element of an array, a vector; ``refuse(low, high)`` raises where one is not finite."""
     ends, found = np.empty(2, x.dtype), np.zeros(1, np.int64)
     launch(kernels.outer_edges, x, ends, found, margin)
     check(found, lambda found, ends: refuse(*ends.tolist()), ends)
@@ -155,7 +155,7 @@ def _counted(columns: list[Any], edges: Sequence[Tensor], even: bool, weight: An
         return out
     out = out / out.sum()
     for d, e in enumerate(map(unrecorded, edges)):
-        widths: Any = e[1:] - e[:-1]  # type: ignore[index]
+        widths: Any = e[1:] - e[:-1]
         out = out / widths.reshape([-1 if k == d else 1 for k in range(len(edges))])
     return out
 
@@ -249,7 +249,8 @@ def histogramdd(
     if not isinstance(bins, (tuple, list)) or not all(isinstance(b, Tensor) or is_int(b) for b in bins):
         raise invalid_combination("histogramdd", (input, bins), "(Tensor input, tuple of ints bins, *, ...)")
     counts, edges = _histogram(input, bins, range, weight, density)
-    return return_types.histogramdd(counts, tuple(edges))
+    shown: Any = tuple(edges)
+    return return_types.histogramdd(counts, shown)
 
 
 public(histogramdd, method_too=False)
