@@ -37,3 +37,5 @@ publish_later("jitgrad.ops.nn.gates", "prelu", functions="bilinear rrelu rrelu_"
                  "rrelu_ selu_ threshold_"})  # fmt: skip
 publish_later("jitgrad.ops.nn.ctc", functions="ctc_loss", **{"nn.functional": "ctc_loss"})
 publish_later("jitgrad.ops.nn.class_margin_losses", **{"nn.functional": "multi_margin_loss multilabel_margin_loss"})
+publish_later("jitgrad.ops.nn.embedding_bag", functions="embedding_bag embedding_renorm_",
+              **{"nn.functional": "embedding_bag"})  # fmt: skip
