@@ -39,3 +39,7 @@ publish_later("jitgrad.ops.nn.ctc", functions="ctc_loss", **{"nn.functional": "c
 publish_later("jitgrad.ops.nn.class_margin_losses", **{"nn.functional": "multi_margin_loss multilabel_margin_loss"})
 publish_later("jitgrad.ops.nn.embedding_bag", functions="embedding_bag embedding_renorm_",
               **{"nn.functional": "embedding_bag"})  # fmt: skip
+publish_later("jitgrad.ops.nn.native",
+              functions="_batch_norm_with_update _native_batch_norm_legit _safe_softmax _softmax_backward_data "
+              "native_batch_norm native_dropout native_dropout_backward native_group_norm "
+              "native_layer_norm")  # fmt: skip

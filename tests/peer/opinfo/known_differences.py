@@ -8,8 +8,10 @@ KNOWN = [
     ("norm_nuc", ".*", "nuclear norm", "needs singular values, for which there is no op yet; refused in words"),
     ("(arg)?sort", "function|method", "^result( 1)?:", "PyTorch's order of equal elements, which it does not promise"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
-    ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
+    ("(nn_functional_|_?native_|_batch_norm_).*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+    ("native_layer_norm", "function", "None .* for argument #1 'other'",
+     "PyTorch cannot differentiate twice with a bias and no weight; we can"),
 ]  # fmt: skip
 
 
