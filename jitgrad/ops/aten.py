@@ -72,7 +72,8 @@ class OpOverload:
 
 def _function(name: str) -> Any:
     """The function of an op, ``jitgrad.linalg.inv`` of ``linalg_inv``; None if there is none."""
-    return FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1)) or _INNER.get(name)
+    found = FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1)) or FUNCTIONS.get(f"_{name}")
+    return found or _INNER.get(name)
 
 
 @functools.cache

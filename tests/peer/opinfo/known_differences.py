@@ -21,19 +21,18 @@ KNOWN = [
      "to memory that the result does not show"),
     ("mode", "function|method", "^result 1: np.int64", "which of equal elements it names, that of std::sort"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
-<<<<<<< HEAD
-    ("nn_functional_(.*_norm|conv).*", "function", "gradients 0 2: requires_grad False",
-=======
     ("special_bessel_[jy][01]", "function", "^result: np.float64",
      "PyTorch's are off by up to 9e-7 from 4 to 9.1; ours by 4e-15, see tests/kernels/words/test_bessel.py"),
-    ("nn_functional_(.*_norm|conv).*", "function", "gradients 0 2: requires_grad False",
-     "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
     ("stft", "function|method", r"^more: \[\], less: \['gradients 1 0'\]",
      "PyTorch's gradient of reflected padding names the input too, though it does not depend on it: zeros"),
     ("stft", "function|method", "^gradients 0 1: np.float32",
      "last digits of sums over all frames, which nearly cancel"),
     ("fft_hfft2", "function", "^result: np.float32",
      "last digits: an element that nearly cancels, in a sum of which the others are a thousand times as large"),
+    ("(nn_functional_|_?native_|_batch_norm_).*", "function", "gradients 0 2: requires_grad False",
+     "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
+    ("native_layer_norm", "function", "None .* for argument #1 'other'",
+     "PyTorch cannot differentiate twice with a bias and no weight; we can"),
 ]  # fmt: skip
 
 
