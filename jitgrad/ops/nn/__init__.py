@@ -41,3 +41,9 @@ publish_later("jitgrad.ops.nn.max_pool",
 _CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
 publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
               **{"nn.functional": _CONVOLUTIONS})  # fmt: skip
+publish_later("jitgrad.ops.nn.unfold", **{"nn.functional": "fold unfold"})
+publish_later("jitgrad.ops.nn.unpool",
+              **{"nn.functional": "fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d "
+                 "fractional_max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d"})  # fmt: skip
+publish_later("jitgrad.ops.nn.interpolate", functions="_upsample_bilinear2d_aa",
+              **{"nn.functional": "interpolate upsample upsample_bilinear upsample_nearest"})  # fmt: skip
