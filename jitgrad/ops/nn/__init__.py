@@ -47,3 +47,6 @@ publish_later("jitgrad.ops.nn.unpool",
                  "fractional_max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d"})  # fmt: skip
 publish_later("jitgrad.ops.nn.interpolate", functions="_upsample_bilinear2d_aa",
               **{"nn.functional": "interpolate upsample upsample_bilinear upsample_nearest"})  # fmt: skip
+publish_later("jitgrad.ops.nn.grid_sample",
+              functions="affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d",
+              **{"nn.functional": "affine_grid grid_sample"})  # fmt: skip
