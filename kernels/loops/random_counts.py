@@ -91,7 +91,7 @@ def binomial(counts, probabilities, out, state):
             out[i] = T(0)
         elif p >= 1:
             out[i] = n
-        elif not p == p:
+        elif np.isnan(p):
             out[i] = T(np.nan)
         elif n * q < T(10):
             # The gaps between successes are geometric.

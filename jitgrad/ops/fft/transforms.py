@@ -50,7 +50,8 @@ def _result(x: Layout, dims: Sequence[int], last: int, dtype: np.dtype) -> Layou
 class FftC2C(Structured):
     """Fourier transform of a complex tensor over ``dim``.
 
-    ``forward`` takes exp(-2 pi i k m / n), otherwise its conjugate. The result is multiplied by 1, n ** -0.5 or 1 / n, for a ``normalization`` of 0, 1 or 2.
+    ``forward`` takes exp(-2 pi i k m / n), otherwise its conjugate. The result is multiplied by 1, n ** -0.5 or 1 / n,
+    for a ``normalization`` of 0, 1 or 2.
     """
 
     name, linear, batch = "_fft_c2c", ("x",), over_dims("dim")

@@ -193,7 +193,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None,
     return 1 - line.abs()
 
 
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = None,
+def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layout: Any = None,
                    device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Window of cosines: the sum of (-1)^j a[j] cos(2 pi j k / N): N is M - 1, or M if not ``sym``."""
     chosen = _signal("general_cosine", M, dtype, layout)

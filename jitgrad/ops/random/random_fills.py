@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
@@ -90,10 +92,24 @@ class Uniform(RandomFill):
             raise not_implemented_for("check_uniform_bounds", x.dtype)
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        _check_span(x.dtype.to_real(), low, high)
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
         kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
         fill_by(kernel, real, generator, float(low), float(high))
+
+
+def _check_span(kind: dtype, low: float, high: float) -> None:
+    """RuntimeError for bounds that the dtype does not hold, or whose distance it does not."""
+    most = float(np.finfo(kind.numpy).max)
+    for name, bound in (("from", low), ("to", high)):
+        if not -most <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {cpp_type(kind)}")
+    if high - low > most:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(kind)}>::max(), but found to={high:g} and "
+            f"from={low:g} which result in to-from to exceed the limit"
+        )
 
 
 class Normal(RandomFill):
@@ -110,9 +126,8 @@ class Normal(RandomFill):
         if x.dtype.is_complex:
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
-            fill_by(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
-            if mean:  # of both parts, as in PyTorch
-                copy_into(parts._data, parts._layout, wrap(parts._data, parts._layout) + float(mean))
+            # The mean is that of both parts, as in PyTorch.
+            fill_by(_normal_kernel(parts), parts, generator, float(mean), float(std) / math.sqrt(2))
             return
         fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
 
@@ -144,7 +159,8 @@ class Integers(RandomFill):
         if x.dtype.is_complex:
             if low is None and high is None:
                 raise not_implemented_for("random_kernel_cpu", x.dtype)
-            raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+            where = "random_from_to_impl" if high is None else "check_random_bounds"
+            raise RuntimeError(f"{where} handles only integral, floating-point and boolean types")
         fill_by(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
 
 
@@ -210,9 +226,9 @@ class Exponential(RandomFill):
     samples = _fills(1.5)
 
     def write(x, rate, generator):
-        _check_continuous("Exponential", x, scalar_type)
         if not rate > 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+        _check_continuous("Exponential", x, scalar_type)
         fill_by(kernels.exponential, x, generator, float(rate))
 
 
@@ -237,9 +253,9 @@ class Cauchy(RandomFill):
     samples = _fills(0.5, 2.0)
 
     def write(x, median, sigma, generator):
-        _check_continuous("Cauchy", x, cpp_type)
         if not sigma > 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+        _check_continuous("Cauchy", x, cpp_type)
         fill_by(kernels.cauchy, x, generator, float(median), float(sigma))
 
 
@@ -250,10 +266,10 @@ class LogNormal(RandomFill):
     samples = _fills(0.5, 0.7)
 
     def write(x, mean, std, generator):
-        if not x.dtype.is_floating_point:
-            raise not_implemented_for("log_normal_cpu", x.dtype)
         if not std > 0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+        if not x.dtype.is_floating_point:
+            raise not_implemented_for("log_normal_cpu", x.dtype)
         fill_by(kernels.log_normal, x, generator, float(mean), float(std))
 
 
