@@ -16,8 +16,8 @@ from jitgrad.core import dtypes, return_types
 from jitgrad.core.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from jitgrad.core.inference import inference_mode, is_inference_mode_enabled
 from jitgrad.core.dtypes import (
-    bool_, complex128, complex64, dtype, float32, float64, get_default_dtype, int16, int32, int64, int8, promote_types,
-    uint8,
+    bfloat16, bool_, complex128, complex64, dtype, float16, float32, float64, get_default_dtype, int16, int32, int64,
+    int8, promote_types, uint16, uint32, uint64, uint8,
 )  # fmt: skip
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.threads import get_num_threads
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 bool = bool_
 float, double, int, long, short = float32, float64, int32, int64, int16
-cfloat, cdouble = complex64, complex128
+half, cfloat, cdouble = float16, complex64, complex128
 newaxis = None
 
 # Every op by its public name. Functions come after submodules: ``jitgrad.tensor`` is the function.

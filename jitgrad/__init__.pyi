@@ -241,7 +241,7 @@ def asarray(
     obj: Any, *, dtype: _DType | None = None, device: _Device | None = None, copy: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """As `as_tensor`; ``copy=True`` always copies."""
+    """As `as_tensor`, and of a buffer its memory, read as ``dtype``; ``copy=True`` always copies."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse sine."""
 def asin_(input: Tensor) -> Tensor:

@@ -160,7 +160,10 @@ class _Writer:
 
     def _tensor(self, tensor: Tensor) -> dict[str, Any]:
         memory, bits = without_bits(tensor), (is_conj(tensor), is_neg(tensor))
-        array, entry = memory.cpu().numpy(), dict[str, Any](grad=tensor.requires_grad)
+        entry: dict[str, Any] = {"grad": tensor.requires_grad}
+        if tensor.dtype is dtypes.bfloat16:  # NumPy doesn't know it: its bits
+            memory, entry["bfloat16"] = memory.detach().view(dtypes.int16), True
+        array = memory.cpu().numpy()
         entry["parameter"] = type(tensor) is not Tensor
         if any(bits):
             entry["bits"] = bits
@@ -201,7 +204,8 @@ def _place(array: np.ndarray) -> tuple[Any, ...]:
 
 def _npy(array: np.ndarray) -> bytes:
     content = io.BytesIO()
-    np.save(content, array, allow_pickle=False)
+    # Of bfloat16, which NumPy doesn't know, the bits; the entry says how to read them.
+    np.save(content, array.view(np.uint16) if array.dtype.kind == "V" else array, allow_pickle=False)
     return content.getvalue()
 
 
@@ -242,6 +246,7 @@ class _Reader:
 
 
 def _leaf(tensor: Tensor, value: dict[str, Any]) -> Tensor:
+    tensor = tensor.view(dtypes.bfloat16) if value.get("bfloat16") else tensor
     tensor = with_bits(tensor, *value.get("bits", (False, False)))
     if value["parameter"]:
         return Parameter(tensor, requires_grad=value["grad"])

@@ -5,8 +5,9 @@ from jitgrad.dispatch.registry import module_names
 # PyTorch's names here for functions that jitgrad has under another one, or under the same at its top.
 _ALIASES = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",
-    "expm1": "expm1", "gammaln": "lgamma", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
-    "logsumexp": "logsumexp", "polygamma": "polygamma", "psi": "digamma", "round": "round", "sinc": "sinc",
-    "softmax": "softmax", "xlogy": "xlogy",
+    "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0", "log1p": "log1p",
+    "log_softmax": "log_softmax", "logit": "logit", "logsumexp": "logsumexp", "multigammaln": "mvlgamma",
+    "polygamma": "polygamma", "psi": "digamma", "round": "round", "sinc": "sinc", "softmax": "softmax",
+    "xlogy": "xlogy",
 }  # fmt: skip
 __getattr__, __dir__ = module_names("special", _ALIASES)

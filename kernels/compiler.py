@@ -58,7 +58,12 @@ import math
 import numpy as np
 from numba import njit
 """
-SCRATCH = "from jitgrad.kernels.words.scratch import scratch\n"  # where it is called
+# What is imported where a text has the word: (word, import).
+IMPORTED = (
+    ("scratch(", "from jitgrad.kernels.words.scratch import scratch\n"),
+    (" gemm(", "from jitgrad.kernels.words.gemm import gemm\n"),
+    ("float16(", "from jitgrad.kernels.words.half import from_bfloat16, from_float16, to_bfloat16, to_float16\n"),
+)
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 # Never fastmath=True, under which isnan(nan) is false. Sums may be reordered where a loop says so: nsz, as a sum of
@@ -376,7 +381,7 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = f"{PRELUDE}{SCRATCH if 'scratch(' in text else ''}{text}"
+    text = PRELUDE + "".join(line for word, line in IMPORTED if word in text) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))

@@ -23,6 +23,7 @@ from jitgrad.kernels.codegen.emit_cpu import words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
+from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
 from jitgrad.kernels.words.syntax import parameters
@@ -185,7 +186,9 @@ class Loop(Kernel):
 
     def variant(self, dtype: np.dtype[Any]) -> Callable[..., None]:
         """Return the compiled loop for ``dtype``."""
-        if dtype not in self.variants:
+        if dtype not in self.variants and is_half(dtype):
+            self.variants[dtype] = WidenedLoop(self.variant(np.dtype("float32")), lambda: self.writes)
+        elif dtype not in self.variants:
             start = time.perf_counter()
             text = self.text(dtype.name)
             allocates = _ALLOCATION.search(text) is not None
@@ -210,6 +213,8 @@ class Loop(Kernel):
 
     def in_parts(self, dtype: np.dtype[Any]) -> SplitCall:
         """The compiled loop for ``dtype`` on several threads."""
+        if is_half(dtype):
+            return WidenedLoop(self.in_parts(np.dtype("float32")), lambda: self.writes)  # type: ignore[return-value]
         if dtype not in self.parts:
             cut = dict.fromkeys(self.split, CUT) if self.pieces is None else {-2: FIRST, -1: LAST}
             place = self.dtype_from
@@ -231,6 +236,8 @@ class Loop(Kernel):
         # Numba takes no device array; the error should say so, and checking beforehand would cost every launch.
         except TypeError:
             check_one_device(args)
+            if has_halves(args) and not is_half(array.dtype):
+                return WidenedLoop(run, lambda: self.writes)(*args)
             raise
 
     def _dispatch_pieces(self, *args: Any) -> None:

@@ -11,23 +11,58 @@ __all__ = ["all_dtypes", "by_name", "dtype", "from_numpy_dtype", "get_default_dt
 # NumPy's kind of a dtype -> its category. Promotion compares categories before sizes: an int64 tensor and a float32
 # tensor give float32, where NumPy gives float64.
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+# Dtypes of 16 bits that kernels compute with in float32. NumPy has no bfloat16: ml_dtypes brings it, which is imported
+# when a tensor of it is first made, since most programs have none.
+HALVES = ("float16", "bfloat16")
 
 
 class dtype:
     """An element type, such as ``jitgrad.float32``; printed as PyTorch prints it.
 
     There is one object for each type, so that ``is`` compares. ``category``: 0 bool, 1 integer, 2 floating, 3 complex;
-    what is 2 or more can require grad.
+    what is 2 or more can require grad. ``title``: its name in errors, as "Float".
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
+    __slots__ = (
+        "category", "is_complex", "is_floating_point", "is_half", "is_signed", "itemsize", "name", "numpy", "title",
+    )  # fmt: skip
 
-    def __init__(self, name: str):
-        self.name, self.numpy = name, np.dtype(name)
-        self.category = _CATEGORY[self.numpy.kind]
+    numpy: np.dtype[Any]
+
+    def __init__(self, name: str, title: str):
+        self.name, self.title = name, title
+        like = np.dtype("float16" if name == "bfloat16" else name)
+        if name != "bfloat16":
+            self.numpy = like
+        self.category = _CATEGORY[like.kind]
         self.is_floating_point, self.is_complex = self.category == 2, self.category == 3
-        self.is_signed = self.numpy.kind in "ifc"
-        self.itemsize = self.numpy.itemsize
+        self.is_signed = like.kind in "ifc"
+        self.itemsize = like.itemsize
+        self.is_half = name in HALVES
+
+    def __getattr__(self, name: str) -> Any:
+        """``numpy`` of bfloat16, when it is first asked for."""
+        if name != "numpy":
+            raise AttributeError(f"'torch.dtype' object has no attribute {name!r}", name=name, obj=self)
+        from ml_dtypes import bfloat16
+
+        self.numpy = np.dtype(bfloat16)
+        _BY_NUMPY[self.numpy] = self
+        return self.numpy
+
+    @property
+    def compute(self) -> dtype:
+        """The dtype that kernels compute in: float32 for float16 and bfloat16."""
+        return float32 if self.is_half else self
+
+    @property
+    def limits(self) -> Any:
+        """NumPy's ``finfo`` of a floating dtype, that of the real part of a complex one."""
+        if self.name == "bfloat16":
+            from ml_dtypes import finfo
+
+            return finfo(self.numpy)
+        return np.finfo(self.to_real().numpy)
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -41,15 +76,22 @@ class dtype:
 
     def to_complex(self) -> dtype:
         """The complex dtype of the same precision."""
-        return {"float32": by_name("complex64"), "float64": by_name("complex128")}.get(self.name, self)
+        return _COMPLEX.get(self.name, self)
 
 
-_NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128")
-_ALL = {name: dtype(name) for name in _NAMES}
-_BY_NUMPY = {d.numpy: d for d in _ALL.values()}
+_TITLES = {
+    "bool": "Bool", "uint8": "Byte", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "int8": "Char",
+    "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+_ALL = {name: dtype(name, title) for name, title in _TITLES.items()}
+_BY_NUMPY = {d.numpy: d for d in _ALL.values() if d.name != "bfloat16"}
+# There is no complex dtype of 16 bits: NumPy and Numba lack one, and PyTorch's has few ops.
+_COMPLEX = {**dict.fromkeys((*HALVES, "float32"), _ALL["complex64"]), "float64": _ALL["complex128"]}
+_WIDE_UNSIGNED = frozenset(_ALL[name] for name in ("uint16", "uint32", "uint64"))
 ALIASES = {
     "float": "float32", "double": "float64", "int": "int32", "long": "int64", "short": "int16",
-    "cfloat": "complex64", "cdouble": "complex128",
+    "cfloat": "complex64", "cdouble": "complex128", "half": "float16",
 }  # fmt: skip
 _default = _ALL["float32"]
 
@@ -74,10 +116,17 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
                 "given numpy array has byte order different from the native byte order. Conversion between byte orders "
                 "is currently not supported."
             ) from None
-        raise TypeError(  # float16 and unsigned types above 8 bits; the words are PyTorch's
-            f"can't convert np.ndarray of type numpy.{np.dtype(numpy_dtype).type.__name__}. The only supported types "
-            "are: float64, float32, complex64, complex128, int64, int32, int16, int8, uint8, and bool."
+        raise TypeError(
+            f"can't convert np.ndarray of type {type_of_array(numpy_dtype)}. The only supported types are: float64, "
+            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+            "bool."
         ) from None
+
+
+def type_of_array(numpy_dtype: Any) -> str:
+    """The type of an array's elements as errors name it: ``numpy.object_``."""
+    kind = np.dtype(numpy_dtype).type
+    return f"{kind.__module__}.{kind.__name__}"
 
 
 def has_dtype(array: Any) -> bool:
@@ -117,11 +166,21 @@ def _combine(a: dtype | None, b: dtype | None) -> dtype | None:
     if a is None or b is None or a is b:
         return a or b
     # A floating dtype wins over an integer of any size; within floating or integer dtypes NumPy's rules are PyTorch's.
-    if a.category >= 2 and b.category < 2:
+    unsigned = a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED
+    if a.category >= 2 and b.category < 2 and not (unsigned and a.is_complex):
         return a
-    if b.category >= 2 and a.category < 2:
+    if b.category >= 2 and a.category < 2 and not (unsigned and b.is_complex):
         return b
-    return _BY_NUMPY[np.promote_types(a.numpy, b.numpy)]
+    if unsigned:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.title} and {b.title}"
+        )
+    if a.is_half and b.category == 2:
+        return _ALL["float32"] if b.is_half else b
+    if b.is_half and a.category == 2:
+        return a
+    return _BY_NUMPY[np.promote_types(a.compute.numpy, b.compute.numpy)]
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
@@ -158,10 +217,12 @@ def _raised(result: dtype | None, lower: dtype) -> dtype:
     """
     if result is not None and lower.category == 3 and result.category == 2:
         return result.to_complex()
-    return lower
+    return _combine(result, lower) if result is not None and result.category == 0 else lower  # type: ignore
 
 
 float32, float64 = _ALL["float32"], _ALL["float64"]
 int64, int32, uint8, bool_ = _ALL["int64"], _ALL["int32"], _ALL["uint8"], _ALL["bool"]
 int16, int8 = _ALL["int16"], _ALL["int8"]
 complex64, complex128 = _ALL["complex64"], _ALL["complex128"]
+float16, bfloat16 = _ALL["float16"], _ALL["bfloat16"]
+uint16, uint32, uint64 = _ALL["uint16"], _ALL["uint32"], _ALL["uint64"]

@@ -12,34 +12,42 @@ from typing import Any, NamedTuple
 from jitgrad.core.dtypes import dtype
 
 __all__ = [
-    "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
+    "LinAlgError", "cpp_name", "cpp_type", "expected_scalar_type", "invalid_combination", "must_be", "must_be_tensor",
     "not_implemented_for", "overflow", "same_device", "scalar_type", "type_name", "type_title",
 ]  # fmt: skip
 
 
-class _Names(NamedTuple):  # the three ways of writing one dtype
-    scalar_type: str
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or otherwise such that an op of linear algebra has no result."""
+
+
+class _Names(NamedTuple):  # two ways of writing one dtype
     cpp_type: str
     cpp_name: str
 
 
 _NAMES = {
-    "bool": _Names("Bool", "bool", "bool"),
-    "uint8": _Names("Byte", "unsigned char", "uint8_t"),
-    "int8": _Names("Char", "signed char", "int8_t"),
-    "int16": _Names("Short", "short int", "int16_t"),
-    "int32": _Names("Int", "int", "int"),
-    "int64": _Names("Long", "long int", "int64_t"),
-    "float32": _Names("Float", "float", "float"),
-    "float64": _Names("Double", "double", "double"),
-    "complex64": _Names("ComplexFloat", "c10::complex<float>", "c10::complex<float>"),
-    "complex128": _Names("ComplexDouble", "c10::complex<double>", "c10::complex<double>"),
+    "bool": _Names("bool", "bool"),
+    "uint8": _Names("unsigned char", "uint8_t"),
+    "uint16": _Names("short unsigned int", "uint16_t"),
+    "uint32": _Names("unsigned int", "uint32_t"),
+    "uint64": _Names("long unsigned int", "uint64_t"),
+    "int8": _Names("signed char", "int8_t"),
+    "int16": _Names("short int", "int16_t"),
+    "int32": _Names("int", "int"),
+    "int64": _Names("long int", "int64_t"),
+    "float16": _Names("c10::Half", "c10::Half"),
+    "bfloat16": _Names("c10::BFloat16", "c10::BFloat16"),
+    "float32": _Names("float", "float"),
+    "float64": _Names("double", "double"),
+    "complex64": _Names("c10::complex<float>", "c10::complex<float>"),
+    "complex128": _Names("c10::complex<double>", "c10::complex<double>"),
 }
 
 
 def scalar_type(dtype: dtype) -> str:
     """A dtype as PyTorch's ScalarType: ``Float``, ``Long``."""
-    return _NAMES[dtype.name].scalar_type
+    return dtype.title
 
 
 def cpp_type(dtype: dtype) -> str:

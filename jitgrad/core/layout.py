@@ -60,6 +60,8 @@ class Layout:
     def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
         self.numpy_dtype, self.shape, self.strides, self.device = numpy_dtype, shape, strides, device
         self.dtype = dtypes.from_numpy_dtype(numpy_dtype)
+        if self.dtype.is_half and not halves:
+            halves.append(True)
         self.size, self.ndim = Size(shape), len(shape)
         self.numel = math.prod(shape)
         # What ops ask often is worked out once. The stride of a dim of size 1, or of an empty array, is never used.
@@ -74,6 +76,8 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
 
+
+halves: list[bool] = []  # not empty once there is a layout of float16 or bfloat16: programs without test no more
 
 # How many entries a cache of layouts or plans may have. A program that meets ever new shapes would fill memory
 # otherwise; emptying the whole cache at the bound costs nothing at each look-up, as keeping an order of use would.
@@ -181,6 +185,13 @@ def layout_of(array: Any, device: Any = "cpu") -> Layout:
         return intern(array.dtype, array.shape, None, device)
     item = array.dtype.itemsize
     return intern(array.dtype, array.shape, tuple(s // item for s in array.strides), device)
+
+
+def as_float32(layout: Layout) -> Layout:
+    """The layout of a tensor of float16 or bfloat16 widened to float32; any other as it is."""
+    if not layout.dtype.is_half:
+        return layout
+    return intern(dtypes.float32.numpy, layout.shape, layout.strides, layout.device)
 
 
 def is_dense(layout: Layout) -> bool:

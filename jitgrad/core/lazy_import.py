@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.core.missing_names import missing_name
 
-__all__ = ["lazy_attributes"]
+__all__ = ["lazy_attributes", "set_lazy_attributes"]
 
 
 def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -34,3 +34,8 @@ def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[st
         return sorted({*vars(sys.modules[package]), *sources})
 
     return getattr_, dir_
+
+
+def set_lazy_attributes(package: str, sources: dict[str, str]) -> None:
+    """``lazy_attributes`` set from here: a module whose text has ``__getattr__`` has every name for a type checker."""
+    vars(sys.modules[package]).update(zip(("__getattr__", "__dir__"), lazy_attributes(package, sources), strict=True))

@@ -37,13 +37,14 @@ class finfo:
         dtype = dtype or dtypes.get_default_dtype()
         if dtype.category < 2:
             raise TypeError(
-                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype!r}'"
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"  # sic
             )
-        info = np.finfo(dtype.to_real().numpy)
+        dtype = dtype.to_real()
+        info = dtype.limits
         self.bits, self.dtype = int(info.bits), dtype.name
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(info.resolution)
+        self.resolution = float(f"1e-{info.precision}")
 
     def __repr__(self) -> str:
         return (
@@ -56,8 +57,10 @@ class iinfo:
     """Numerical limits of an integer dtype: ``max``, ``min``, ``bits``."""
 
     def __init__(self, dtype: Any):
+        if dtype.category == 0:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
         if dtype.category != 1:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{dtype!r}'")
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         info = np.iinfo(dtype.numpy)
         self.bits, self.max, self.min, self.dtype = int(info.bits), int(info.max), int(info.min), dtype.name
 

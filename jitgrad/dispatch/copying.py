@@ -124,6 +124,8 @@ def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:
     """Launch the fill of an array of any layout with a Python number of its dtype's category."""
+    if layout.dtype.is_half:
+        array, value = array.view(np.uint16), _bits(layout.numpy_dtype, value)
     if layout.contiguous:
         launch(kernels.fill, array.reshape(-1), value)
     elif array.T.flags.c_contiguous:
@@ -144,13 +146,20 @@ def filled(layout: Layout, value: float) -> Tensor:
 
 
 _fills: dict[Layout, Callable[[Any], Tensor]] = cache()
-_TYPES: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}  # by the kind of a dtype
+_TYPES: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "V": float}  # by kind; V: bfloat16
+
+
+def _bits(dtype: np.dtype[Any], value: Any) -> int:
+    """The bits of a number in a dtype of 16 bits."""
+    with np.errstate(over="ignore"):
+        return int(np.array(float(value), dtype).view(np.uint16))
 
 
 def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
     """The function of a number that makes tensors of ``layout``."""
     shape, dtype, flat = layout.shape, layout.numpy_dtype, layout.ndim == 1
     number = _TYPES[dtype.kind]  # one Python type for each dtype: one overload
+    filled_as = np.dtype("uint16") if layout.dtype.is_half else dtype
 
     def fill_any(value: Any) -> Tensor:
         data = empty_for(layout)
@@ -159,14 +168,16 @@ def _plan_fill(layout: Layout) -> Callable[[Any], Tensor]:
 
     fill = fill_any
     if layout.plain and layout.numel < SPLIT_SIZE:
-        call = kernels.fill.variant(dtype)
+        call = kernels.fill.variant(filled_as)
 
         def fill(value: Any) -> Tensor:
             if value.__class__ is int and not value and not observers:  # a float may be -0.0
                 return wrap(np.zeros(shape, dtype), layout)
             data = np.empty(shape, dtype)
             array = data if flat else data.reshape(-1)
-            if observers:
+            if filled_as is not dtype:
+                fill_array(data, layout, value)
+            elif observers:
                 launch(kernels.fill, array, number(value))
             else:
                 call(array, number(value))

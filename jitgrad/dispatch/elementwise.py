@@ -14,12 +14,12 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
-from jitgrad.core.layout import Layout, broadcast_shapes, cache
+from jitgrad.core.layout import Layout, broadcast_shapes, cache, intern
 from jitgrad.core.node import edge_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch.copying import copy_before_write, strided_copy
+from jitgrad.dispatch.copying import copy_before_write, filled, strided_copy
 from jitgrad.dispatch.elementwise_plan import ElementwiseNode, ForwardPlan
 from jitgrad.dispatch.launch_plan import plan_elementwise
 from jitgrad.dispatch.operand_checks import (
@@ -93,6 +93,8 @@ class ElementwiseOp:
         full_key = (*key, inplace)
         plan = self.plans.get(full_key)
         if plan is None:
+            if not tensors and self.op.numbers_alone and operands:
+                return self(_without_dims(operands[0]), *operands[1:])
             if (numeric := self._with_numbers(operands)) is not operands:
                 return self(*numeric, inplace=inplace)
             plan = self.plans[full_key] = self._plan(operands, tensors, tensors[0]._layout if inplace else None)
@@ -230,6 +232,7 @@ class ElementwiseOp:
             raise self._refused(0, operands[0])
         check_devices(op.name, [t._layout for t in tensors])
         dtype, out_dtype = self._dtypes(operands, target)
+        dtype = dtype.compute
         arguments = self._arguments(operands)
         inputs = tuple(t._layout for t in tensors)
         shape = tuple(broadcast_shapes(*(x.shape for x in inputs)))
@@ -276,10 +279,16 @@ class ElementwiseOp:
                 raise RuntimeError(f"In-place {op.name} is not supported for complex tensors.")
             check_result_cast(result, target.dtype)
         check_kernel(op, common)
-        return compute, result
+        return (dtypes.float64 if op.in_double and compute.category == 2 else compute), result
 
 
 # PyTorch's names of operands -> the declarations'.
+def _without_dims(number: Any) -> Tensor:
+    """A tensor without dims of a number, of the dtype that numbers of its kind have."""
+    dtype = dtypes.default_for(dtypes.category_of(number))
+    return filled(intern(dtype.numpy, (), None, "cpu"), number)
+
+
 _KEYWORDS = {"input": "x", "self": "x", "other": "y", "exponent": "y"}
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, layout_of
+from jitgrad.core.layout import Layout, halves, layout_of
 from jitgrad.core.node import Node, edge_pair
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.elementwise_recorder import backward_of, node_type_for, recorder_of
+from jitgrad.dispatch.half_ops import widened
 from jitgrad.dispatch.launch_plan import LaunchPlan, plan_elementwise
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
@@ -212,6 +213,8 @@ class ElementwiseNode(Node):
         values |= self.scalars
         complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"
         values["g"] = g.conj_physical() if complex_rule else g
+        if halves:  # the rules together round once, as the kernel does
+            values = {k: widened(v) for k, v in values.items()}
         results = []
         for name, rule in zip(backward.names, backward.rules, strict=True):
             grad = rule.function(*(values[p] for p in rule.parameters))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.dtypes import HALVES
 from jitgrad.core.errors import same_device
 from jitgrad.core.layout import Layout, broadcast_strides, cache, collapse, intern, is_dense, layout_of
 from jitgrad.core.storage import allocator, device_of_array
@@ -43,10 +44,10 @@ class LaunchPlan:
 
     def __init__(self, kernel: Any, counts: tuple[int, int], layouts: tuple[Layout, ...], form: str,
                  tail: tuple[Any, ...], uploads: tuple[int, ...] = (),
-                 expanded: tuple[int, ...] = ()):  # fmt: skip
+                 expanded: tuple[int, ...] = (), halves: tuple[int, ...] = ()):  # fmt: skip
         self.kernel, self.layouts, self.tail = kernel, layouts, tail
-        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded)(self)
-        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded)(self)
+        self.compute = _launcher(*counts, len(layouts), form, False, uploads, expanded, halves)(self)
+        self.write = _launcher(*counts, len(layouts), form, True, uploads, expanded, halves)(self)
 
 
 # How a launch passes an array to the kernel, by form. Flat loops want one dimension; ravel("K") is a view of dense
@@ -88,12 +89,13 @@ _RETRY = {
 @functools.cache
 def _launcher(
     inputs: int, numbers: int, outputs: int, form: str, target: bool, uploads: tuple[int, ...] = (),
-    expanded: tuple[int, ...] = (),
+    expanded: tuple[int, ...] = (), halves: tuple[int, ...] = (),
 ) -> Callable[[LaunchPlan], Callable[..., Any]]:  # fmt: skip
     """``make(plan)``, which returns ``compute`` or, for a ``target``, ``write``, for these counts of arguments.
 
     uploads: the inputs that have to be copied to the device of the others first. expanded: those that are one number,
-    of which the kernel gets the first element.
+    of which the kernel gets the first element. halves: the arrays, inputs and then results, of float16 and bfloat16, of
+    which it gets the bits.
 
     Generated as text, as namedtuple generates methods: these are the library's hottest functions, and loops over one or
     two arguments would double their cost. For the same reason ``launch`` is written out in them: it tests ``observers``
@@ -111,7 +113,9 @@ def _launcher(
         constants.append(f"    {', '.join(tail)}, = tail")
     values = [f"uploaded({t}._data)" if k in uploads else f"{t}._data" for k, t in enumerate(tensors)]
     forms = [_ARRAY["strided" if k in expanded else form] for k in range(inputs)] + [_ARRAY[form]] * outputs
-    arrays = [f.format(a) for f, a in zip(forms, [*values, *(f"data{k}" for k in count)], strict=True)]
+    values += [f"data{k}" for k in count]
+    values = [f"{v}.view(uint16)" if k in halves else v for k, v in enumerate(values)]
+    arrays = [f.format(a) for f, a in zip(forms, values, strict=True)]
     text = _LAUNCHER.format(
         constants="\n".join(constants),
         parameters=", ".join([*tensors, *scalars, *(["data0"] if target else [])]),
@@ -122,7 +126,7 @@ def _launcher(
         retry=_RETRY[target].format(tensors=", ".join([*tensors, ""]), numbers="".join(f", {s}" for s in scalars)),
     )
     scope = {
-        "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator,
+        "launch": launch, "observers": observers, "empty": np.empty, "allocator": allocator, "uint16": np.dtype("u2"),
         "new": object.__new__, "Tensor": Tensor, "first_element": first_element,
         "Unresolved": Unresolved, "all_resolved": _all_resolved, "write_resolved": _write_resolved,
         "uploaded": cuda.uploaded, "tensor_observers": tensor_observers, "announce_tensor": announce_tensor,
@@ -231,7 +235,13 @@ def plan_elementwise(
     row_steps = _row_steps(tail[1], len(outs)) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
     # The kernel drops imaginary parts where a result is real; that of a comparison, which an array of reals may get
     # as 0 and 1, has none.
-    stored = [d.name if d.kind == "b" else o.numpy_dtype.name for d, o in zip(out_dtypes, outs, strict=True)]
+    stored = [
+        d.name if d.kind == "b" and not o.dtype.is_half else o.numpy_dtype.name
+        for d, o in zip(out_dtypes, outs, strict=True)
+    ]
+    halves = tuple([k for k, x in enumerate([*inputs, *outs]) if x.dtype.is_half])
+    if halves:
+        dtype, arguments = _COMPUTE.get(dtype.name, dtype), _of_halves(arguments, inputs)
     kernel = elementwise_kernel(
         name, rules, arguments, stored, dtype.name, strided=form.endswith("strided"),
         parallel=device == "cpu" and threads.get_num_threads() > 1 and splits(rules, outs[0].numel),
@@ -244,7 +254,16 @@ def plan_elementwise(
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
     uploads = tuple(k for k, x in enumerate(inputs) if x.device != device)
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
-    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded)
+    return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves)
+
+
+_COMPUTE = dict.fromkeys(HALVES, np.dtype("float32"))  # what kernels compute in for dtypes of 16 bits
+
+
+def _of_halves(arguments: Sequence[Argument], inputs: Sequence[Layout]) -> list[Argument]:
+    """The arguments, with the dtypes of those that are arrays of float16 or bfloat16."""
+    names = iter([x.dtype.name if x.dtype.is_half else "" for x in inputs])
+    return [a._replace(half=next(names)) if a.kind == "array" else a for a in arguments]
 
 
 # Elements from which a strided loop is compiled for the innermost strides, 0 or 1 each, that it meets: it is three to

@@ -53,9 +53,22 @@ def _is_channels_last(layout: Layout, name: str) -> bool:
 
 
 def _suggested_format(layout: Layout) -> str:
-    """The name of the format that results are given which follow an operand of this layout."""
-    formats = () if layout.contiguous else ("channels_last", "channels_last_3d")
-    return next((name for name in formats if _is_channels_last(layout, name)), "contiguous_format")
+    """The name of the format that results are given which follow an operand of this layout, gaps or not."""
+    if layout.contiguous or layout.ndim not in (4, 5) or not _channels_come_last(layout):
+        return "contiguous_format"
+    return "channels_last" if layout.ndim == 4 else "channels_last_3d"
+
+
+def _channels_come_last(layout: Layout) -> bool:
+    """Whether the dims lie in memory in the order samples, places, channels, each outside of the next."""
+    shape, strides, reach = layout.shape, layout.strides, 0
+    if not layout.numel or not strides[1]:
+        return False
+    for d in (1, *range(layout.ndim - 1, 1, -1), 0):
+        if strides[d] < reach or (d == 0 and reach == strides[1]):  # one channel at one place: no order is seen
+            return False
+        reach = strides[d] * shape[d]
+    return True
 
 
 def strides_of_result(operands: Iterable[Layout], shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -35,6 +35,9 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     if out is None:
         return result
     if isinstance(result, tuple):
+        for one, target in zip(result, out, strict=True):  # all of them before the first is written
+            if isinstance(target, Tensor):
+                check_out_dtype(f"{op}.dim" if op in ("max", "min") else op, one.dtype, target.dtype)
         written = [into_out(op, r, o) for r, o in zip(result, out, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):

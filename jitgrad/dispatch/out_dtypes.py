@@ -14,11 +14,13 @@ __all__ = ["check_out_dtype"]
 
 _STRICT = {
     "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
-        "addmm addmv aminmax argmax argmin baddbmm bmm cross diag gather index_add index_copy log_softmax matmul mm "
-        "msort norm scatter_add slice_scatter softmax sort take_along_dim topk tril triu",
+        "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag gather index_add index_copy "
+        "log_softmax matmul max.dim mean min.dim mm msort norm prod scatter_add slice_scatter softmax sort sum "
+        "take_along_dim topk tril triu",
     "Found dtype {given} but expected {wanted}":
         "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",
-    "dtype {wanted} does not match dtype of out parameter ({given})": "empty full ones rand randn zeros",
+    "dtype {wanted} does not match dtype of out parameter ({given})":
+        "arange empty eye full linspace logspace ones rand randn range zeros",
     "result dtype {given} does not match input dtype {wanted}": "dot vdot",
     "Expected the dtype for input and out to match, but got {wanted} for input's dtype and {given} for out's dtype.":
         "amax amin",

@@ -193,7 +193,8 @@ def method(function: F, name: str = "", *, fast: bool = False) -> F:
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
-_IN_DTYPE_OF_OUT = {"sum", "prod", "cumsum", "cumprod"}  # which compute in the dtype of ``out``, unless they are told
+# Which compute in the dtype of ``out``, unless they are told another.
+_IN_DTYPE_OF_OUT = {"sum", "mean", "prod", "cumsum", "cumprod"}
 
 
 def numpy_names(function: F) -> F:

@@ -96,6 +96,7 @@ class Structured:
     # not go by the rules.
     tangents: ClassVar[Callable[[Sequence[Any], Sequence[Any]], Any] | None] = None
     is_view: ClassVar[bool] = False
+    half: ClassVar[bool] = False  # whether it takes float16 and bfloat16 as they are; see half_ops.py
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
     owned: ClassVar[bool] = True  # whether its gradients are new memory that nobody else holds

@@ -15,7 +15,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import halves
 from jitgrad.core.wrapped import outermost_wrapped
+from jitgrad.dispatch import half_ops
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
@@ -32,7 +34,7 @@ _ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()  # an
 # what fits none of them.
 _APPLY = """\
 def apply({parameters}):
-    if {unusual}grad_state.levels:
+    if {unusual}grad_state.levels or (halves and has_half(({names}))):
         return general(({names}), _more, _named)
     try:
         _out = forward({names})
@@ -151,7 +153,8 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "forward": call, "find": op.plans.get, "general": general, "explained": explained, "recorders": op.recorders,
         "recorder_of": functools.partial(_planned_recorder if op.roles else recorder_of, op), "grad_state": grad_state,
-        "absent": _ABSENT, "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
+        "absent": _ABSENT, "halves": halves if half_ops.computed_widely(op) else (), "has_half": half_ops.among,
+        "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
         "__name__": __name__,
     }  # fmt: skip
     apply = generated_function(op.name, scope, made)
@@ -234,15 +237,38 @@ def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
             given[name] = [t._layout for t in arg]
         else:
             given[name] = arg if role in (ARGUMENT, VALUE) or arg is None else arg._layout
-    made = op.plan(*[v for v, role in zip(given.values(), op.roles, strict=True) if role != VALUE])
+    planned = [v for v, role in zip(given.values(), op.roles, strict=True) if role != VALUE]
+    if halves and half_ops.computed_widely(op) and half_ops.among(args):
+        if half_ops.mixed(planned):
+            op.plan(*planned)  # for its error, where dtypes have to be the same
+        return _widening(op, args)
+    made = op.plan(*planned)
     if isinstance(made, Launches):
         made = compiled(made, {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT})
     return made
 
 
+def _widening(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
+    """The function that computes a planned op in float32."""
+    kept = list(args)
+    places = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
+    whole = half_ops.widening(op, op.forward)
+
+    def compute(*given: Any) -> Any:
+        full = kept.copy()
+        for k, value in zip(places, given, strict=True):
+            full[k] = value
+        return whole(*full)
+
+    for k in places:
+        kept[k] = None  # a plan must not hold tensors
+    return compute
+
+
 def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], wants: Any) -> Callable[..., Any]:
     """The recorder for arguments as these, kept with their plan under which of them require grad."""
-    found = records[wants] = recorder_of(op, tuple(map(argument_kind, args)))
+    half = bool(halves) and half_ops.among(args)
+    found = records[wants] = recorder_of(op, tuple(map(argument_kind, args)), half)
     return found
 
 
@@ -267,14 +293,16 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
             raise
     if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
         return wrapped.structured(wrapped._level, op, values, False)
+    half = bool(halves) and half_ops.among(values)
+    if half and not op.roles and half_ops.computed_widely(op):  # a planned op's forward knows
+        forward = half_ops.widening(op, forward)
     try:
         out = forward(*values)
     except Exception as error:
         explained(error, values)
         raise
     if op.grads and grad_state.enabled:
-        kinds = tuple(map(argument_kind, values))
-        (op.recorders.get(kinds) or recorder_of(op, kinds))(out, *values)
+        recorder_of(op, tuple(map(argument_kind, values)), half)(out, *values)
     return out
 
 

@@ -16,6 +16,7 @@ from jitgrad.core.node import Node, announce_node, edge_of, edge_to, next_sequen
 from jitgrad.core.saved_tensors import define_saved_attributes
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import half_ops
 
 __all__ = ["OTHER", "PLAIN_TYPES", "StructuredNode", "argument_kind", "recorder_of", "vjp_of_one"]
 
@@ -49,6 +50,7 @@ class StructuredNode(Node):
     op: Any
     recorder: GeneratedRecorder
     saved_nontensors: tuple[Any, ...] = ()
+    input_dtypes: tuple[Any, ...]  # of a node with 16-bit floats: those of its inputs, None for one without gradient
 
     def vjp(self, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, by backward kernels where the op has them, else by its rules."""
@@ -117,8 +119,8 @@ class GeneratedRecorder:
 
     __slots__ = ("lists", "record", "saved", "saved_nontensors", "values", "vjp", "vjp_recorded", "wants")
 
-    def __init__(self, op: Any, kinds: tuple[int, ...]):
-        text = _Text(op, kinds)
+    def __init__(self, op: Any, kinds: tuple[int, ...], half: bool):
+        text = _Text(op, kinds, half)
         self.wants, self.saved, self.saved_nontensors = text.wants, text.saved, text.saved_nontensors
         self.lists = tuple(n for n in text.saved if text.starred(n))
         define_saved_attributes(op.node_type, map(_title, text.saved), map(_title, text.saved_nontensors))
@@ -127,6 +129,7 @@ class GeneratedRecorder:
             "next_number": next_sequence_number, "__name__": __name__, "node_observers": node_observers,
             "announce_node": announce_node, "edge_of": edge_of, "alias": _alias, "attached": _attached,
             "connect": _connect, "layouts": _layouts, "layout_of": attrgetter("_layout"),
+            "wide": half_ops.widened, "narrow": half_ops.narrowed,
         }  # fmt: skip
         for name in self.wants:
             scope[f"rule_{name}"] = op.grads[name][0]
@@ -142,19 +145,26 @@ def _unrecorded(*args: Any) -> None:
     """The recorder of calls of which no input requires grad."""
 
 
-def recorder_of(op: Any, kinds: tuple[int, ...]) -> Any:
-    """The function ``record(out, *args)`` for calls of an op with arguments of these kinds."""
+def recorder_of(op: Any, kinds: tuple[int, ...], half: bool = False) -> Any:
+    """The function ``record(out, *args)`` for calls of an op with arguments of these kinds.
+
+    half: whether float16 or bfloat16 is among them, with which backward computes in float32.
+    """
+    half = half and (half_ops.computed_widely(op) or bool(op.backward_kernels or op.joint_kernel))
+    key = ("half", *kinds) if half else kinds
+    if key in op.recorders:
+        return op.recorders[key]
     inputs = [op.parameters.index(n) for n in op.grads]
     wanted = any(kinds[k] in (WANTED, WANTED_LIST) for k in inputs)
-    found = op.recorders[kinds] = GeneratedRecorder(op, kinds).record if wanted else _unrecorded
+    found = op.recorders[key] = GeneratedRecorder(op, kinds, half).record if wanted else _unrecorded
     return found
 
 
 class _Text:
     """The texts of a recorder's functions. Attributes are those of GeneratedRecorder, ``kinds`` by parameter."""
 
-    def __init__(self, op: Any, kinds: tuple[int, ...]):
-        self.op = op
+    def __init__(self, op: Any, kinds: tuple[int, ...], half: bool):
+        self.op, self.half = op, half
         self.kinds = dict(zip(op.parameters, kinds, strict=True))
         self.wants = tuple(n for n in op.grads if self.kinds[n] in (WANTED, WANTED_LIST))
         used = {p for n in self.wants for p in op.grads[n][1]}
@@ -194,6 +204,8 @@ class _Text:
         )  # fmt: skip
         nontensors = [self.nontensor_value(n) for n in self.saved_nontensors]
         kept = {"saved": saved, "versions": versions, "saved_nontensors": nontensors}
+        if self.half:
+            kept["input_dtypes"] = self.input_dtypes()
         return (
             f"def record(out, {', '.join(self.op.parameters)}):\n"
             "    node = new(node_type)\n"
@@ -205,6 +217,11 @@ class _Text:
             f"    {ends}\n"
             "    if node_observers: announce_node(node)\n"
         )
+
+    def input_dtypes(self) -> list[str]:
+        """The expressions of the dtypes of the inputs, in the order of the edges."""
+        forms = {TENSOR: "None", WANTED: "{}._layout.dtype", WANTED_LIST: "*[t._layout.dtype for t in {}]"}
+        return [forms[self.kinds[n]].format(n) for n in self.op.grads if self.kinds[n] in forms]
 
     def nontensor_value(self, name: str) -> str:
         """The expression of a saved name that is no tensor."""
@@ -241,7 +258,8 @@ class _Text:
                 parts.append("None")
             elif n in self.wants:
                 parts.append(f"*grad_{n}" if self.kinds[n] == WANTED_LIST else f"grad_{n}")
-        return f"    return ({_tuple(parts)})\n"
+        grads = f"({_tuple(parts)})"
+        return f"    return {f'narrow(node.input_dtypes, {grads})' if self.half else grads}\n"
 
     def head(self, name: str) -> str:
         """The first lines of ``vjp`` and its kind; an op of several results gets as many gradients, in a tuple."""
@@ -257,7 +275,12 @@ class _Text:
             call = f"fast_{n}({', '.join(parameters)})"
             lines.append(f"    grad_{n} = found['{n}'] if '{n}' in found else {call}" if self.op.joint_kernel
                          else f"    grad_{n} = {call}")  # fmt: skip
-        return self.head("vjp") + "\n".join(lines) + "\n" + self.results()
+        return self.head("vjp") + self.widen() + "\n".join(lines) + "\n" + self.results()
+
+    def widen(self) -> str:
+        """The lines that make float32 of what is of 16 bits."""
+        names = ["g", *self.saved, *self.saved_nontensors] if self.half else []
+        return "".join([f"    {n} = wide({n})\n" for n in names])
 
     def attach(self) -> str:
         """The line that gives saved outputs, which nodes hold without edges, their history back."""
@@ -269,7 +292,7 @@ class _Text:
 
     def vjp_recorded(self) -> str:
         rules = [f"    grad_{n} = rule_{n}({', '.join(self.op.grads[n][1])})" for n in self.wants]
-        return self.head("vjp_recorded") + self.attach() + "\n".join(rules) + "\n" + self.results()
+        return self.head("vjp_recorded") + self.attach() + self.widen() + "\n".join(rules) + "\n" + self.results()
 
     def values(self) -> str:
         names = ", ".join(f"'{n}': {n}" for n in [*self.saved, *self.saved_nontensors])

@@ -14,22 +14,26 @@ __all__ = ["underived"]
 class _Underived(Node):
     """The node of a result of an op without a derivative."""
 
-    op = ""
+    error: Exception
 
     def vjp(self, *grads: Any) -> Any:
-        raise RuntimeError(f"derivative for {self.op} is not implemented")
+        raise self.error
 
 
 # PyTorch prints such a grad_fn as <NotImplemented>, a name that in Python belongs to something else.
 _Underived.__name__ = _Underived.__qualname__ = "NotImplemented"
 
 
-def underived(op: str, result: Tensor, *operands: Any) -> Tensor:
-    """``result``, recorded as depending on ``operands`` if one requires grad; backward through it raises."""
+def underived(op: str, result: Tensor, *operands: Any, error: Exception | None = None) -> Tensor:
+    """``result``, recorded as depending on ``operands`` if one requires grad; backward through it raises.
+
+    error: what it raises, unless that is PyTorch's RuntimeError for an op without any derivative.
+    """
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if grad_state.enabled and any(t._requires_grad for t in tensors):
         node = _Underived()
-        node.op, node.edges = op, tuple(edge_of(t) for t in tensors)
+        node.error = error or RuntimeError(f"derivative for {op} is not implemented")
+        node.edges = tuple(edge_of(t) for t in tensors)
         node.sequence_number = next_sequence_number()
         result._rebase(node)
     return result

@@ -9,12 +9,21 @@ holds options, parameters and buffers, and calls the function.
 Read ``modules/module.py`` first, then ``modules/linear.py`` as an example of a layer.
 """
 
-from jitgrad.core.missing_names import explain_missing_names
+from typing import TYPE_CHECKING
+
+from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.nn import functional, init, modules, utils
 from jitgrad.nn.modules import *  # noqa: F403  every layer and loss, as ``modules`` lists them
 from jitgrad.nn.parameter import Buffer, Parameter
 
 __all__ = ["Buffer", "Parameter", "functional", "init", "modules", "utils"]
-__all__ += modules.__all__
+__all__ += [*modules.__all__, *modules.LATER]
 
-explain_missing_names(__name__)
+if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.nn.modules.bilinear import *  # noqa: F403
+    from jitgrad.nn.modules.distance import *  # noqa: F403
+    from jitgrad.nn.modules.embedding_bag import *  # noqa: F403
+    from jitgrad.nn.modules.gate import *  # noqa: F403
+    from jitgrad.nn.modules.margin_loss import *  # noqa: F403
+
+set_lazy_attributes(__name__, modules.LATER)

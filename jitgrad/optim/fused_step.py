@@ -50,7 +50,9 @@ class _Plan:
             (foreach(loop, len(ks)), [c * count + k for c in range(len(columns)) for k in ks])
             for ks in rows.values()
         ]
-        self.plain = len(rows) == 1 and all(x.contiguous and not x.dtype.is_complex for x in layouts)
+        self.plain = len(rows) == 1 and all(
+            x.contiguous and not x.dtype.is_complex and not x.dtype.is_half for x in layouts
+        )  # fmt: skip
 
     def run(self, tensors: list[Tensor], numbers: Sequence[Any]) -> None:
         if self.plain:
@@ -80,7 +82,7 @@ def _launch_mixed(kernel: Kernel, tensors: list[Tensor], numbers: Sequence[Any])
     The rules of all optimisers treat both parts of a complex number as two real parameters, as PyTorch does.
     """
     # One copy for each tensor: a kernel may get a tensor twice, where a kind of state is not in use.
-    copies = {id(t): resolved(contiguous(t.detach())) for t in tensors}
+    copies = {id(t): resolved(contiguous(t.detach().to(t.dtype.compute))) for t in tensors}
     dense = [copies[id(t)] for t in tensors]
     arrays = [t._data.view(t.dtype.to_real().numpy) if t.dtype.is_complex and t.ndim else t._data for t in dense]
     # NumPy refuses to view an array without dims as another size of element: it gets a dim first.

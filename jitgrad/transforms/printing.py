@@ -102,9 +102,12 @@ def tensor_repr(self: Tensor) -> str:
 def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
     layout = x._layout
     values = on_host(x) if layout.numel else np.empty(layout.array_shape, layout.numpy_dtype)
+    if layout.dtype is dtypes.bfloat16:  # of which NumPy knows no kind
+        values = values.astype(np.float32)
     return formatting.tensor_repr(
         values, requires_grad=requires_grad, grad_fn_name=grad_fn_name,
         device=str(layout.device), default_dtype=dtypes.get_default_dtype().name, shape=layout.shape,
+        dtype_suffix=repr(layout.dtype),
     )  # fmt: skip
 
 

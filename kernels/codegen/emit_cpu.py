@@ -37,6 +37,7 @@ class Argument(NamedTuple):
     value: Literal | None = None
     condition: bool = False  # a boolean array, read as it is
     once: bool = False  # an array of one element among longer ones, read before the loop
+    half: str = ""  # "float16" or "bfloat16": the array is of their bits, as uint16
 
 
 class _Retype(ast.NodeTransformer):
@@ -206,8 +207,9 @@ def element(
         body += [with_divide(line, dtype) for line in inline(rule, f"{target}_value", literals, conjugate)]
     stores = []
     for (_, target), out in zip(rules, out_dtypes, strict=True):
-        real = dtype.startswith("complex") and out.startswith("float")
-        stores.append(f"{target}_value" + (".real" if real else ""))
+        real = dtype.startswith("complex") and out.lstrip("b").startswith("float")
+        value = f"{target}_value" + (".real" if real else "")
+        stores.append(f"to_{out}(np.float32({value}))" if out.endswith("float16") else value)
     return body, stores, words_called(body)
 
 
@@ -325,7 +327,7 @@ def elementwise_text(
     turn out to overlap, the loop runs element by element.
     """
     arrays = [a.name for a in arguments if a.kind == "array"]
-    casts = {a.name: "bool" if a.condition else "T" for a in arguments}
+    casts = {a.name: _load(a) for a in arguments}
     scalars = [a.name for a in arguments if a.kind == "scalar"]
     outputs = [target for _, target in rules]
     targets = arrays[:1] if inplace else outputs
@@ -340,9 +342,10 @@ def elementwise_text(
     if strided:
         index = _TILE_INDEX if tiled else "{0}_array[{0}_at + i]" if row_steps else _ROW_INDEX
     pieces = {
-        "scalars": [f"{s} = T({s}_scalar)" for s in scalars] + [f"{a} = {casts[a]}({a}_array[0])" for a in once],
-        "repeated": [f"{a} = {casts[a]}({a}_array[{a}_at])" for a in repeated],
-        "loads": [f"{a} = {casts[a]}({index.format(a)})" for a in walked],
+        "scalars": [f"{s} = T({s}_scalar)" for s in scalars]
+        + [f"{a} = {casts[a].format(f'{a}_array[0]')}" for a in once],
+        "repeated": [f"{a} = {casts[a].format(f'{a}_array[{a}_at]')}" for a in repeated],
+        "loads": [f"{a} = {casts[a].format(index.format(a))}" for a in walked],
         "body": body,
         "stores": [f"{index.format(o)} = {v}" for o, v in zip(targets, values, strict=True)],
         "inner_strides": [f"{a[:-6]}_step = strides[{k}, last]" for k, a in enumerate(every)],
@@ -354,8 +357,9 @@ def elementwise_text(
         "advance": [f"{a[:-6]}_at += j * strides[{k}, d]" for k, a in enumerate(every)],
         "near_body": near_body,
         "checks": [
-            f"near &= (T({low}) <= {index.format(a)}) & ({index.format(a)} <= T({high}))"
+            f"near &= (T({low}) <= {load}) & ({load} <= T({high}))"
             for a, (low, high) in limits.items()
+            for load in [casts[a].format(index.format(a)) if "float16" in casts[a] else index.format(a)]
         ],
         "cuts": [f"{a}_block = {a}_array[start : start + {_NEAR_BLOCK}]" for a in [*walked, *outputs]],
     }
@@ -366,6 +370,12 @@ def elementwise_text(
         template, pieces, name=name, parameters=parameters, block=str(_NEAR_BLOCK), tile=str(TILE),
         first=f"{outputs[0]}_array", first_block=f"{outputs[0]}_block",
     )  # fmt: skip
+
+
+def _load(argument: Argument) -> str:
+    """The form of an expression that reads an argument's element, in the compute dtype."""
+    value = f"from_{argument.half}({{}})" if argument.half else "{}"
+    return f"bool({value})" if argument.condition else f"T({value})"
 
 
 def near(body: list[str], arrays: Sequence[str], dtype: str) -> tuple[list[str], dict[str, tuple[float, float]]]:

@@ -27,7 +27,7 @@ _NEGATED_BOOL = (
 class Add(Elementwise, public=True):
     """Sum: ``x + y``."""
 
-    kind, reference = "same", np.add
+    kind, reference, numbers_alone = "same", np.add, True
     operators = ("__add__", "__radd__")
 
     def forward(x, y):
@@ -59,7 +59,7 @@ class AddScaled(Add):
 class Sub(Elementwise, public=True):
     """Difference: ``x - y``."""
 
-    kind, reference = "same", np.subtract
+    kind, reference, numbers_alone = "same", np.subtract, True
     operators = ("__sub__",)
     accepts, refuses = "int float complex", _BOOLS
 
@@ -113,7 +113,7 @@ class Rsub(Elementwise):
 class Mul(Elementwise, public=True):
     """Product: ``x * y``."""
 
-    kind, reference = "same", np.multiply
+    kind, reference, numbers_alone = "same", np.multiply, True
     operators = ("__mul__", "__rmul__")
     aliases = ("multiply",)
 

@@ -70,6 +70,7 @@ class Elementwise:
     domain: ClassVar[Any] = (-3, 3)  # where samples are drawn; one pair, or one for each input
     reference: ClassVar[Callable[..., Any] | None] = None  # the same on NumPy arrays
     holomorphic: ClassVar[bool] = True
+    in_double: ClassVar[bool] = False  # whether kernels for floats of any size compute in float64
     aliases: ClassVar[tuple[str, ...]] = ()  # further public names
     operators: ClassVar[tuple[str, ...]] = ()  # Python's special methods
     # Whether jitgrad.NAME and Tensor.NAME exist, or the module that has NAME; not inherited.
@@ -80,6 +81,7 @@ class Elementwise:
     conditions: ClassVar[tuple[str, ...]] = ()  # boolean inputs, outside type promotion
     literals: ClassVar[dict[str, tuple[float, ...]]] = {}  # scalar operands worth a kernel of their own
     numbers: ClassVar[tuple[str, ...] | None] = None  # inputs that may be numbers; None: all, beside a tensor
+    numbers_alone: ClassVar[bool] = False  # whether there need be no tensor among the inputs
     numbers_only: ClassVar[bool] = False  # whether all inputs but the first are numbers
     row_major: ClassVar[bool] = False  # whether results are row-major, however the inputs lie in memory
     variants: ClassVar[dict[str, dict[str, Any]]] = {}  # name of an op with these rules: attributes that differ
@@ -176,6 +178,7 @@ def elementwise_kernel(
             once = [a.once for a in arguments if a.kind == "array"] + [False] * len(rules)
             call = _in_parts(call, once, strided, split_size(rules) // 2)
         made = (StridedKernel if strided else ElementwiseKernel)(name, call, writes)
+        made.halves = any(a.half for a in arguments) or any(d.endswith("float16") for d in out_dtypes)
         made.rules, made.arguments, made.out_dtypes = tuple(rules), tuple(arguments), tuple(out_dtypes)
         made.dtype, made.conjugate = dtype, conjugate
         _kernels[key] = made
@@ -188,13 +191,14 @@ class ElementwiseKernel(Kernel):
     So programs can make one loop of several such kernels. The attributes are `elementwise_kernel`'s arguments.
     """
 
-    __slots__ = ("arguments", "conjugate", "dtype", "out_dtypes", "rules")
+    __slots__ = ("arguments", "conjugate", "dtype", "halves", "out_dtypes", "rules")
 
     rules: tuple[tuple[Rule, str], ...]
     arguments: tuple[Argument, ...]
     out_dtypes: tuple[str, ...]
     dtype: str
     conjugate: bool
+    halves: bool  # whether an array is of float16 or bfloat16
 
 
 class StridedKernel(ElementwiseKernel):

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.words import exp, log
+from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["cumprod_columns", "cumprod_rows", "cumsum_columns", "cumsum_rows"]
+__all__ = [
+    "complex_logcumsumexp", "cumprod_columns", "cumprod_rows", "cumsum_columns", "cumsum_rows", "extremes_columns",
+    "extremes_rows", "logcumsumexp", "logcumsumexp_gradient",
+]  # fmt: skip
 
 
 @loop(split=("x", "out"))
@@ -63,3 +68,96 @@ def cumprod_columns(x, out):
             for j in range(inner):
                 product[j] *= W(row[j])
                 target[j] = product[j]
+
+
+def supersedes(v, best, largest):
+    """Whether an element takes the place of the extremum before it: the latest of equal ones does, and of NaN."""
+    return (v != v) | ((best == best) & ((v >= best) if largest else (v <= best)))
+
+
+@loop(split=("x", "values", "index"))
+def extremes_rows(x, values, index, largest):
+    """The largest, or smallest, element so far, and its place."""
+    for r in range(x.shape[0]):
+        row, target, places = x[r], values[r], index[r]
+        if row.size:
+            best, at = row[0], 0
+            for i in range(row.size):
+                v = row[i]
+                later = supersedes(v, best, largest)
+                best, at = (v if later else best), (i if later else at)
+                target[i], places[i] = best, at
+
+
+@loop(split=("x", "values", "index"))
+def extremes_columns(x, values, index, largest):
+    """The largest, or smallest, element so far, and its place."""
+    inner = x.shape[2]
+    for o in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            before = max(i - 1, 0)
+            for j in range(inner):
+                v, best = x[o, i, j], (x[o, i, j] if i == 0 else values[o, before, j])
+                later = (i == 0) | supersedes(v, best, largest)
+                values[o, i, j], index[o, i, j] = (v if later else best), (i if later else index[o, before, j])
+
+
+def distance(a, b):
+    """a - b; 0 for the same infinity."""
+    return T(0) if a == b else a - b
+
+
+@loop(split=("x", "out"))
+def logcumsumexp(x, out, backwards):
+    """Running logarithms of sums of exponentials, from the end if ``backwards``: x (outer, n, inner).
+
+    A sum is kept in multiples of exp(top), top the largest so far: its terms then do not overflow.
+    """
+    n = x.shape[1]
+    for o in range(x.shape[0]):
+        for j in range(x.shape[2]):
+            total, top = W(0), x[o, 0, j] if n else T(0)
+            for k in range(n):
+                i = n - 1 - k if backwards else k
+                v = x[o, i, j]
+                if v <= top:
+                    total += W(exp(distance(v, top)))
+                else:
+                    # Also for NaN, with which the sum stays NaN.
+                    total, top = total * W(exp(distance(top, v))) + W(1), v
+                out[o, i, j] = log(T(total)) + top
+
+
+@loop(split=("x", "out"))
+def complex_logcumsumexp(x, out, backwards):
+    """The same of complex numbers, one added after the other, so that imaginary parts go on and do not jump by 2 pi."""
+    n = x.shape[1]
+    for o in range(x.shape[0]):
+        for j in range(x.shape[2]):
+            for k in range(n):
+                i = n - 1 - k if backwards else k
+                v = high = x[o, i, j]
+                if k:
+                    high = out[o, i + 1 if backwards else i - 1, j]
+                    low, high = (v, high) if v.real <= high.real else (high, v)
+                    high = high + log(T(1) + exp(low - high)) if low.real > -np.inf else high
+                out[o, i, j] = high
+
+
+@loop(split=("g", "x", "out", "grad"))
+def logcumsumexp_gradient(g, x, out, grad, backwards):
+    """The sum over i >= j of g[i] exp(x[j] - out[i]), of complex numbers with the exponential conjugated.
+
+    backwards: over i <= j, as the sums in ``out`` were.
+    """
+    n = x.shape[1]
+    for o in range(x.shape[0]):
+        for j in range(x.shape[2]):
+            total, last = T(0), out[o, 0 if backwards else n - 1, j] if n else T(0)
+            for k in range(n):
+                i = k if backwards else n - 1 - k
+                # In multiples of exp(-out[i]), which is larger for the next: nothing overflows.
+                share = exp(distance(out[o, i, j], last))
+                last = out[o, i, j]
+                total = g[o, i, j] + total * share.conjugate()
+                grad[o, i, j] = total * exp(distance(x[o, i, j], last)).conjugate()

@@ -9,7 +9,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
 from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["INSERTED", "kth", "select", "sort", "sort_short"]
+__all__ = ["INSERTED", "kth", "mode", "select", "sort", "sort_short"]
 
 INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
 
@@ -283,3 +283,23 @@ def kth(x, values, index, rank):
         if right == left + 1 and above(row[left], row[right]):
             swap(row, places, left, right)
         values[r, 0], index[r, 0] = row[rank], places[rank]
+
+
+@library("values", "index")
+def mode(x, values, index, _):
+    """The commonest element of each row, the smallest of several, and the last of its places."""
+    ordered, places = np.empty_like(x), np.empty(x.shape, np.int64)
+    sort.call(x, ordered, places, False)
+    _commonest.call(ordered, places, values, index)
+
+
+@loop(split=("x", "places", "values", "index"))
+def _commonest(x, places, values, index):
+    """The longest run of equal elements of each row, the first of several."""
+    for r in range(x.shape[0]):
+        row, longest, begin, at = x[r], 0, 0, 0
+        for i in range(row.size):
+            begin = i if row[i] != row[begin] else begin
+            if i - begin >= longest:
+                longest, at = i - begin + 1, i
+        values[r, 0], index[r, 0] = row[at], places[r, at]

@@ -84,7 +84,7 @@ class _Fusion(Order):
 def _loop_size(launch: Launch, found: Sequence[Access]) -> tuple[int, str] | None:
     """(number of elements, compute dtype) of a launch that can be part of a loop, else None."""
     kernel = launch.kernel
-    if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or launch.checks:
+    if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or kernel.halves or launch.checks:
         return None
     if not all(a.span is not None for a in found):
         return None

@@ -53,7 +53,7 @@ class _Repeated:
     def _key(self, number: int, launch: Launch) -> Any:
         """What a launch computes, equal for those that compute the same; None where that isn't known."""
         kernel, args, checks = launch
-        if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or checks:
+        if not isinstance(kernel, ElementwiseKernel) or isinstance(kernel, StridedKernel) or kernel.halves or checks:
             return None
         outputs = [args[w] for w in kernel.writes]
         if not all(a.span for a in self.every[number]):

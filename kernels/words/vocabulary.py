@@ -20,6 +20,7 @@ words, and it must follow four rules.
 * Float literals are written plainly; the emitter retypes them as ``T(...)``, but not those inside
   ``np.int32(...)``, ``np.float64(...)`` and their like. A number that must stay float64 in a
   float32 body is written ``D(...)`` and travels as its bit pattern.
+* ``horner(t, a, b, c)`` is written out as ``(a * t + b) * t + c``, for polynomials of many terms.
 * Numba adds two int32 as int64 and makes float64 of int32 * float32: cast integers at once.
 * Compiled with ``fastmath={"contract"}`` only. Error-free sums and the "magic" rounding constants
   rely on the order of operations, so a word keeps its own flags where it is inlined into a kernel
@@ -41,13 +42,15 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "scratch", "vectorized", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "gemm", "horner", "scratch", "vectorized", "word"]
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
-# emitter gives T its type and replaces D(0.1) by the number's bits, and which imports scratch.py where
-# it calls that: with it comes much of Numba.
+# emitter gives T its type and replaces D(0.1) by the number's bits, horner(...) by sums of products, and which imports
+# scratch.py where it calls that: with it comes much of Numba.
 T = D = np.float64
+horner: Any = None
 scratch: Any = None
+gemm: Any = None  # likewise, of gemm.py
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in
@@ -174,7 +177,7 @@ class Word:
         if kind not in self._texts:
             body = definition(self._bodies[kind], "word")
             body.name = self.name
-            self._texts[kind] = ast.unparse(_DoubleConstants().visit(body)) + "\n"
+            self._texts[kind] = ast.unparse(_WrittenOut().visit(body)) + "\n"
         return self._texts[kind]
 
     def _named(self, text: str) -> tuple[str, ...]:
@@ -227,15 +230,26 @@ def _named(name: str) -> Word:
     return WORDS[name]
 
 
-class _DoubleConstants(ast.NodeTransformer):
-    """Replaces ``D(0.1)`` by an expression without float literals that has that float64 value."""
+class _WrittenOut(ast.NodeTransformer):
+    """Replaces ``D(0.1)`` by an expression without float literals that has that float64 value, and ``horner(...)``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if not (isinstance(node.func, ast.Name) and node.func.id == "D"):
-            return self.generic_visit(node)
+        self.generic_visit(node)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "horner":
+            return _horner(*node.args)
+        if name != "D":
+            return node
         value = float(ast.literal_eval(node.args[0]))
         (bits,) = struct.unpack("<q", struct.pack("<d", value))
         return expression(f"np.int64({bits}).view(np.float64)")
+
+
+def _horner(variable: ast.expr, first: ast.expr, *rest: ast.expr) -> ast.expr:
+    """The polynomial of a name, its coefficients given from the highest power to the lowest."""
+    for coefficient in rest:
+        first = ast.BinOp(ast.BinOp(first, ast.Mult(), variable), ast.Add(), coefficient)
+    return first
 
 
 @functools.cache

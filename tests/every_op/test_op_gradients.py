@@ -52,8 +52,8 @@ def test_kernels_compute_what_rules_say(name):
                 np.testing.assert_allclose(f.numpy(force=True), s.numpy(force=True), rtol=1e-10, atol=1e-12)
 
 
-# The gradient of an embedding leaves its padding row out by intent.
-@pytest.mark.parametrize("name", [n for n in STRUCTURED if n != "embedding"])
+# The gradient of an embedding leaves its padding row out by intent, that of ctc_loss the term that log_softmax adds.
+@pytest.mark.parametrize("name", [n for n in STRUCTURED if n not in ("embedding", "_ctc_loss")])
 def test_gradients_of_both_orders_equal_differences(name):
     for call, inputs in cases(name):
         assert gradcheck(call, inputs)

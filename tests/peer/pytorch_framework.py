@@ -9,9 +9,12 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
+import itertools
 import sys
 import types
 import unittest
+
+from pytorch_dtypes import dtype_sets, numpy_dtypes
 
 # Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
 NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
@@ -172,14 +175,22 @@ class SubTest:
 
 
 class DTypes:
-    """``@dtypes(...)``."""
+    """``@dtypes(...)``; those that the library lacks are left out."""
+
+    attribute = "dtypes"
 
     def __init__(self, *dtypes):
         self.dtypes = dtypes[0] if len(dtypes) == 1 and isinstance(dtypes[0], (list, tuple)) else dtypes
 
     def __call__(self, test):
-        test.dtypes = self.dtypes
+        setattr(test, self.attribute, self.dtypes)
         return test
+
+
+class DTypesOfCPU(DTypes):
+    """``@dtypesIfCPU(...)``."""
+
+    attribute = "dtypes_of_cpu"
 
 
 def variants(test):
@@ -188,8 +199,14 @@ def variants(test):
     for p in getattr(test, "parameters", ()):
         rows = [dict(zip(p.names, v if len(p.names) > 1 else (v,), strict=True)) for v in p.values]
         found = [(f"{suffix}_{k}", {**given, **row}) for suffix, given in found for k, row in enumerate(rows)]
-    dtypes = getattr(test, "dtypes", None)
-    if dtypes:
+    dtypes = getattr(test, "dtypes_of_cpu", None) or getattr(test, "dtypes", None)
+    if dtypes and isinstance(dtypes[0], (list, tuple)):  # several at once
+        found = [
+            (f"{s}_{'_'.join(str(d).split('.')[-1] for d in row)}", {**given, "dtypes": row})
+            for s, given in found
+            for row in dtypes
+        ]
+    elif dtypes:
         found = [(f"{s}_{str(d).split('.')[-1]}", {**given, "dtype": d}) for s, given in found for d in dtypes]
     return found
 
@@ -209,6 +226,12 @@ def instantiate(cls, *scope, **options):
     return cls
 
 
+# (relative, absolute), as torch.testing has them.
+TOLERANCES = {
+    "float32": (1.3e-6, 1e-5), "complex64": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
+}  # fmt: skip
+
+
 def test_case(torch, numpy):
     """The class that tests derive from."""
 
@@ -219,6 +242,10 @@ def test_case(torch, numpy):
         def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, **options):
             """Compare what tests compare: tensors, numbers, and nests of them."""
             if isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):
+                if isinstance(x, (torch.Tensor, numpy.ndarray)) and isinstance(y, (torch.Tensor, numpy.ndarray)):
+                    if options.get("exact_dtype", True):
+                        names = [str(v.dtype).rpartition(".")[2] for v in (x, y)]
+                        super().assertEqual(*names)
                 self.compare(*(v if isinstance(v, torch.Tensor) else tensor_of(v) for v in (x, y)), rtol, atol)
             elif isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
                 super().assertEqual(len(x), len(y))
@@ -235,11 +262,12 @@ def test_case(torch, numpy):
 
         def compare(self, x, y, rtol, atol):
             """Two tensors, by the tolerances of the coarser dtype."""
-            a, b = (t.detach().resolve_conj().resolve_neg().cpu().numpy() for t in (x, y))
+            names = {str(t.dtype).rpartition(".")[2] for t in (x, y)}
+            a, b = (numbers(t) for t in (x, y))
             super().assertEqual(a.shape, b.shape)
-            coarse = {a.dtype.name, b.dtype.name} & {"float32", "complex64"}
-            rtol = (1.3e-6 if coarse else 1e-7) if rtol is None else rtol
-            numpy.testing.assert_allclose(a, b, rtol=rtol, atol=(1e-5 if coarse else 1e-7) if atol is None else atol)
+            known = [TOLERANCES[n] for n in names if n in TOLERANCES] or [(1e-7, 1e-7)]
+            rtol, atol = max(known)[0] if rtol is None else rtol, max(known)[1] if atol is None else atol
+            numpy.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
         def assertNotEqual(self, x, y, msg=None, **options):
             """The reverse."""
@@ -261,7 +289,13 @@ def test_case(torch, numpy):
             """Not looked at."""
             yield
 
+    def numbers(tensor):
+        plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+        return (plain.float() if str(plain.dtype).endswith("bfloat16") else plain).numpy()
+
     def tensor_of(value):
+        if isinstance(value, (numpy.ndarray, numpy.generic)):
+            return torch.from_numpy(numpy.array(value))
         nested = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], torch.Tensor)
         return torch.stack(list(value)) if nested else torch.tensor(value)
 
@@ -274,26 +308,40 @@ def framework(mode, torch, numpy):
     internal = "torch.testing._internal"
     StandInModule(internal)
     marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
-    marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap"
+    marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap suppress_warnings"
+    marks += " serialTest skipIfNoSciPy setBlasBackendsToDefaultFinally setLinalgBackendsToDefaultFinally"
+    to_torch = numpy_dtypes(torch)
     StandInModule(
         f"{internal}.common_utils", **dict.fromkeys(marks.split(), decorator), TestCase=case, IS_WINDOWS=False,
         IS_MACOS=False, IS_FBCODE=False, IS_SANDCASTLE=False, TEST_WITH_TORCHDYNAMO=False, run_tests=lambda: None,
         load_tests=None, parametrize=Parametrized, subtest=SubTest, instantiate_parametrized_tests=instantiate,
         gradcheck=torch.autograd.gradcheck, gradgradcheck=torch.autograd.gradgradcheck,
         disable_gc=lambda test=None: without_collector()(test) if test else without_collector(),
-        scoped_load_inline=elsewhere, freeze_rng_state=frozen(torch),
+        scoped_load_inline=elsewhere, freeze_rng_state=frozen(torch), numpy_to_torch_dtype_dict=to_torch,
+        torch_to_numpy_dtype_dict={ours: theirs for theirs, ours in to_torch.items()}, TEST_NUMPY=True, TEST_CUDA=False,
+        TEST_SCIPY=True, make_tensor=torch.testing.make_tensor, IS_PPC=False, IS_JETSON=False, TEST_WITH_ROCM=False,
+        IS_ARM64=False, IS_REMOTE_GPU=False, TEST_PRIVATEUSE1_DEVICE_TYPE=False, iter_indices=indices_of,
+        set_default_dtype=default_dtype(torch), DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
+        is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
+            isinstance(t, torch.Tensor) for t in v),
         set_warn_always_context=lambda value: contextlib.nullcontext(),
     )  # fmt: skip
     StandInModule(f"{internal}.common_cuda", TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
                   tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
                   PLATFORM_SUPPORTS_MEM_EFF_ATTENTION=False, PLATFORM_SUPPORTS_CUDNN_ATTENTION=False)  # fmt: skip
-    StandInModule(f"{internal}.common_device_type", instantiate_device_type_tests=instantiate, onlyCPU=decorator,
-                  onlyCUDA=elsewhere, dtypes=DTypes, dtypesIfCUDA=decorator, dtypesIfMPS=decorator, skipMeta=decorator,
-                  deviceCountAtLeast=elsewhere, ops=NotHere, toleranceOverride=decorator, tol=lambda **k: None,
-                  OpDTypes=types.SimpleNamespace(any_one=None))  # fmt: skip
-    both = lambda *args, **kwargs: (torch.float32, torch.float64)
-    StandInModule(f"{internal}.common_dtype", floating_types_and=both, get_all_fp_dtypes=both)
+    only_here = "onlyCPU onlyNativeDeviceTypes skipMeta skipLazy skipXLA precisionOverride dtypesIfCUDA dtypesIfMPS"
+    only_here += " toleranceOverride skipCPUIfNoLapack skipCUDAIf skipCUDAIfNoMagma skipCUDAIfNoCusolver skipCUDAIfRocm"
+    only_here += " skipCUDAIfNoMagmaAndNoCusolver skipCUDAVersionIn skipCUDAIfRocmVersionLessThan expectedFailureMeta"
+    StandInModule(f"{internal}.common_device_type", **dict.fromkeys(only_here.split(), decorator),
+                  instantiate_device_type_tests=instantiate, dtypes=DTypes, dtypesIfCPU=DTypesOfCPU,
+                  onlyCUDA=elsewhere, deviceCountAtLeast=elsewhere, largeTensorTest=elsewhere, ops=NotHere,
+                  skipCUDAIfNotRocm=elsewhere, skipIf=lambda when, why: decorator, has_cusolver=bool,
+                  skipCPUIf=lambda when, why: unittest.skip(why) if when else decorator, has_hipsolver=bool,
+                  onlyNativeDeviceTypesAnd=lambda devices: decorator, tol=lambda **k: None,
+                  OpDTypes=stand_in("OpDTypes"))  # fmt: skip
+    StandInModule(f"{internal}.common_dtype", **dtype_sets(torch))
     StandInModule(f"{internal}.common_methods_invocations", op_db=[], mask_not_all_zeros=lambda s: torch.randn(s) > 0)
+    StandInModule(f"{internal}.common_mkldnn", bf32_on_and_off=decorator)
     StandInModule(f"{internal}.common_nn", NNTestCase=type("NNTestCase", (case,), {}))
     StandInModule(f"{internal}.autograd_function_db", autograd_function_db=[])
     StandInModule(f"{internal}.custom_op_db", custom_op_db=[])
@@ -315,6 +363,26 @@ def framework(mode, torch, numpy):
         for name in NO_METHODS:
             setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))
     return case
+
+
+def indices_of(tensor):
+    """``iter_indices``: the index of every element."""
+    return range(tensor.size(0)) if tensor.dim() == 1 else itertools.product(*map(range, tensor.size()))
+
+
+def default_dtype(torch):
+    """``set_default_dtype`` as a context."""
+
+    @contextlib.contextmanager
+    def setting(dtype):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+    return setting
 
 
 def frozen(torch):

@@ -19,6 +19,7 @@ import importlib.machinery
 import json
 import math
 import os
+import pkgutil
 import re
 import signal
 import subprocess
@@ -37,6 +38,17 @@ FILES = {
     "func": ["functorch/test_eager_transforms.py"],
     "vmap": ["functorch/test_vmap.py"],
     "checkpoint": ["test_utils.py"],
+    "views": ["test_view_ops.py"],
+    "indexing": ["test_indexing.py"],
+    "type promotion": ["test_type_promotion.py"],
+    "reductions": ["test_reductions.py"],
+    "shapes": ["test_shape_ops.py"],
+    "scatter, gather": ["test_scatter_gather_ops.py"],
+    "sorting": ["test_sort_and_select.py"],
+    "creation": ["test_tensor_creation_ops.py"],
+    "unary": ["test_unary_ufuncs.py"],
+    "binary": ["test_binary_ufuncs.py"],
+    "linalg": ["test_linalg.py"],
 }
 ONLY = {"test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
 SECONDS = 60  # a test that takes longer has failed
@@ -127,8 +139,10 @@ def run(mode, path, pattern):
 
     library = importlib.import_module(mode)
     if mode == "jitgrad":
-        for name in ("func", "profiler", "utils.checkpoint", "autograd.gradcheck"):
-            importlib.import_module(f"jitgrad.{name}")
+        # What is not imported yet would be taken for missing.
+        for found in pkgutil.walk_packages(library.__path__, "jitgrad."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
         sys.modules.update({"torch" + n.removeprefix("jitgrad"): m for n, m in list(sys.modules.items())
                             if n == "jitgrad" or n.startswith("jitgrad.")})  # fmt: skip
     sys.meta_path.insert(0, Finder(mode))
@@ -158,8 +172,10 @@ def run_one(library, test, outcomes):
         library.autograd.set_detect_anomaly(False)
         library.set_default_dtype(library.float32)
         if library.__name__ == "jitgrad":  # tests take hooks of all modules away by private names
-            library.nn.global_hooks.call_hooks.clear()
-            library.nn.global_hooks._full_backward.clear()
+            from jitgrad.nn.modules import global_hooks
+
+            global_hooks.call_hooks.clear()
+            global_hooks._full_backward.clear()
 
 
 # -- both, side by side -----------------------------------------------------------------------------
@@ -180,15 +196,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("-k", default="", help="regular expression: only tests whose Class.name it finds")
+    parser.add_argument("-g", default="", help="regular expression: only groups of files whose name it finds")
     parser.add_argument("-v", action="store_true", help="list the tests that fail, and those that don't apply")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         Path(given.one[1]).write_text(json.dumps(run(given.one[0], given.path, given.k)))
         return
-    print(f"{'':14}{'torch':>8}{'apply':>8}{'jitgrad':>9}")
+    print(f"{'':16}{'torch':>8}{'apply':>8}{'jitgrad':>9}")
     total = [0, 0, 0]
     for group, names in FILES.items():
+        if not re.search(given.g, group):
+            continue
         wanted, found = {}, {}
         for name in names:
             theirs = outcomes_of("torch", given.path / name, given.k)
@@ -209,7 +228,7 @@ def main():
 def print_line(group, counts):
     """How many tests torch passes, how many of them apply, how many of those pass."""
     share = f"{counts[2] / counts[1]:8.1%}" if counts[1] and math.isfinite(counts[1]) else ""
-    print(f"{group:14}{counts[0]:8}{counts[1]:8}{counts[2]:9}{share}", flush=True)
+    print(f"{group:16}{counts[0]:8}{counts[1]:8}{counts[2]:9}{share}", flush=True)
 
 
 if __name__ == "__main__":

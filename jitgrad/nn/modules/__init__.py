@@ -11,6 +11,7 @@ into them. A step of ``BatchNorm`` in training mode counts as a write to its run
 doesn't: backward of an earlier evaluation, which saved them, is refused.
 """
 
+from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.nn.modules.activation import (
     CELU, ELU, GELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, ReLU,
     ReLU6, SELU, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
@@ -37,3 +38,19 @@ __all__ = [
     "ParameterList", "RMSNorm", "ReLU", "ReLU6", "SELU", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax",
     "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Unflatten",
 ]  # fmt: skip
+
+# {name: the module that has it}, of those that few programs use: imported when one of their names is first used.
+LATER = {
+    name: f"jitgrad.nn.modules.{file}"
+    for file, names in {
+        "bilinear": "Bilinear",
+        "distance": "CosineSimilarity PairwiseDistance",
+        "embedding_bag": "EmbeddingBag",
+        "gate": "GLU PReLU RReLU Softmax2d",
+        "margin_loss": "CTCLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss "
+        "MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss TripletMarginLoss "
+        "TripletMarginWithDistanceLoss",
+    }.items()
+    for name in names.split()
+}
+set_lazy_attributes(__name__, LATER)

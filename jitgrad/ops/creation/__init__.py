@@ -1,7 +1,7 @@
 """Tensors from numbers, arrays and Python data, and back; and ops that overwrite all of a tensor.
 
 Here live creation functions (``constants.py``: from sizes and numbers, ``ranges.py``:
-numbers in a pattern, ``from_data.py``: from nested lists and arrays),
+numbers in a pattern, ``from_data.py``: from nested lists and arrays, ``asarray.py``: on memory of others),
 ways out (``conversion.py``: item, numpy, to; ``pickle_dlpack.py``), copies between devices (``device_copy.py``),
 questions about dtypes and layouts (``type_info.py``), and copy_, fill_, zero_, triangles and diagonals (``fill.py``).
 Random values belong in ``random``.
@@ -11,3 +11,7 @@ kernel and returns through ``finished``. An op that overwrites its first input d
 other ops call ``filled`` (dispatch/copying.py) or ``filled_like`` (constants.py), which parse nothing. Read
 ``_sized`` in constants.py first.
 """
+
+from jitgrad.dispatch.registry import publish_later
+
+publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")

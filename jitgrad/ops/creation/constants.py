@@ -48,7 +48,7 @@ def fits(value: Any, dtype: dtypes.dtype) -> bool:
     complex_lost = isinstance(value, complex) and kind in (1, 2) and value.imag != 0
     size = value.real if isinstance(value, complex) else value
     if kind >= 2:
-        limit = float(np.finfo(dtype.to_real().numpy).max)
+        limit = float(dtype.limits.max)
         outside = isinstance(size, int) and abs(size) > limit
         outside = outside or (isinstance(size, float) and math.isfinite(size) and abs(size) > limit)
     elif kind == 1:
@@ -266,9 +266,10 @@ def _by_strides(op: str, size: Any, stride: Any, dtype: Any, device: Any, requir
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
     check_dims(size)
-    if any(s < 0 for s in stride):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     chosen = as_dtype(op, dtype) or dtypes.get_default_dtype()
+    reach = sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1 if 0 not in size else 0
+    if any(s < 0 for s in stride) or reach * chosen.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     made = intern(chosen.numpy, size, stride, resolve(device))
     return finished(op, wrap(empty_with_strides(made), made), requires_grad, like=like)
 

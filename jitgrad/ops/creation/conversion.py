@@ -87,6 +87,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
+    if self._layout.dtype is dtypes.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
     return on_host(self) if force else host_array(self)
 
 
@@ -355,7 +357,7 @@ def _converted(x: Tensor, dtype: dtypes.dtype | None, where: Any, force: bool, m
 
 
 def _declare_casts() -> None:
-    names = {**dtypes.ALIASES, "bool": "bool", "byte": "uint8", "char": "int8"}
+    names = {**dtypes.ALIASES, "bool": "bool", "byte": "uint8", "char": "int8", "bfloat16": "bfloat16"}
     for alias, name in names.items():
         target = dtypes.by_name(name)
 

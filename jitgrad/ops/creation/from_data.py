@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
 
-__all__ = ["array_of", "from_numpy", "tensor", "writable"]
+__all__ = ["array_of", "as_tensor", "from_numpy", "tensor", "writable"]
 
 _NEGATIVE = (
     "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
@@ -33,6 +33,8 @@ _COPY = (
 
 def _check_array(array: np.ndarray) -> None:
     """An array that a tensor can be made of: PyTorch's dtypes, no negative strides."""
+    if array.dtype.kind == "V":  # that of bfloat16, too, which PyTorch doesn't take from NumPy
+        dtypes.from_numpy_dtype(np.dtype(np.void))
     dtypes.from_numpy_dtype(array.dtype)
     if any(s < 0 for s in array.strides):
         raise ValueError(_NEGATIVE)
@@ -46,7 +48,12 @@ def _is_sequence(value: Any) -> bool:
         return True
     if isinstance(value, (np.ndarray, Tensor)):
         return value.ndim > 0
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    if isinstance(value, (str, bytes)):
+        return False
+    kind = type(value)
+    return isinstance(value, Sequence) or (
+        hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not isinstance(value, Mapping)
+    )
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
@@ -58,7 +65,10 @@ def _shape_of(data: Any) -> tuple[int, ...]:
             raise ValueError("too many dimensions 'list'")
         if shape[-1] == 0:
             break
-        data = data[0]
+        try:
+            data = data[0]
+        except (TypeError, IndexError, KeyError):
+            raise ValueError(f"could not determine the shape of object type '{type(data).__name__}'") from None
         if isinstance(data, str):
             raise ValueError("too many dimensions 'str'")
     return tuple(shape)
@@ -77,6 +87,8 @@ def _flatten(data: Any, shape: tuple[int, ...], dim: int, found: list[Any]) -> N
     if len(data) != shape[dim]:
         raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
     for item in data:
+        if item is data:
+            raise TypeError("new(): self-referential lists are incompatible")
         _flatten(item, shape, dim + 1, found)
 
 
@@ -87,6 +99,8 @@ def _element_dtype(value: Any) -> dtypes.dtype:
         return dtypes.from_numpy_dtype(value.dtype)
     if isinstance(value, (bool, int, float, complex)):
         return dtypes.default_for(dtypes.category_of(value))
+    if isinstance(value, str):
+        raise TypeError("new(): invalid data type 'str'")
     raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
 
 
@@ -98,7 +112,7 @@ def _python_number(value: Any) -> Any:
 def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:
     """The same numbers; PyTorch's errors where ``dtype`` cannot hold one."""
     for value in values:
-        if isinstance(value, complex) and dtype.category < 3:
+        if isinstance(value, complex) and 0 < dtype.category < 3:
             what = ("be interpreted as an integer" if dtype.category == 1 else "")
             raise TypeError(f"'complex' object cannot {what}" if what else "must be real number, not complex")
         if dtype.category == 1:
@@ -244,14 +258,6 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return _copied(data, chosen, device)
 
 
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """As `as_tensor`; ``copy=True`` always copies."""
-    result = as_tensor(obj, dtype, device)
-    result = result.detach() if isinstance(obj, Tensor) and not requires_grad and not obj._requires_grad else result
-    return finished("asarray", result.clone() if copy else result, requires_grad)
-
-
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ``data`` with this tensor's dtype and device."""
@@ -259,7 +265,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None
     return tensor(data, dtype=dtype or self.dtype, device=where, requires_grad=requires_grad)
 
 
-for _function in (tensor, from_numpy, as_tensor, asarray):
+for _function in (tensor, from_numpy, as_tensor):
     mark_explaining(_function)  # every value has its own error
     public(_function, method_too=False)
 method(new_tensor)
@@ -267,7 +273,7 @@ method(new_tensor)
 
 def new_like_this(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The old ``x.new(2, 3)`` (uninitialised) or ``x.new([2, 3])`` (values), of this tensor's dtype."""
-    return _legacy(self.dtype, args, self._layout.device if device is None else device)
+    return _legacy(self.dtype, args, device, method=True)
 
 
 method(new_like_this, "new")
@@ -276,9 +282,17 @@ method(new_like_this, "new")
 # -- legacy constructors ------------------------------------------------------------------------------
 
 
-def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None) -> Tensor:
+def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None, method: bool = False) -> Tensor:
     """``Tensor(2, 3)`` is uninitialised memory of that shape, ``Tensor([2, 3])`` holds the values."""
+    if device is not None and (wanted := device_type(device).type) != "cpu":
+        raise RuntimeError(f"legacy constructor expects device type: cpu but device type: {wanted} was passed")
     if len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
+        if device is not None:
+            raise RuntimeError(
+                f"Legacy tensor {'new' if method else 'constructor'} of the form "
+                f"{'tensor.new' if method else 'torch.Tensor'}(tensor, device=device) is not supported.  Use "
+                f"{'' if method else 'torch.tensor(...) or '}torch.as_tensor(...) instead."
+            )
         if args[0].dtype is not dtype:
             raise TypeError(f"expected {_title(dtype)} (got {args[0].type()})")
         return args[0].detach()

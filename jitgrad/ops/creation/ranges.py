@@ -63,7 +63,7 @@ def arange(*bounds: Any, out: Tensor | None = None, dtype: Any = None, layout: A
         made, start, step = found
     data = empty_for(made)
     launch(kernels.arange, data, start, step)
-    return finished("arange", wrap(data, made), requires_grad, out)
+    return _finished("arange", wrap(data, made), requires_grad, out)
 
 
 _NUMBERS = frozenset({int, float})
@@ -93,6 +93,13 @@ def _planned_range(
     return intern(chosen.numpy, (length,), None, resolve(device)), cast(start), cast(step)
 
 
+def _finished(op: str, result: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """``finished``, but that ``out`` keeps a shape of as many elements, which it gets in row-major order."""
+    if out is not None and out._layout.numel == result._layout.numel:
+        result = result.view(out._layout.shape)
+    return finished(op, result, requires_grad, out)
+
+
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
     """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
     if not is_int(steps):
@@ -108,7 +115,8 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         start, end = convert_number(start, chosen), convert_number(end, chosen)
     cast = complex if chosen.category == 3 else float
     start, end = cast(start), cast(end)
-    if chosen.name in ("float32", "complex64"):  # PyTorch computes the step in the dtype of the result
+    # PyTorch computes the step in the dtype of the result.
+    if chosen.name in ("float32", "complex64") or (chosen.is_half and op == "linspace"):
         scalar = chosen.numpy.type
         step = cast((scalar(end) - scalar(start)) / scalar(max(int(steps) - 1, 1)))
     else:
@@ -123,7 +131,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     result = new(chosen, (int(steps),), device)
     kernel = kernels.linspace if chosen.category >= 2 else kernels.linspace_whole
     launch(kernel, result._data, start, start if steps == 1 else end, step)
-    return finished("linspace", result, requires_grad, out)
+    return _finished("linspace", result, requires_grad, out)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: Any = None,
@@ -134,7 +142,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tenso
     result = new(chosen, (int(steps),), device)
     factor = complex(base) if chosen.category == 3 else float(base)
     launch(kernels.logspace, result._data, start, start if steps == 1 else end, step, factor)
-    return finished("logspace", result, requires_grad, out)
+    return _finished("logspace", result, requires_grad, out)
 
 
 def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, layout: Any = None,

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
-
-import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.inference import is_inference as made_in_inference
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, public
-from jitgrad.ops.creation.from_data import from_numpy, writable
 
 __all__ = ["can_cast", "result_type"]
-
-_READ_ONLY = (
-    "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can write to "
-    "the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its "
-    "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the rest "
-    "of this program."
-)
-
 
 def can_cast(from_: Any, to: Any) -> bool:
     """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
@@ -90,42 +78,3 @@ FUNCTIONS.update(_FORMATS)  # type: ignore[arg-type]  # the one thing published 
 FUNCTIONS.update(layout=Format, memory_format=Format)
 _STRIDED = _FORMATS["strided"]
 setattr(Tensor, "layout", property(lambda self: _STRIDED, doc="How values are stored: always strided."))  # noqa: B010
-
-
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A tensor on the memory of an object that has Python's buffer interface.
-
-    count: how many elements, by default all; offset: in bytes. ValueError for what does not fit.
-    """
-    try:
-        memory = memoryview(buffer)
-    except TypeError:
-        raise ValueError("object does not implement Python buffer protocol.") from None
-    _check_part(memory.nbytes, dtype.itemsize, count, offset)
-    array = np.frombuffer(memory, dtype.numpy, count, offset)
-    if memory.readonly:
-        warnings.warn(_READ_ONLY, UserWarning, stacklevel=2)
-    return from_numpy(writable(array)).requires_grad_(requires_grad)
-
-
-def _check_part(length: int, itemsize: int, count: int, offset: int) -> None:
-    """ValueError unless a buffer of ``length`` bytes has ``count`` elements after ``offset`` bytes."""
-    if length == 0 or count == 0:
-        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
-    if not 0 <= offset < length:
-        raise ValueError(
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
-        )
-    if count < 0 and (length - offset) % itemsize:
-        raise ValueError(
-            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
-            f"({itemsize})"
-        )
-    if offset + count * itemsize > length:
-        raise ValueError(
-            f"requested buffer length ({count} * {itemsize} bytes) after offset ({offset} bytes) must not be greater "
-            f"than actual buffer length ({length} bytes)"
-        )
-
-
-public(frombuffer, method_too=False)

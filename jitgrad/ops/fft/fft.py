@@ -239,8 +239,8 @@ for _name, _core, _doc in (
     _publish(_name, _core, _doc)
 
 for _name, _core, _doc in (
-    ("fft", lambda *args: _all_complex(*args, True), "Fourier transform over {dims}."),
-    ("ifft", lambda *args: _all_complex(*args, False), "The inverse of ``fft{kind}`` over {dims}."),
+    ("fft", functools.partial(_all_complex, forward=True), "Fourier transform over {dims}."),
+    ("ifft", functools.partial(_all_complex, forward=False), "The inverse of ``fft{kind}`` over {dims}."),
     ("rfft", _rfftn, "Fourier transform of a real tensor over {dims}, of the last dim frequencies 0 to n // 2."),
     ("irfft", _irfftn, "The inverse of ``rfft{kind}`` over {dims}, real; of the last dim, in which ``s`` gives n."),
     ("hfft", _hfftn, "The Fourier transform, real, over {dims} of a signal that is Hermitian in the last dim."),

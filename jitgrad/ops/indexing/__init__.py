@@ -23,3 +23,6 @@ publish_later("jitgrad.ops.indexing.masked", "masked_fill masked_scatter masked_
               methods="masked_fill_ masked_scatter_")  # fmt: skip
 publish_later("jitgrad.ops.indexing.slice_scatter", "diagonal_scatter select_scatter slice_scatter")
 publish_later("jitgrad.ops.indexing.take", "put take take_along_dim", methods="put_")
+publish_later("jitgrad.ops.indexing.scatter_reduce", "index_reduce scatter_reduce",
+              methods="index_reduce_ scatter_reduce_")  # fmt: skip
+publish_later("jitgrad.ops.indexing.search", functions="bucketize isin searchsorted")

@@ -40,7 +40,7 @@ from jitgrad.ops.indexing.places import (
 from jitgrad.ops.shape.join import Cat
 from jitgrad.ops.shape.slicing import with_size, zeros_of
 
-__all__ = ["Gather"]
+__all__ = ["ElementsOp", "Gather", "ScatterAdd", "ScatterValue", "write_elements"]
 
 
 def _checking(op: str, x: Layout, dim: int, index: Layout, source: Layout | None = None) -> tuple[int, Any]:
@@ -109,7 +109,7 @@ def _beside(x: Tensor, index: Layout, dim: int, whole: bool) -> Tensor:
 _WRITES: dict[Any, Callable[..., None]] = cache()
 
 
-def _write(kernel: Loop, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
+def write_elements(kernel: Loop, x: Tensor, dim: int, index: Tensor, source: Any) -> None:
     """Write a tensor or a number into ``x`` at the places of an index, by a kernel; the index is checked."""
     given = source._layout if isinstance(source, Tensor) else None
     key = kernel, x._layout, dim, type(dim), index._layout, given
@@ -275,7 +275,7 @@ class ScatterAdd(SourceOp, public=True):
     reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index, add=True)
 
     def write(x, dim, index, src):
-        _write(kernels.scatter_add, x, dim, index, src)
+        write_elements(kernels.scatter_add, x, dim, index, src)
 
     def grad_x(g):
         return g
@@ -289,7 +289,7 @@ class ScatterSource(SourceOp):
     reference = lambda x, dim, index, src: written(x, _cut(src, index), _gathered, dim, index)
 
     def write(x, dim, index, src):
-        _write(kernels.scatter, x, dim, index, src)
+        write_elements(kernels.scatter, x, dim, index, src)
 
 
 class ScatterValue(ElementsOp):
@@ -300,7 +300,7 @@ class ScatterValue(ElementsOp):
     reference = lambda x, dim, index, value: written(x, value, _gathered, dim, index)
 
     def write(x, dim, index, value):
-        _write(kernels.scatter_fill, x, dim, index, convert_number(value, x._layout.dtype))
+        write_elements(kernels.scatter_fill, x, dim, index, convert_number(value, x._layout.dtype))
 
 
 def _reduced(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
@@ -324,7 +324,7 @@ class ScatterReduce(InplaceOp):
     reference = _reduced
 
     def write(x, dim, index, src, reduce):
-        _write(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, dim, index, src)
+        write_elements(kernels.scatter_add if reduce == "add" else kernels.scatter_multiply, x, dim, index, src)
 
 
 def _scatter_reduced(x: Tensor, dim: int, index: Tensor, given: Any, reduce: str, inplace: bool) -> Tensor:

@@ -29,6 +29,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     for k, t in enumerate(given):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
+        if t._layout.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
         if t._layout.dtype is not given[0]._layout.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     vectors = [t.reshape(-1) for t in given]

@@ -1,17 +1,22 @@
-"""What index_select, index_add, index_copy and the fills say of an index, source or value that does not fit.
+"""What is said of an index, source or value that does not fit: index_select, index_add, index_copy and the fills.
 
 PyTorch has words and types of its own for each op.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 
-__all__ = ["check_index", "check_no_dims", "check_source", "not_selectable", "out_of_range"]
+__all__ = ["check_index", "check_no_dims", "check_source", "not_selectable", "out_of_range", "warn_of_bytes"]
+
+
+_ADDING = ("index_add", "index_reduce")  # which share their checks, and other words than those of index_copy
 
 
 def check_index(op: str, index: Layout) -> None:
@@ -20,8 +25,8 @@ def check_index(op: str, index: Layout) -> None:
     whole = wide or index.dtype.name == "int32"
     if op == "index_select" and not whole:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    if op == "index_add" and not whole:
-        raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {title}")
+    if op in _ADDING and not whole:
+        raise RuntimeError(f"{op}_(): Expected dtype int32/int64 for index but got: {title}")
     if op == "index_copy" and not wide:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {title}")
     if op == "index_fill" and not wide:
@@ -33,9 +38,9 @@ def check_index(op: str, index: Layout) -> None:
 def _refuse_rank(op: str, index: Layout, title: str) -> NoReturn:
     if op == "index_select":
         raise IndexError("index_select(): Index is supposed to be a vector")
-    if op == "index_add":
+    if op in _ADDING:
         raise IndexError(
-            f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {title} and size: "
+            f"{op}_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {title} and size: "
             f"{list(index.shape)}"
         )
     if op == "index_copy":
@@ -54,7 +59,7 @@ def not_selectable(value: int, x: Layout, dim: int) -> Exception:
 
 def out_of_range(op: str, value: int, x: Layout, dim: int) -> Exception:
     """The error of a write into ``x`` for a place that is not there."""
-    if op == "index_add" and x.ndim < 2:
+    if op == "index_reduce" or (op == "index_add" and x.ndim < 2):
         return IndexError("index out of range in self")
     n = x.shape[dim] if x.ndim else 1
     kind: Any = RuntimeError if op == "index_add" else IndexError
@@ -69,19 +74,19 @@ def check_source(op: str, x: Layout, dim: int, index: Layout, source: Layout) ->
         return
     if x.dtype is not source.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({scalar_type(x.dtype)}) and source ({scalar_type(source.dtype)}) must have the same "
+            f"{op}_(): self ({scalar_type(x.dtype)}) and source ({scalar_type(source.dtype)}) must have the same "
             "scalar type"
         )
     mine, theirs = x.shape, source.shape
     if dim and dim >= len(theirs):
         raise RuntimeError(
-            f"index_add_(): Indexing dim {dim} is out of bounds of the source tensor with dim {len(theirs)}"
+            f"{op}_(): Indexing dim {dim} is out of bounds of the source tensor with dim {len(theirs)}"
         )
     if not theirs and index.numel != 1:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if theirs and theirs[dim] != index.numel:
         raise RuntimeError(
-            f"index_add_(): Number of indices ({index.numel}) should be equal to source.size(dim): ({theirs[dim]}), "
+            f"{op}_(): Number of indices ({index.numel}) should be equal to source.size(dim): ({theirs[dim]}), "
             f"for dim: {dim}"
         )
     cut = (mine[:dim] + mine[dim + 1 :], theirs[:dim] + theirs[dim + 1 :]) if mine and theirs else (mine, theirs)
@@ -126,3 +131,10 @@ def check_no_dims(op: str, value: Tensor) -> None:
         raise RuntimeError(
             f"{op} only supports a 0-dimensional value tensor, but got tensor with {value._layout.ndim} dimension(s)."
         )
+
+
+def warn_of_bytes(index: Tensor) -> None:
+    """PyTorch's warning for masks that are bytes."""
+    if index._layout.dtype.name == "uint8":
+        warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                      UserWarning, stacklevel=user_level())  # fmt: skip

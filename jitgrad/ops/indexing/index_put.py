@@ -26,6 +26,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.ranges import arange
+from jitgrad.ops.indexing.index_errors import warn_of_bytes
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES, Pattern, resolve
 from jitgrad.ops.indexing.places import empty_like_layout, in_blocks, row_major, spread_blocks, written
 from jitgrad.ops.shape.copy import cast
@@ -236,11 +237,6 @@ def put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate:
 
 
 def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
-    if values._layout.dtype is not x._layout.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{scalar_type(x.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
-        )
     shape = values._layout.shape
     lead, kept = shape[: max(len(shape) - len(pattern.result), 0)], shape[-len(pattern.result) or len(shape) :]
     into = pattern.result[len(pattern.result) - len(kept) :]
@@ -248,6 +244,11 @@ def _check_values(x: Tensor, values: Tensor, pattern: Pattern) -> None:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape "
             f"{list(pattern.result)}"
+        )
+    if values._layout.dtype is not x._layout.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{scalar_type(x.dtype)} for the destination and {scalar_type(values.dtype)} for the source."
         )
 
 
@@ -262,8 +263,10 @@ def _index_list(op: str, x: Tensor, indices: Any, values: Any) -> list[Tensor | 
             raise TypeError(f"expected Tensor as element {place} in argument 1, but got {type_name(index)}")
         if index is not None and index._layout.dtype.name not in INDEX_DTYPES:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if index is not None:
+            warn_of_bytes(index)
     if all(i is None for i in indices):
-        raise IndexError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
+        raise RuntimeError(f"{op}(): at least one index tensor is needed, got {len(indices)} None")
     if len(indices) > x._layout.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim} (got {len(indices)})")
     return list(indices)

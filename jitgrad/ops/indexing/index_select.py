@@ -41,7 +41,7 @@ from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 
-__all__ = ["IndexAdd", "IndexSelect", "spread_rows"]
+__all__ = ["IndexAdd", "IndexFillNumber", "IndexSelect", "RowsOp", "spread_rows", "write_rows"]
 
 
 def _vector_index(op: str, index: Tensor, x: Layout, dim: int) -> Tensor:
@@ -147,7 +147,7 @@ class RowsOp(InplaceOp, abstract=True):
         return IndexFillNumber.apply(g, dim, index, 0)
 
 
-def _write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+def write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     d = normalize_dim(dim, x._layout.ndim)
     check_index(op, index._layout)
     check_source(op, x._layout, d, index._layout, source._layout)
@@ -173,7 +173,7 @@ class IndexAdd(RowsOp, public=True):
         # The kernel only adds: a factor costs a product first, which a caller without one does not pay.
         alpha = number_argument("index_add", "alpha", None, alpha)
         source = source if alpha == 1 else table.mul(wrap(source._data, source._layout), alpha)
-        _write_rows(kernels.add_rows, "index_add", x, dim, index, source)
+        write_rows(kernels.add_rows, "index_add", x, dim, index, source)
 
     def grad_x(g):
         return g
@@ -191,7 +191,7 @@ class IndexCopy(RowsOp, public=True):
     reference = lambda x, dim, index, source: written(x, source, _selected, dim, index)
 
     def write(x, dim, index, source):
-        _write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
+        write_rows(kernels.put_rows, "index_copy", x, dim, index, source)
 
     def grad_source(g, dim, index, source_layout):
         return reshape(IndexSelect.apply(g, dim, index), source_layout.shape)

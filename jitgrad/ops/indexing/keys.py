@@ -13,6 +13,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.ops.creation.constants import zeros
 from jitgrad.ops.creation.from_data import array_of, from_numpy
+from jitgrad.ops.indexing.index_errors import warn_of_bytes
 from jitgrad.ops.indexing.index_pattern import INDEX_DTYPES
 from jitgrad.ops.shape.expand import Unsqueeze
 from jitgrad.ops.shape.slicing import Select, Slice
@@ -84,11 +85,10 @@ def _tensor_item(item: Tensor) -> Any:
     A wrapped int stays a tensor: a batch of them has no value that all samples share.
     """
     name = item._layout.dtype.name
-    if name not in INDEX_DTYPES:
+    if name not in INDEX_DTYPES and (item._layout.ndim or item._layout.dtype.category != 1):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    if name == "uint8" and item._layout.ndim:
-        warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-                      UserWarning, stacklevel=user_level())  # fmt: skip
+    if item._layout.ndim:
+        warn_of_bytes(item)
     if item._layout.ndim or (item._level is not None and name[:3] == "int"):
         return item
     return bool(item.item()) if name in ("bool", "uint8") else int(item.item())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import check_one_shape
-from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
@@ -50,14 +49,16 @@ def indices_of(x: Tensor) -> Tensor:
 
 
 @public
-@partial(takes_out, iterated=True)
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """The indices of the elements that are not zero: int64 of shape (count, ndim).
 
     ``as_tuple``: a vector for each dim instead, with which the tensor can be indexed.
     """
     if not as_tuple:
-        return indices_of(input)
+        check_out(out, (input,))
+        return into_out("nonzero", indices_of(input), out)
+    if out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     return indices_of(input.reshape(1) if not input._layout.ndim else input).unbind(1)
 
 

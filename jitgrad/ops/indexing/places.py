@@ -39,6 +39,8 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)`` raises."""
     places = contiguous(cast(index.detach(), int64))
+    if places._layout is not (plain := int64_of(places._layout)):  # one element with a stride of its own
+        places = wrap(places._data.reshape(plain.array_shape), plain)
     return checking(places._layout, n, raise_for)(places)
 
 

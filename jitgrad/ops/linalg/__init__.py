@@ -11,3 +11,5 @@ from jitgrad.dispatch.registry import publish_later
 
 publish_later("jitgrad.ops.linalg.einsum", functions="einsum")
 publish_later("jitgrad.ops.linalg.trace_cross", "cross trace")
+publish_later("jitgrad.ops.linalg.cholesky", "cholesky cholesky_inverse cholesky_solve", linalg="cholesky cholesky_ex")
+publish_later("jitgrad.ops.linalg.triangular", "triangular_solve", linalg="solve_triangular")

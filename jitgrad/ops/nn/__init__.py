@@ -25,3 +25,31 @@ publish_later("jitgrad.ops.nn.embedding", functions="embedding")
 publish_later("jitgrad.ops.nn.loss", functions="huber_loss kl_div l1_loss mse_loss smooth_l1_loss")
 publish_later("jitgrad.ops.nn.nll_loss", functions="cross_entropy nll_loss")
 publish_later("jitgrad.ops.nn.norm", functions="group_norm layer_norm rms_norm")
+publish_later("jitgrad.ops.nn.margin_losses", functions="hinge_embedding_loss margin_ranking_loss poisson_nll_loss",
+              **{"nn.functional": "gaussian_nll_loss hinge_embedding_loss margin_ranking_loss "
+                 "multilabel_soft_margin_loss poisson_nll_loss soft_margin_loss"})  # fmt: skip
+publish_later("jitgrad.ops.nn.distance",
+              functions="cosine_embedding_loss cosine_similarity pairwise_distance triplet_margin_loss",
+              **{"nn.functional": "cosine_embedding_loss cosine_similarity normalize pairwise_distance "
+                 "triplet_margin_loss triplet_margin_with_distance_loss"})  # fmt: skip
+publish_later("jitgrad.ops.nn.gates", "prelu", functions="bilinear rrelu rrelu_",
+              **{"nn.functional": "bilinear celu_ elu_ glu gumbel_softmax hardtanh_ leaky_relu_ prelu relu_ rrelu "
+                 "rrelu_ selu_ threshold_"})  # fmt: skip
+publish_later("jitgrad.ops.nn.ctc", functions="ctc_loss", **{"nn.functional": "ctc_loss"})
+publish_later("jitgrad.ops.nn.class_margin_losses", **{"nn.functional": "multi_margin_loss multilabel_margin_loss"})
+publish_later("jitgrad.ops.nn.pad", functions="constant_pad_nd", **{"nn.functional": "pad"})
+publish_later("jitgrad.ops.nn.shuffle",
+              functions="channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle",
+              **{"nn.functional": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle"})  # fmt: skip
+publish_later("jitgrad.ops.nn.avg_pool", functions="adaptive_avg_pool1d avg_pool1d",
+              **{"nn.functional": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
+                 "avg_pool3d local_response_norm lp_pool1d lp_pool2d lp_pool3d"})  # fmt: skip
+publish_later("jitgrad.ops.nn.max_pool",
+              functions="adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d "
+              "max_pool2d_with_indices_backward max_pool3d",
+              **{"nn.functional": "adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d "
+                 "adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices max_pool1d "
+                 "max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices"})  # fmt: skip
+_CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
+publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
+              **{"nn.functional": _CONVOLUTIONS})  # fmt: skip

@@ -12,3 +12,18 @@ from jitgrad.dispatch.registry import publish_later
 
 publish_later("jitgrad.ops.pointwise.inplace_comparisons",
               methods="eq_ ge_ greater_ greater_equal_ gt_ le_ less_ less_equal_ lt_ ne_ not_equal_")  # fmt: skip
+publish_later("jitgrad.kernels.elementwise.bessel", "i0", methods="i0_",
+              special="i0e i1 i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1 "
+                      "scaled_modified_bessel_k0 scaled_modified_bessel_k1 bessel_j0 bessel_j1 bessel_y0 bessel_y1 "
+                      "spherical_bessel_j0 airy_ai")  # fmt: skip
+publish_later("jitgrad.kernels.elementwise.orthogonal_polynomials",
+              special="chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+                      "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+                      "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+                      "laguerre_polynomial_l legendre_polynomial_p")  # fmt: skip
+publish_later("jitgrad.kernels.elementwise.probability", special="erfcx ndtr log_ndtr ndtri entr")
+publish_later("jitgrad.kernels.elementwise.parts", "gcd lcm nextafter", methods="gcd_ lcm_ nextafter_")
+publish_later("jitgrad.ops.pointwise.special", "igamma igammac mvlgamma", functions="i0_",
+              methods="igamma_ igammac_ mvlgamma_", special="xlog1py zeta")  # fmt: skip
+publish_later("jitgrad.ops.pointwise.parts", "frexp heaviside ldexp ldexp_", functions="fill gcd_ lcm_",
+              methods="heaviside_")  # fmt: skip

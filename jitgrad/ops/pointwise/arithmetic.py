@@ -381,4 +381,7 @@ for _title, _function in {
 }.items():  # fmt: skip
     method(_operator(_function), _title)
 method(_divided_by, "__rtruediv__")
+method(_divided_by, "__rdiv__")
+method(div, "__div__")
+method(div_, "__idiv__")
 Tensor.__invert__, Tensor.__pos__ = _invert, positive  # type: ignore[method-assign]

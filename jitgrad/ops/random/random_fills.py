@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import intern
+from jitgrad.core.settings import finfo
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
@@ -92,24 +91,19 @@ class Uniform(RandomFill):
             raise not_implemented_for("check_uniform_bounds", x.dtype)
         if low > high:
             raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-        _check_span(x.dtype.to_real(), low, high)
+        limit = finfo(x.dtype).max
+        for title, bound in (("from", low), ("to", high)):
+            if not -limit <= bound <= limit:
+                raise RuntimeError(f"{title} is out of bounds for {cpp_type(x.dtype)}")
+        if high - low > limit:
+            raise RuntimeError(
+                f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(x.dtype)}>::max(), but found "
+                f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+            )
         # PyTorch draws a complex number's real part and then its imaginary part, which is how they lie in memory.
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
-        kernel = kernels.uniform32 if real.dtype.name == "float32" else kernels.uniform64
+        kernel = kernels.uniform32 if real.dtype.compute.name == "float32" else kernels.uniform64
         fill_by(kernel, real, generator, float(low), float(high))
-
-
-def _check_span(kind: dtype, low: float, high: float) -> None:
-    """RuntimeError for bounds that the dtype does not hold, or whose distance it does not."""
-    most = float(np.finfo(kind.numpy).max)
-    for name, bound in (("from", low), ("to", high)):
-        if not -most <= bound <= most:
-            raise RuntimeError(f"{name} is out of bounds for {cpp_type(kind)}")
-    if high - low > most:
-        raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{scalar_type(kind)}>::max(), but found to={high:g} and "
-            f"from={low:g} which result in to-from to exceed the limit"
-        )
 
 
 class Normal(RandomFill):
@@ -129,6 +123,14 @@ class Normal(RandomFill):
             # The mean is that of both parts, as in PyTorch.
             fill_by(_normal_kernel(parts), parts, generator, float(mean), float(std) / math.sqrt(2))
             return
+        rest = x._layout.numel % 16
+        if x.dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
+            # Of these dtypes PyTorch fills whole blocks of 16, and then the last 16 elements again.
+            memory = x._data.reshape(-1)
+            with generator.lock:
+                for part in (memory[: memory.size - rest], memory[-16:]):
+                    launch(kernels.normal32, part, generator.state, float(mean), float(std))
+            return
         fill_by(_normal_kernel(x), x, generator, float(mean), float(std))
 
 
@@ -136,7 +138,7 @@ def _normal_kernel(x: Tensor) -> Any:
     # PyTorch draws 8 pairs at a time where there are 16 elements or more, so other numbers come of the same seed.
     if x._layout.numel < 16 or not x._layout.contiguous:
         return kernels.normal_few
-    return kernels.normal32 if x.dtype.name == "float32" else kernels.normal64
+    return kernels.normal32 if x.dtype.compute.name == "float32" else kernels.normal64
 
 
 class DropoutMask(RandomFill):
@@ -204,7 +206,7 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
             "so, please report an enhancement request to PyTorch.)"
         )
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
-    kernel = kernels.bernoulli_each32 if p.dtype.name == "float32" else kernels.bernoulli_each64
+    kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
     drawn = new(out.dtype, out._layout.shape)
     fill_by(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
     copy_into(out._data, out._layout, drawn)

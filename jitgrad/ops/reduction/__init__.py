@@ -14,7 +14,7 @@ Read ``reduction_plan`` first, then ``sums``.
 
 from jitgrad.dispatch.registry import publish_later
 
-publish_later("jitgrad.ops.reduction.any_all", "all allclose any count_nonzero equal isclose isin")
+publish_later("jitgrad.ops.reduction.any_all", "all allclose any count_nonzero equal isclose")
 publish_later("jitgrad.ops.reduction.extrema", "amax amin aminmax argmax argmin max min")
 publish_later("jitgrad.ops.reduction.masked",
               masked="amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm "
@@ -22,6 +22,9 @@ publish_later("jitgrad.ops.reduction.masked",
 publish_later("jitgrad.ops.reduction.prod", "prod")
 publish_later("jitgrad.ops.reduction.scan", "cumprod cumsum", methods="cumprod_ cumsum_")
 publish_later("jitgrad.ops.reduction.softmax", "log_softmax logsumexp softmax", functions="softmin")
-publish_later("jitgrad.ops.reduction.sort", "argsort kthvalue median msort nanmedian sort topk")
+publish_later("jitgrad.ops.reduction.sort", "argsort kthvalue median mode msort nanmedian sort topk")
 publish_later("jitgrad.ops.reduction.variance", "std var", functions="std_mean var_mean")
 publish_later("jitgrad.ops.reduction.vector_norm", "norm")
+publish_later("jitgrad.ops.reduction.differences", "diff", functions="cumulative_trapezoid gradient trapezoid trapz")
+publish_later("jitgrad.ops.reduction.quantile", "nanquantile quantile")
+publish_later("jitgrad.ops.reduction.running_extrema", "cummax cummin logcumsumexp")

@@ -58,19 +58,6 @@ def count_nonzero(input: Tensor, dim: Any = None, *more: int) -> Tensor:
 
 
 @public
-def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Tensor:  # fmt: skip
-    """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
-    values, wanted = (v if isinstance(v, Tensor) else tensor(v) for v in (elements, test_elements))
-    for x in (values, wanted):
-        if x._layout.dtype.category in (0, 3):
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {scalar_type(x._layout.dtype)}")
-    found = any(unrecorded(values).unsqueeze(-1) == unrecorded(wanted).reshape(-1), -1)
-    return ~found if invert else found
-
-
-@public
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:  # fmt: skip

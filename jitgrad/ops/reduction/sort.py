@@ -159,9 +159,9 @@ class Topk(ChosenAlongDim, public=True):
         return return_types.topk(*_chosen(x, dim, k, as_flag(largest)))
 
 
-def _at_rank(x: Tensor, rank: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """Value and index of the element that stands at ``rank`` (from 0) in sorted order."""
-    values, index = _along_last(kernels.kth, x, dim, 1, rank)
+def _one_along(kernel: Kernel, x: Tensor, dim: int, keepdim: bool, option: int) -> tuple[Tensor, Tensor]:
+    """Value and index of the one element along ``dim`` that a kernel chooses."""
+    values, index = _along_last(kernel, x, dim, 1, option)
     if as_flag(keepdim) or not x._layout.ndim:
         return values, index
     return unrecorded(values.squeeze(dim)), unrecorded(index.squeeze(dim))
@@ -191,7 +191,41 @@ class Kthvalue(OneChosenAlongDim, public=True):
         n, k = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1, as_int(k)
         if not 1 <= k <= n:
             raise RuntimeError("kthvalue(): selected number k out of range for dimension " f"{dim % max(x.ndim, 1)}")
-        return return_types.kthvalue(*_at_rank(x, k - 1, dim, keepdim))
+        return return_types.kthvalue(*_one_along(kernels.kth, x, dim, keepdim, k - 1))
+
+
+def _commonest(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The reference of Mode."""
+    rows = np.moveaxis(x.reshape(x.shape or (1,)), dim, -1)
+    values = np.empty(rows.shape[:-1], x.dtype)
+    for k in np.ndindex(values.shape):
+        found, counts = np.unique(rows[k], return_counts=True)
+        values[k] = found[np.argmax(counts)]
+    index = rows.shape[-1] - 1 - np.argmax((rows == values[..., None])[..., ::-1], -1)
+    results = [np.expand_dims(t, dim) if keepdim else t for t in (values, index)] if x.ndim else [values, index]
+    return tuple(results)
+
+
+class Mode(OneChosenAlongDim):
+    """(values, indices) of the commonest elements along a dim, the smallest of several; the index is the last."""
+
+    name = "_mode"
+    reference = _commonest
+
+    def forward(x, dim=-1, keepdim=False):
+        if x._layout.dtype.is_complex:
+            raise not_implemented_for("mode_cpu", x._layout.dtype)
+        d, shape = normalize_dim(dim, x._layout.ndim), x._layout.shape
+        if shape and not shape[d]:
+            raise IndexError(f"mode(): Expected reduction dim {d} to have non-zero size.")
+        return return_types.mode(*_one_along(kernels.mode, x, dim, keepdim, 0))
+
+
+@public
+@numpy_names
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """(values, indices) of the commonest elements along ``dim``, the smallest of those that are equally common."""
+    return Mode.apply(input, dim, keepdim)
 
 
 # -- medians ---------------------------------------------------------------------------------------------

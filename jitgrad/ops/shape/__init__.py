@@ -20,3 +20,7 @@ publish_later("jitgrad.ops.shape.rearrange", "flip fliplr flipud repeat_interlea
 publish_later("jitgrad.ops.shape.split",
               "chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
               "unsafe_split_with_sizes vsplit")  # fmt: skip
+publish_later("jitgrad.ops.shape.view_copies", "narrow_copy slice_inverse",
+              functions="alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
+                        "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
+                        "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy")  # fmt: skip

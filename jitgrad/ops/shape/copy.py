@@ -21,6 +21,7 @@ class Copying(Structured, abstract=True):
     """Base of ops that return the values of ``x`` in new memory; the gradient passes unchanged."""
 
     linear = ("x",)
+    half = True
     batch = aligned
     reference = lambda x, *_: x.copy()
 

@@ -56,7 +56,7 @@ def _cat_shape(layouts: Sequence[Layout], dim: int) -> tuple[int, tuple[int, ...
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
     counted = [(k, x.shape) for k, x in enumerate(layouts) if x.shape != (0,)]  # which fits beside anything
     if not counted:
-        return normalize_dim(dim, 1), (0,)
+        return 0, (0,)  # whatever ``dim`` says
     first = counted[0][1]
     dim = normalize_dim(dim, len(first))
     for k, shape in counted:
@@ -244,7 +244,8 @@ class Stack(Structured, public="function"):
                 )
         check_devices("stack", tensors_layout)
         full = (*shape[:d], len(tensors_layout), *shape[d:])
-        out = intern(_common_dtype(tensors_layout).numpy, full, None, tensors_layout[0].device)
+        strides = _stacked_strides(tensors_layout, full, d)
+        out = intern(_common_dtype(tensors_layout).numpy, full, strides, tensors_layout[0].device)
         part, step = without_dim(out, d), out.strides[d]
         # The trailing ... keeps what NumPy would else make a number: the place of a tensor without dims.
         places = [_Place((*(slice(None),) * d, k, ...), part, k * step) for k in range(len(tensors_layout))]
@@ -258,6 +259,17 @@ class Stack(Structured, public="function"):
     def grad_tensors(g, tensors_layout, dim):
         parts = Unbind.apply(g, normalize_dim(dim, g._layout.ndim))
         return [cast_gradient(part, layout.dtype) for part, layout in zip(parts, tensors_layout, strict=True)]
+
+
+def _stacked_strides(tensors: Sequence[Layout], shape: tuple[int, ...], d: int) -> tuple[int, ...] | None:
+    """The strides of a stack: those of the tensors joined along ``d``, a dim that is then split in two.
+
+    Tensors stacked along a new last dim have none to be joined along: None, row-major.
+    """
+    if d == len(shape) - 1:
+        return None
+    joined = strides_of_result(tensors, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]))
+    return joined and (*joined[:d], joined[d] * shape[d + 1], *joined[d:])
 
 
 @planned("g")

@@ -239,6 +239,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements of dim ``dim`` from ``start`` on."""
     if not input._layout.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start._layout.ndim or start._layout.dtype.category != 1):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     d = normalize_dim(dim, input._layout.ndim)
     n, start, length = input._layout.shape[d], as_int(start), as_int(length)
     if length < 0:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from jitgrad.core.errors import must_be
+from jitgrad.core.errors import must_be, scalar_type
 from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw
@@ -98,6 +98,24 @@ class UnsafeSplitWithSizes(SplitWithSizes):
 
     def plan(x_layout, sizes, dim):
         return _without_base(SplitWithSizes.plan(x_layout, sizes, dim))
+
+
+def _sections(x: Tensor, given: Tensor) -> Any:
+    """The sections or indices that a tensor given to ``tensor_split`` holds."""
+    layout = given._layout
+    if not x._layout.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    if layout.dtype.name != "int64":
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{scalar_type(layout.dtype)}"
+        )
+    if layout.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+            f"got a tensor with {layout.ndim} dims"
+        )
+    return given.tolist()
 
 
 def _dim(op: str, x: Tensor, dim: int) -> int:
@@ -197,7 +215,11 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> tuple[Ten
 @_also_named("sections", "indices", "tensor_indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
-    d = _dim("tensor_split", input, dim)
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = _sections(input, indices_or_sections)
+    if not input._layout.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    d = normalize_dim(dim, input._layout.ndim)
     n = input._layout.shape[d]
     if is_int(indices_or_sections):
         count = as_int(indices_or_sections)

@@ -27,6 +27,8 @@ class Library:
             return getattr(self.module, str(value).removeprefix("torch."))
         if isinstance(value, torch.device):
             return self.module.device(str(value))
+        if isinstance(value, torch.nn.Module):  # one without parameters, made without arguments
+            return getattr(self.module.nn, type(value).__name__)()
         if isinstance(value, dict):
             return {key: self.own(part, memo) for key, part in value.items()}
         if type(value) in (list, tuple):

@@ -126,6 +126,31 @@ CASES = {
     "scatter a number into a vector": lambda t, x: x.scatter(0, t.tensor([1]), t.tensor(3.0)),
     "scatter a vector into a number": lambda t, x: t.tensor(2.0).scatter_add(0, t.tensor(0), t.tensor([3.0])),
     "narrow of a number": lambda t, x: t.tensor(2.0).narrow(0, 0, 1),
+    **{
+        f"{name} of {a!r} and {b!r}": lambda t, x, name=name, a=a, b=b: getattr(t, name)(a, b)
+        for name in ("add", "sub", "mul", "div", "floor_divide", "true_divide")
+        for a, b in ((7, 2), (2.5, 2), (True, True), (3, 4j))
+        if not (name == "floor_divide" and b == 4j)
+    },
+    "add of two numbers with a factor": lambda t, x: (t.add(1, 2, alpha=3), t.add(1, 1, alpha=True)),
+    "div of two numbers, rounded": lambda t, x: t.div(7, 2, rounding_mode="floor"),
+    "max of complex numbers and others": lambda t, x: t.max(t.ones(1, dtype=t.complex64), t.ones(1)),
+    "index by a number of a small dtype": lambda t, x: (x[t.tensor(1).short()], x[t.tensor(-1).to(t.int8)]),
+    "mask that does not fit its values' shape and dtype": set_item(lambda t, x: x > 9, lambda t, x: t.ones(2).long()),
+    "tensor_split at tensors": lambda t, x: [
+        t.tensor_split(x, where) for where in (t.tensor([1, 2]), t.tensor(2), t.tensor([], dtype=t.int64))
+    ],
+    "tensor_split at a matrix": lambda t, x: t.tensor_split(x, t.tensor([[1]])),
+    "tensor_split at a float": lambda t, x: t.tensor_split(x, t.tensor(1.1)),
+    "tensor_split of a number": lambda t, x: t.tensor_split(x[0], 2),
+    "narrow from a float": lambda t, x: x.narrow(0, t.tensor(0.0), 1),
+    "narrow from a vector": lambda t, x: x.narrow(0, t.tensor([0]), 1),
+    "cat of nothing along any dim": lambda t, x: t.cat([t.zeros(0), t.zeros(0)], 1),
+    "channels last, parts joined and stacked": lambda t, x: [
+        made.stride()
+        for image in [t.zeros(2, 3, 4, 5).to(memory_format=t.channels_last)]
+        for made in (t.cat([image[:, :, :2], image[:, :, 2:]], 2), *(t.stack([image, image], d) for d in range(5)))
+    ],
     "resize_(size=)": lambda t, x: x.clone().resize_(size=(1, 3)),
 }
 

@@ -1,0 +1,256 @@
+"""Means over windows: avg_pool, adaptive_avg_pool, lp_pool, local_response_norm."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.layout import layout_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag, as_ints, is_int
+from jitgrad.ops.nn.pad import constant_pad_nd
+from jitgrad.ops.nn.taps import MAKERS, Map, named_op
+from jitgrad.ops.nn.windows import Window, per_dim, sliding
+
+__all__ = ["adaptive_sizes", "avg_pool"]
+
+
+def _spans(made: Map) -> list[tuple[int, int, int]]:
+    """(begin, end, divisor) of each window, whose padding counts or does not."""
+    width, stride, before, with_padding = made.numbers
+    found = []
+    for k in range(made.new):
+        begin = k * stride - before
+        end = min(begin + width, made.size + before)
+        inside = max(begin, 0), min(end, made.size)
+        found.append((*inside, end - begin if with_padding else inside[1] - inside[0]))
+    return found
+
+
+def _means(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
+    return [(range(b, e), [1 / real(n)] * (e - b)) for b, e, n in _spans(made)]
+
+
+def _sums(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
+    """The divisor is that of the whole window, or 1: the last dim's map has it."""
+    divisor = made.numbers[4]
+    return [(range(b, e), [1 / real(divisor) if divisor != 1 else 1] * (e - b)) for b, e, _ in _spans(made._replace(
+        numbers=made.numbers[:4]))]  # fmt: skip
+
+
+def _adaptive(made: Map, real: Any) -> list[tuple[range, list[Any]]]:
+    spans = [(k * made.size // made.new, -((k + 1) * made.size // -made.new)) for k in range(made.new)]
+    return [(range(b, e), [1 / real(e - b)] * (e - b)) for b, e in spans]
+
+
+MAKERS["mean"], MAKERS["sum"], MAKERS["adaptive_mean"] = _means, _sums, _adaptive
+
+
+def _divided(sums: Tensor, windows: Sequence[Window], with_padding: bool, divisor: int | None) -> Tensor:
+    """Sums of integers by the number of their elements, rounded towards zero."""
+    if divisor is not None:
+        return table.div_trunc(sums, divisor)
+    counts = np.ones((), np.int64)
+    for w in windows:
+        spans = _spans(Map("", w.size, w.new, (w.width, w.stride, w.before, with_padding)))
+        counts = counts[..., None] * np.array([n for _, _, n in spans], np.int64)
+    counts = np.ascontiguousarray(counts)
+    return table.div_trunc(sums, wrap(counts, layout_of(counts)))
+
+
+def avg_pool(
+    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The means of windows along the last ``dims`` dims."""
+    windows = sliding(f"avg_pool{dims}d", input, dims, kernel_size, stride, padding, 1, ceil_mode)
+    whole, with_padding = input.dtype.name == "int64", as_flag(count_include_pad)
+    if divisor_override == 0 and divisor_override is not None:
+        raise RuntimeError("divisor must be not zero")
+    if input._layout.dtype.category < 2 and not whole:
+        kernel = "avg_pool3d_out_frame" if dims == 3 else "avg_pool2d"
+        raise not_implemented_for(kernel, input.dtype)
+    maps = []
+    for k, w in enumerate(windows):
+        numbers: tuple[Any, ...] = w.width, w.stride, w.before, with_padding
+        kind = "mean"
+        if whole or divisor_override is not None:
+            last = k == dims - 1 and not whole
+            kind, numbers = "sum", (*numbers, divisor_override if last and divisor_override else 1)
+        maps.append(Map(kind, w.size, w.new, numbers))
+    out = _mapped("AvgPool", input, maps)
+    if not whole:
+        return out
+    out = _divided(out, windows, with_padding, divisor_override)
+    return out if dims > 1 else out.unsqueeze(-2).squeeze(-2)  # a view, as means of floats along one dim are
+
+
+def _mapped(title: str, input: Tensor, maps: Sequence[Map]) -> Tensor:
+    """``input`` with its last dims mapped; one dim as the last of two, of whose result the one is a view."""
+    if len(maps) > 1:
+        return named_op(f"{title}{len(maps)}D", True)(input, tuple(maps))
+    return named_op(f"{title}2D", True)(input.unsqueeze(-2), (Map("same", 1, 1), *maps)).squeeze(-2)
+
+
+@functools.partial(public, method_too=False)
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = (), padding: int | Sequence[int] = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Tensor:  # fmt: skip
+    """The mean of each window of ``kernel_size`` elements along the last dim, every ``stride`` (the same) elements.
+
+    padding: so many zeros at both ends, which count unless ``count_include_pad`` is False; ceil_mode: windows that reach
+    over the end, too. RuntimeError where sizes do not fit.
+    """
+    return avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+@functools.partial(public, module="nn.functional")
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+    """``avg_pool1d`` over the last two dims; ``divisor_override`` in the place of the number of elements."""
+    return avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@functools.partial(public, module="nn.functional")
+def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+    """``avg_pool2d`` over the last three dims."""
+    return avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+# -- adaptive ---------------------------------------------------------------------------------------------
+
+
+def adaptive_sizes(op: str, input: Tensor, output_size: Any, dims: int, internal: bool = False) -> tuple[int, ...]:
+    """The new sizes of the last ``dims`` dims: an int for all, or one each, None for a size that stays."""
+    if dims == 1:
+        sizes = per_dim(op, "output_size", 2, output_size, 1)
+    elif is_int(output_size):
+        sizes = (int(output_size),) * dims
+    else:
+        if input.ndim <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+        kept = input.shape[input.ndim - len(output_size) :]
+        sizes = as_ints(op, [n if v is None else v for v, n in zip(output_size, kept, strict=True)], "output_size", 2)
+        if len(sizes) == 1:
+            sizes *= dims
+    if len(sizes) != dims:
+        what = "(): internal error: output_size.size()" if internal else ": output_size"
+        raise RuntimeError(f"{op}{what} must be {dims}")
+    return sizes
+
+
+def _check_adaptive(op: str, input: Tensor, sizes: Sequence[int], dims: int) -> None:
+    shape = list(input.shape)
+    if len(shape) not in (dims + 1, dims + 2):
+        if dims == 1:
+            raise RuntimeError(
+                f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 'self' "
+                f"(while checking arguments for {op})"
+            )
+        raise RuntimeError(f"{op}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {shape}")
+    of_two, shown = ("adaptive_avg_pool2d", [*shape[:-1], 1, shape[-1]]) if dims == 1 else (op, shape)
+    if min(sizes) < 0:
+        given = [1, *sizes] if dims == 1 else sizes
+        text = f"{given[0]}, {given[1]}" + (f",{given[2]}" if dims == 3 else "")
+        raise RuntimeError(
+            f"{of_two}: elements of output_size must be greater than or equal to 0 but received {{{text}}}"
+        )
+    for d in range(len(shown) - max(dims, 2) - (dims == 3), len(shown)):
+        if not shown[d]:
+            raise RuntimeError(
+                f"{of_two}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{shown} with dimension {d} being empty"
+            )
+    if input._layout.dtype.category != 2:
+        raise not_implemented_for("adaptive_avg_pool3d_cpu" if dims == 3 else "adaptive_avg_pool2d", input.dtype)
+
+
+def _adaptive_avg_pool(dims: int, input: Tensor, output_size: Any) -> Tensor:
+    op = f"adaptive_avg_pool{dims}d"
+    sizes = adaptive_sizes(op, input, output_size, dims)
+    _check_adaptive(op, input, sizes, dims)
+    if set(sizes) == {1}:
+        if dims == 1:
+            return input.unsqueeze(-2).mean((-2, -1), True).squeeze(-2)
+        return input.mean(tuple(range(-dims, 0)), True)
+    old = input.shape[input.ndim - dims :]
+    return _mapped("AdaptiveAvgPool", input, [Map("adaptive_mean", n, k) for n, k in zip(old, sizes, strict=True)])
+
+
+@functools.partial(public, method_too=False)
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """The means of ``output_size`` windows of about equal size, which cover the last dim."""
+    return _adaptive_avg_pool(1, input, output_size)
+
+
+@functools.partial(public, module="nn.functional")
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """``adaptive_avg_pool1d`` over the last two dims; of ``output_size`` an entry None keeps a dim as it is."""
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+@functools.partial(public, module="nn.functional")
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """``adaptive_avg_pool2d`` over the last three dims."""
+    return _adaptive_avg_pool(3, input, output_size)
+
+
+for _function in (avg_pool1d, adaptive_avg_pool1d):
+    public(_function, module="nn.functional")
+
+# -- powers -----------------------------------------------------------------------------------------------
+
+
+def _lp_pool(dims: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+    if isinstance(norm_type, (int, float)) and math.isinf(norm_type):
+        from jitgrad.ops.nn.max_pool import max_pool
+
+        sign = 1 if norm_type > 0 else -1
+        return sign * max_pool(dims, sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)[0]
+    out = avg_pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    width = math.prod(kernel_size) if isinstance(kernel_size, (tuple, list)) else kernel_size**dims
+    return (out.sign() * out.abs().relu()).mul(width).pow(1.0 / norm_type)
+
+
+@functools.partial(public, module="nn.functional")
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
+    """sum(x ** p) ** (1 / p) of each window, p being ``norm_type``; the largest |x| where it is infinite."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@functools.partial(public, module="nn.functional")
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
+    """``lp_pool1d`` over the last two dims."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@functools.partial(public, module="nn.functional")
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
+    """``lp_pool1d`` over the last three dims."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@functools.partial(public, module="nn.functional")
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean(x ** 2)) ** beta, the mean over ``size`` channels, dim 1, about each one.
+
+    ValueError for fewer than three dims.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    n, channels = input.shape[:2]
+    squares = constant_pad_nd(input.mul(input).reshape(n, 1, channels, -1), (0, 0, size // 2, (size - 1) // 2))
+    means = avg_pool(2, squares, (size, 1), 1)
+    return input / means.reshape(input.shape).mul(alpha).add(k).pow(beta)

@@ -1,0 +1,78 @@
+"""The copying forms of views, ``transpose_copy`` of ``transpose``: the same elements in new, row-major memory.
+
+One rule makes all of them, the view followed by a copy of it; gradients pass through both.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.core.layout import normalize_dim
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.sizes import int_argument
+from jitgrad.ops.shape.copy import Clone, Contiguous
+from jitgrad.ops.shape.slicing import Slice
+
+__all__: list[str] = []
+
+
+def _row_major_copy(view: Tensor) -> Tensor:
+    return Clone.apply(view) if view._layout.contiguous else Contiguous.apply(view)
+
+
+def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The copying form of a view, or of one that returns several, under ``name``."""
+
+    @functools.wraps(view)
+    def copying(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        shown = view(input, *args, **kwargs)
+        return tuple(map(_row_major_copy, shown)) if isinstance(shown, (tuple, list)) else _row_major_copy(shown)
+
+    copying.__name__ = copying.__qualname__ = name
+    copying.__doc__ = f"A copy, in row-major memory, of what ``{name.removesuffix('_copy')}`` shows."
+    return takes_out(copying, name)
+
+
+def alias(input: Tensor) -> Tensor:
+    """The tensor as it is."""
+    return input
+
+
+def slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """A view of the elements ``start``, ``start + step``, ... below ``end`` of dim ``dim``."""
+    if int_argument("slice", "step", 5, step) <= 0:
+        raise RuntimeError("slice step must be positive")
+    if not input._layout.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    d = normalize_dim(dim, input._layout.ndim)
+    n = input._layout.shape[d]
+    first, last = (_within(n, edge, default) for edge, default in ((start, 0), (end, n)))
+    return Slice.apply(input, d, first, max(first, last), step)
+
+
+def _within(n: int, edge: int | None, default: int) -> int:
+    """An end of a slice of ``n`` elements, counted from the front, in 0 .. n."""
+    edge = default if edge is None else int_argument("slice", "start", 3, edge)
+    return min(max(edge + n if edge < 0 else edge, 0), n)
+
+
+for _name in (
+    "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
+    "unsqueeze view view_as_complex view_as_real"
+).split():
+    public(_copying(getattr(Tensor, _name), f"{_name}_copy"), method_too=False)
+for _view in (alias, slice):
+    public(_copying(_view, f"{_view.__name__}_copy"), method_too=False)
+public(_copying(Tensor.narrow, "narrow_copy"))
+
+
+@public
+def slice_inverse(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """The memory of ``input`` by the shape, strides and offset of ``src``, one of its slices."""
+    return input.as_strided(src.size(), src.stride(), src.storage_offset())  # type: ignore[attr-defined]

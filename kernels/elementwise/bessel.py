@@ -1,0 +1,194 @@
+"""The table: Bessel functions and Airy's. Their kernels compute in float64 for floats of any size.
+
+Few programs use them: the file is imported when one of their names is first used.
+"""
+
+from __future__ import annotations
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.elementwise.special import _scipy
+from jitgrad.kernels.words import *
+from jitgrad.kernels.words.bessel import *
+from jitgrad.kernels.words.modified_bessel import *
+
+
+class I0(Elementwise, public=True):
+    """The modified Bessel function of the first kind and order 0."""
+
+    reference, accepts, error_name, in_double = _scipy("i0"), "bool int float", "i0_vml_cpu", True
+
+    def forward(x):
+        return i0(x)
+
+    def grad_x(g, x):
+        return g * special_i1(x)
+
+
+class SpecialI0e(Elementwise, public="special"):
+    """``exp(-abs(x)) * i0(x)``, which does not overflow."""
+
+    reference, accepts, error_name, in_double = _scipy("i0e"), "bool int float", "i0e_cpu", True
+    grad_name = "SpecialI0EBackward0"
+
+    def forward(x):
+        return special_i0e(x)
+
+    def grad_x(g, out, x):
+        return g * (special_i1e(x) - sign(x) * out)
+
+
+class SpecialI1(Elementwise, public="special"):
+    """The modified Bessel function of the first kind and order 1."""
+
+    reference, accepts, error_name, in_double = _scipy("i1"), "bool int float", "i1_cpu", True
+
+    def forward(x):
+        return special_i1(x)
+
+    # i0(x) - i1(x) / x, whose limit at 0 is 1 / 2; the division is kept from 0 there, also in the second derivative.
+    def grad_x(g, out, x):
+        safe = where(x == 0, 1, x)
+        return g * where(x == 0, 0.5, i0(safe) - out / safe)
+
+
+class SpecialI1e(Elementwise, public="special"):
+    """``exp(-abs(x)) * i1(x)``, which does not overflow."""
+
+    reference, accepts, error_name, in_double = _scipy("i1e"), "bool int float", "i1e_cpu", True
+    grad_name = "SpecialI1EBackward0"
+
+    def forward(x):
+        return special_i1e(x)
+
+    def grad_x(g, out, x):
+        safe = where(x == 0, 1, x)
+        return g * where(x == 0, 0.5, special_i0e(safe) - out * (sign(safe) + 1 / safe))
+
+
+# -- those that PyTorch has no derivatives of ---------------------------------------------------------
+
+
+class SpecialModifiedBesselI0(Elementwise, public="special"):
+    """``i0`` without a gradient, as in PyTorch."""
+
+    reference, accepts, error_name, in_double = _scipy("i0"), "bool int float", "modified_bessel_i0_cpu", True
+    grad_x = None
+
+    def forward(x):
+        return i0(x)
+
+
+class SpecialModifiedBesselI1(Elementwise, public="special"):
+    """``i1`` without a gradient, as in PyTorch."""
+
+    reference, accepts, error_name, in_double = _scipy("i1"), "bool int float", "modified_bessel_i1_cpu", True
+    grad_x = None
+
+    def forward(x):
+        return special_i1(x)
+
+
+class SpecialModifiedBesselK0(Elementwise, public="special"):
+    """The modified Bessel function of the second kind and order 0; infinite at 0, NaN below. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("k0"), "bool int float", "modified_bessel_k0_cpu", True
+    domain, grad_x = (0.3, 6), None
+
+    def forward(x):
+        return modified_bessel_k0(x)
+
+
+class SpecialModifiedBesselK1(Elementwise, public="special"):
+    """The modified Bessel function of the second kind and order 1; infinite at 0, NaN below. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("k1"), "bool int float", "modified_bessel_k1_cpu", True
+    domain, grad_x = (0.3, 6), None
+
+    def forward(x):
+        return modified_bessel_k1(x)
+
+
+class SpecialScaledModifiedBesselK0(Elementwise, public="special"):
+    """``exp(x) * modified_bessel_k0(x)``, which does not vanish for large x. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("k0e"), "bool int float", "scaled_modified_bessel_k0_cpu", True
+    domain, grad_x = (0.3, 6), None
+
+    def forward(x):
+        return scaled_modified_bessel_k0(x)
+
+
+class SpecialScaledModifiedBesselK1(Elementwise, public="special"):
+    """``exp(x) * modified_bessel_k1(x)``, which does not vanish for large x. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("k1e"), "bool int float", "scaled_modified_bessel_k1_cpu", True
+    domain, grad_x = (0.3, 6), None
+
+    def forward(x):
+        return scaled_modified_bessel_k1(x)
+
+
+class SpecialBesselJ0(Elementwise, public="special"):
+    """The Bessel function of the first kind and order 0. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("j0"), "bool int float", "bessel_j0_cpu", True
+    grad_x = None
+
+    def forward(x):
+        return bessel_j0(x)
+
+
+class SpecialBesselJ1(Elementwise, public="special"):
+    """The Bessel function of the first kind and order 1. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("j1"), "bool int float", "bessel_j1_cpu", True
+    grad_x = None
+
+    def forward(x):
+        return bessel_j1(x)
+
+
+class SpecialBesselY0(Elementwise, public="special"):
+    """The Bessel function of the second kind and order 0; minus infinity at 0, NaN below. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("y0"), "bool int float", "bessel_y0_cpu", True
+    domain, grad_x = (0.3, 12), None
+
+    def forward(x):
+        return bessel_y0(x)
+
+
+class SpecialBesselY1(Elementwise, public="special"):
+    """The Bessel function of the second kind and order 1; minus infinity at 0, NaN below. No gradient."""
+
+    reference, accepts, error_name, in_double = _scipy("y1"), "bool int float", "bessel_y1_cpu", True
+    domain, grad_x = (0.3, 12), None
+
+    def forward(x):
+        return bessel_y1(x)
+
+
+class SpecialSphericalBesselJ0(Elementwise, public="special"):
+    """``sin(x) / x``, the spherical Bessel function of order 0. No gradient."""
+
+    accepts, error_name, grad_x = "bool int float", "spherical_bessel_j0_cpu", None
+
+    @staticmethod
+    def reference(x):
+        return _scipy("spherical_jn")(0, x)
+
+    def forward(x):
+        return where(isinf(x), 0, where(x == 0, 1, sin(x) / x))
+
+
+class SpecialAiryAi(Elementwise, public="special"):
+    """Airy's function Ai. No gradient."""
+
+    accepts, error_name, in_double, grad_x = "bool int float", "airy_ai_cpu", True, None
+
+    @staticmethod
+    def reference(x):
+        return _scipy("airy")(x)[0]
+
+    def forward(x):
+        return airy_ai(x)

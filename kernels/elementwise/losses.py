@@ -1,0 +1,171 @@
+"""The table: losses of single elements, which ``jitgrad/ops/nn/`` sums and publishes; imported with those."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+
+__all__ = [
+    "GaussianNll", "HingeEmbedding", "MarginRanking", "PoissonNll", "PoissonNllLog", "SoftMargin", "SoftMarginOfClass",
+    "Stirling",
+]  # fmt: skip
+
+
+class SoftMargin(Elementwise):
+    """``log(1 + exp(-target * x))``."""
+
+    kind, accepts, numbers, error_name = "same", "float", (), "exp_vml_cpu"
+    grad_name = "SoftMarginLossBackward0"
+
+    @staticmethod
+    def reference(x, target):
+        return np.log1p(np.exp(-target * x))
+
+    def forward(x, target):
+        return log1p(exp(-target * x))
+
+    def grad_x(g, x, target):
+        z = exp(-target * x)
+        return g * (-target * z / (z + 1))
+
+    grad_target = None  # PyTorch has none
+
+
+class SoftMarginOfClass(Elementwise):
+    """``-(target * log(sigmoid(x)) + (1 - target) * log(sigmoid(-x)))``."""
+
+    accepts, numbers, error_name = "bool int float", (), "log_sigmoid_cpu"
+
+    @staticmethod
+    def reference(x, target):
+        return -(target * -np.logaddexp(0, -x) + (1 - target) * -np.logaddexp(0, x))
+
+    def forward(x, target):
+        more = log1p(exp(-abs(x)))
+        return -(target * (minimum(x, 0) - more) + (1 - target) * (minimum(-x, 0) - more))
+
+    def grad_x(g, x, target):
+        return g * (sigmoid(x) - target)
+
+    def grad_target(g, x):
+        return -g * x
+
+
+class MarginRanking(Elementwise):
+    """``max(0, margin - target * (x - y))``."""
+
+    accepts, numbers = "int float", ()
+
+    @staticmethod
+    def reference(x, y, target, margin=0.5):
+        return np.maximum(-target * (x - y) + margin, 0)
+
+    # maximum with 0 first: NaN stays NaN.
+    def forward(x, y, target, margin=0.5):
+        return maximum(0, margin - target * (x - y))
+
+    def grad_x(g, x, y, target, margin):
+        return where(margin - target * (x - y) >= 0, -g * target, 0)
+
+    def grad_y(g, x, y, target, margin):
+        return where(margin - target * (x - y) >= 0, g * target, 0)
+
+    def grad_target(g, x, y, target, margin):
+        return where(margin - target * (x - y) >= 0, -g * (x - y), 0)
+
+
+class HingeEmbedding(Elementwise):
+    """``x`` for target 1, ``max(0, margin - x)`` for -1; their sum for any other."""
+
+    kind, accepts, numbers = "same", "int float", ()
+
+    @staticmethod
+    def reference(x, target, margin=1.0):
+        return np.where(target != 1, np.maximum(margin - x, 0), 0) + np.where(target != -1, x, 0)
+
+    def forward(x, target, margin=1.0):
+        return where(target != 1, maximum(0, margin - x), 0) + where(target != -1, x, 0)
+
+    def grad_x(g, x, target, margin):
+        return where(target != -1, g, 0) - where((target != 1) & (margin - x >= 0), g, 0)
+
+    grad_target = None
+
+
+class PoissonNllLog(Elementwise):
+    """``exp(x) - target * x``."""
+
+    accepts, numbers = "bool int float", ()
+
+    @staticmethod
+    def reference(x, target):
+        return np.exp(x) - target * x
+
+    # The size of exp(x), or LLVM fuses the last product of exp, whose infinity is then none, with the difference.
+    def forward(x, target):
+        return abs(exp(x)) - target * x
+
+    def grad_x(g, x, target):
+        return g * (exp(x) - target)
+
+    def grad_target(g, x):
+        return -g * x
+
+
+class PoissonNll(Elementwise):
+    """``x - target * log(x + eps)``."""
+
+    accepts, numbers, domain = "bool int float", (), (0.1, 3)
+
+    @staticmethod
+    def reference(x, target, eps=1e-8):
+        return x - target * np.log(x + eps)
+
+    def forward(x, target, eps=1e-8):
+        return x - target * log(x + eps)
+
+    def grad_x(g, x, target, eps):
+        return g * (1 - target / (x + eps))
+
+    def grad_target(g, x, eps):
+        return -g * log(x + eps)
+
+
+class Stirling(Elementwise):
+    """Stirling's ``log(x!)``: ``x log(x) - x + log(2 pi x) / 2`` above 1, else 0."""
+
+    accepts, numbers, domain = "bool int float", (), (1.1, 4)
+
+    @staticmethod
+    def reference(x):
+        return np.where(x <= 1, 0, x * np.log(x) - x + 0.5 * np.log(2 * np.pi * x))
+
+    def forward(x):
+        return where(x <= 1, 0, x * log(x) - x + 0.5 * log(6.283185307179586 * x))
+
+    def grad_x(g, x):
+        return where(x <= 1, 0, g * (log(x) + 0.5 / x))
+
+
+class GaussianNll(Elementwise):
+    """``(log(var) + (x - target)**2 / var) / 2``."""
+
+    kind, accepts, numbers, domain = "float", "float", (), (0.3, 2)
+
+    @staticmethod
+    def reference(x, target, var):
+        return 0.5 * (np.log(var) + (x - target) ** 2 / var)
+
+    def forward(x, target, var):
+        return 0.5 * (log(var) + square(x - target) / var)
+
+    def grad_x(g, x, target, var):
+        return g * ((x - target) / var)
+
+    def grad_target(g, x, target, var):
+        return g * ((target - x) / var)
+
+    def grad_var(g, x, target, var):
+        return g * (0.5 * (1 / var - square((x - target) / var)))

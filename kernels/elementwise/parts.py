@@ -1,0 +1,84 @@
+"""The table: divisors of integers, parts and neighbours of floats. Imported when one of the names is first used."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.words import *
+from jitgrad.kernels.words.integers import *
+
+
+class Gcd(Elementwise, public=True):
+    """The greatest common divisor, without sign; of 0 and 0 it is 0. Integers only."""
+
+    kind, reference, accepts, numbers, error_name = "same", np.gcd, "int", (), "gcd_cpu"
+
+    def forward(x, y):
+        return gcd(x, y)
+
+
+class Lcm(Elementwise, public=True):
+    """The least common multiple, without sign; 0 if either is 0. Integers only."""
+
+    kind, reference, accepts, numbers, error_name = "same", np.lcm, "int", (), "lcm_cpu"
+
+    def forward(x, y):
+        return lcm(x, y)
+
+
+class FrexpMantissa(Elementwise):
+    """m of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size."""
+
+    kind, accepts, grad_name = "same", "float", "FrexpBackward0"
+
+    @staticmethod
+    def reference(x):
+        return np.frexp(x)[0]
+
+    def forward(x):
+        return frexp_mantissa(x)
+
+    def grad_x(g, x):
+        return g / exp2(binary_exponent(x))
+
+
+class BinaryExponent(Elementwise):
+    """e of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size, as a float; 0 for zeros, infinities and NaN."""
+
+    kind, accepts = "same", "float"
+
+    @staticmethod
+    def reference(x):
+        return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(x.dtype)
+
+    def forward(x):
+        return binary_exponent(x)
+
+    def grad_x(g):
+        return 0
+
+
+class Heaviside(Elementwise):
+    """0 where ``x`` is negative, 1 where it is positive, ``values`` where it is 0."""
+
+    kind, accepts, reference = "same", "bool int float", np.heaviside
+    grad_x = grad_values = None
+
+    def forward(x, values):
+        return heaviside(x, values)
+
+
+class Nextafter(Elementwise, public=True):
+    """The number next to ``x`` on the way to ``y``. The gradient goes to ``x`` where it differs from ``y``."""
+
+    kind, accepts, numbers, reference, error_name = "same", "float", (), np.nextafter, "nextafter_cpu"
+
+    def forward(x, y):
+        return nextafter(x, y)
+
+    def grad_x(g, x, y):
+        return where(x == y, 0, g)
+
+    def grad_y(g):
+        return 0

@@ -1,0 +1,156 @@
+"""Convolution: products of weights with the columns of windows (see columns.py), some columns at a time.
+
+As many columns as fit into a core's cache are gathered and multiplied, by BLAS where it has the dtype: all of them
+would be written to memory and read again, which takes longer than the product. Arrays: x (n, channels, depth, height,
+width), weight (groups, out channels of a group, rows of columns), y (n, groups, out channels of a group, places).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from jitgrad.kernels.blas import address_of, one_thread
+from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops.columns import add_columns, take_columns
+from jitgrad.kernels.words.vocabulary import gemm
+
+__all__ = ["convolve", "convolve_back", "weight_sums"]
+
+_WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
+_SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
+
+
+@functools.cache
+def _gemm(kind: str) -> int:
+    letter = {"f": "s", "d": "d"}.get(kind)
+    return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
+
+
+def multiply(function, x, x_turned, y, y_turned, out, keep):
+    """out (+)= x @ y, each of which may be given transposed; by BLAS if ``function`` is not 0."""
+    inner = x.shape[0] if x_turned else x.shape[1]
+    if function != 0 and out.shape[0] > 1 and out.size * inner > _SMALL:
+        gemm(function, x, x_turned, y, y_turned, out, keep)
+        return
+    for i in range(out.shape[0]):
+        target = out[i]
+        if not keep:
+            target[:] = T(0)
+        if y_turned:
+            for j in range(target.size):
+                total, row, left = T(0), y[j], x[i]
+                for k in range(inner):
+                    total += left[k] * row[k]
+                target[j] += total
+        else:
+            for k in range(inner):
+                factor, row = x[k, i] if x_turned else x[i, k], y[k]
+                for j in range(target.size):
+                    target[j] += factor * row[j]
+
+
+def _forward_pieces(x, weight, bias, geometry, function, block, pointwise, out):
+    chunks = -(-out.shape[3] // block)
+    return x.shape[0] * weight.shape[0] * chunks, out.size * weight.shape[2] >> _WORK
+
+
+@loop(pieces=_forward_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
+def forward_pieces(x, weight, bias, geometry, function, block, pointwise, out, first, last):
+    groups, channels, places = weight.shape[0], x.shape[1] // weight.shape[0], out.shape[3]
+    chunks = -(-places // block)
+    columns = np.empty((1 if pointwise else weight.shape[2], block), T)
+    for piece in range(first, last):
+        n, rest = piece // (groups * chunks), piece % (groups * chunks)
+        g, begin = rest // chunks, rest % chunks * block
+        end = min(begin + block, places)
+        target = out[n, g, :, begin:end]
+        if bias.size:
+            for o in range(target.shape[0]):
+                target[o, :] = bias[g * target.shape[0] + o]
+        if pointwise:
+            source = x[n].reshape(x.shape[1], places)[g * channels : (g + 1) * channels, begin:end]
+            multiply(function, weight[g], False, source, False, target, bias.size > 0)
+        else:
+            take_columns(x[n], g * channels, channels, geometry, begin, end, columns)
+            multiply(function, weight[g], False, columns[:, : end - begin], False, target, bias.size > 0)
+
+
+def _back_pieces(y, weight, bias, geometry, function, block, pointwise, out):
+    return out.shape[0] * weight.shape[0], y.size * weight.shape[2] >> _WORK
+
+
+@loop(pieces=_back_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
+def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, first, last):
+    groups, channels, places = weight.shape[0], out.shape[1] // weight.shape[0], y.shape[3]
+    columns = np.empty((1 if pointwise else weight.shape[2], block), T)
+    for piece in range(first, last):
+        n, g = piece // groups, piece % groups
+        volume = out[n]
+        for c in range(g * channels, (g + 1) * channels):
+            volume[c] = bias[c] if bias.size else T(0)
+        for begin in range(0, places, block):
+            end = min(begin + block, places)
+            source = y[n, g, :, begin:end]
+            if pointwise:
+                target = volume.reshape(out.shape[1], places)[g * channels : (g + 1) * channels, begin:end]
+                multiply(function, weight[g], True, source, False, target, True)
+            else:
+                part = columns[:, : end - begin]
+                multiply(function, weight[g], True, source, False, part, False)
+                add_columns(part, g * channels, channels, geometry, begin, end, volume)
+
+
+def _weight_pieces(y, x, geometry, function, block, pointwise, out):
+    return out.shape[0], y.size * out.shape[3] >> _WORK
+
+
+@loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
+def weight_pieces(y, x, geometry, function, block, pointwise, out, first, last):
+    parts, samples, groups, places = out.shape[0], y.shape[0], y.shape[1], y.shape[3]
+    channels = x.shape[1] // groups
+    columns = np.empty((1 if pointwise else out.shape[3], block), T)
+    for part in range(first, last):
+        for g in range(groups):
+            target, keep = out[part, g], False
+            for n in range(samples * part // parts, samples * (part + 1) // parts):
+                for begin in range(0, places, block):
+                    end = min(begin + block, places)
+                    if pointwise:
+                        right = x[n].reshape(x.shape[1], places)[g * channels : (g + 1) * channels, begin:end]
+                        multiply(function, y[n, g, :, begin:end], False, right, True, target, keep)
+                    else:
+                        take_columns(x[n], g * channels, channels, geometry, begin, end, columns)
+                        right = columns[:, : end - begin]
+                        multiply(function, y[n, g, :, begin:end], False, right, True, target, keep)
+                    keep = True
+
+
+def _run(kernel, dtype, args):
+    """Call a loop with the address of BLAS's product, which keeps to one thread meanwhile."""
+    arrays, geometry, (block, pointwise), out = args
+    function = _gemm(dtype.char)
+    if function:
+        with one_thread:
+            kernel.call(*arrays, geometry, function, block, pointwise, out)
+    else:
+        kernel.call(*arrays, geometry, function, block, pointwise, out)
+
+
+@library("out")
+def convolve(x, weight, bias, out, geometry, block, pointwise):
+    """The products of weights and windows, plus a bias for each channel, unless that is empty."""
+    _run(forward_pieces, out.dtype, ((x, weight, bias), geometry, (block, pointwise), out))
+
+
+@library("out")
+def convolve_back(y, weight, bias, out, geometry, block, pointwise):
+    """The transpose: each product is added to all elements of its window, and a bias for each channel."""
+    _run(back_pieces, out.dtype, ((y, weight, bias), geometry, (block, pointwise), out))
+
+
+@library("out")
+def weight_sums(y, x, out, geometry, block, pointwise):
+    """The gradient of the weights, in as many parts (parts, groups, out channels, rows) as ``out`` has."""
+    _run(weight_pieces, out.dtype, ((y, x), geometry, (block, pointwise), out))

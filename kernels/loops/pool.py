@@ -1,0 +1,84 @@
+"""The largest element of each window of (outer, depth, height, width) arrays, and where it stands."""
+
+from __future__ import annotations
+
+from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.taps import row_pieces
+
+__all__ = ["fractional_windows", "largest", "put_in_planes", "take_from_planes"]
+
+
+def largest_in(plane, d_begin, d_end, d_step, h_begin, h_end, h_step, w_begin, w_end, w_step):
+    """(value, place) of the first of the largest elements of a window; NaN is larger than numbers, the last one."""
+    rows, width = plane.shape[1], plane.shape[2]
+    best, at = plane[d_begin, h_begin, w_begin], (d_begin * rows + h_begin) * width + w_begin
+    for d in range(d_begin, d_end, d_step):
+        for h in range(h_begin, h_end, h_step):
+            row = plane[d, h]
+            for w in range(w_begin, w_end, w_step):
+                value = row[w]
+                if value > best or value != value:
+                    best, at = value, (d * rows + h) * width + w
+    return best, at
+
+
+@loop(pieces=row_pieces)
+def largest(x, d_begins, d_ends, d_step, h_begins, h_ends, h_step, w_begins, w_ends, w_step, places, out, first, last):
+    """The largest element of each window, whose begins and ends are given for each dim; its place in the volume."""
+    for o in range(first, last):
+        plane = x[o]
+        for d in range(out.shape[1]):
+            for h in range(out.shape[2]):
+                target, at = out[o, d, h], places[o, d, h]
+                for w in range(target.size):
+                    target[w], at[w] = largest_in(
+                        plane, d_begins[d], d_ends[d], d_step, h_begins[h], h_ends[h], h_step, w_begins[w], w_ends[w],
+                        w_step,
+                    )  # fmt: skip
+
+
+def begin_of(k, sample, size, new, window):
+    """Where window k of ``new`` begins, which a random number in 0 .. 1 shifts; the last one is at the end."""
+    if k == new - 1:
+        return size - window
+    step = T(size - window) / T(new - 1)
+    return int((T(k) + sample) * step) - int(sample * step)
+
+
+@loop(pieces=row_pieces)
+def fractional_windows(x, samples, d_window, h_window, w_window, places, out, first, last):
+    """``largest`` of windows at places that ``samples`` (outer, 3) shift."""
+    for o in range(first, last):
+        plane = x[o]
+        for d in range(out.shape[1]):
+            i = begin_of(d, samples[o, 0], x.shape[1], out.shape[1], d_window)
+            for h in range(out.shape[2]):
+                j = begin_of(h, samples[o, 1], x.shape[2], out.shape[2], h_window)
+                target, at = out[o, d, h], places[o, d, h]
+                for w in range(target.size):
+                    k = begin_of(w, samples[o, 2], x.shape[3], out.shape[3], w_window)
+                    target[w], at[w] = largest_in(plane, i, i + d_window, 1, j, j + h_window, 1, k, k + w_window, 1)
+
+
+@loop(pieces=row_pieces)
+def put_in_planes(x, places, add, out, first, last):
+    """Zeros with the elements of ``x`` (outer, m) at these places of ``out`` (outer, n); ``add``: their sums there."""
+    for o in range(first, last):
+        target = out[o]
+        target[:] = T(0)
+        source, at = x[o], places[o]
+        if add:
+            for k in range(source.size):
+                target[at[k]] += source[k]
+        else:
+            for k in range(source.size):
+                target[at[k]] = source[k]
+
+
+@loop(pieces=row_pieces)
+def take_from_planes(x, places, out, first, last):
+    """The elements of ``x`` (outer, n) at these places."""
+    for o in range(first, last):
+        source, at, target = x[o], places[o], out[o]
+        for k in range(target.size):
+            target[k] = source[at[k]]
