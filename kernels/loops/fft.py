@@ -12,7 +12,7 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.launch import library
 
 try:  # the ufuncs behind np.fft, without the 2 us that its functions take to look at their arguments
-    from numpy.fft import _pocketfft_umath as _ufuncs
+    from numpy.fft import _pocketfft_umath as _ufuncs  # type: ignore[attr-defined]
 except ImportError:  # another NumPy, which has them elsewhere
     _ufuncs = None
 

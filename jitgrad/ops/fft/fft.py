@@ -87,7 +87,9 @@ def _from_complex(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) 
     return FftC2C.apply(resized(x, (d,), (n,)), (d,), normalization_of(norm, forward), forward)
 
 
-def _from_real(name: str, x: Tensor, n: int | None, dim: int, norm: Any, forward: bool, onesided: bool) -> Tensor:
+def _from_real(
+    x: Tensor, n: int | None, dim: int, norm: Any, name: str = "rfft", forward: bool = True, onesided: bool = True
+) -> Tensor:
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"{name} expects a real input tensor, but got {scalar_type(x.dtype)}")
     x = transformable(x)
@@ -221,24 +223,24 @@ def _ints(name: str, argument: str, position: int, value: Any) -> tuple[int, ...
 def _fft(x: Tensor, n: int | None, dim: int, norm: Any, name: str = "fft", forward: bool = True) -> Tensor:
     if x._layout.dtype.is_complex:
         return _from_complex(x, n, dim, norm, forward)
-    return _from_real(name, x, n, dim, norm, forward, False)
+    return _from_real(x, n, dim, norm, name, forward, False)
 
 
 for _name, _core, _doc in (
     ("fft", _fft, "Fourier transform along ``dim``: the sum over k of x[k] exp(-2 pi i j k / n)."),
     ("ifft", functools.partial(_fft, name="ifft", forward=False), "The inverse of ``fft`` along ``dim``."),
-    ("rfft", lambda *args: _from_real("rfft", *args, True, True),
+    ("rfft", _from_real,
      "Fourier transform of a real tensor along ``dim``: frequencies 0 to n // 2, the others being their conjugates."),
-    ("irfft", lambda *args: _to_real(*args, False),
+    ("irfft", functools.partial(_to_real, forward=False),
      "The inverse of ``rfft``: ``n`` real numbers, by default 2 (size - 1), which are an even number."),
-    ("hfft", lambda *args: _to_real(*args, True),
+    ("hfft", functools.partial(_to_real, forward=True),
      "The Fourier transform, ``n`` real numbers, of a Hermitian signal of which the input is one half."),
-    ("ihfft", lambda *args: _from_real("ihfft", *args, False, True),
+    ("ihfft", functools.partial(_from_real, name="ihfft", forward=False),
      "The inverse of ``hfft`` of a real tensor: one half of a Hermitian signal."),
 ):  # fmt: skip
     _publish(_name, _core, _doc)
 
-for _name, _core, _doc in (
+for _name, _form, _doc in (
     ("fft", functools.partial(_all_complex, forward=True), "Fourier transform over {dims}."),
     ("ifft", functools.partial(_all_complex, forward=False), "The inverse of ``fft{kind}`` over {dims}."),
     ("rfft", _rfftn, "Fourier transform of a real tensor over {dims}, of the last dim frequencies 0 to n // 2."),
@@ -247,7 +249,7 @@ for _name, _core, _doc in (
     ("ihfft", _ihfftn, "The inverse of ``hfft{kind}`` over {dims}, of a real tensor."),
 ):
     for _kind, _dims in (("2", "two dims, by default the last ones"), ("n", "several dims, by default all")):
-        _publish(_name + _kind, _core, _doc.format(dims=_dims, kind=_kind))
+        _publish(_name + _kind, _form, _doc.format(dims=_dims, kind=_kind))
 
 
 # -- frequencies ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,10 @@ def _result(x: Layout, dims: Sequence[int], last: int, dtype: np.dtype) -> Layou
     return intern(dtype, tuple(shape), tuple(strides), x.device)
 
 
+# NumPy's words for ``normalization``, forward and inverse.
+_NORMS: dict[bool, Any] = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
+
+
 class FftC2C(Structured):
     """Fourier transform of a complex tensor over ``dim``.
 
@@ -74,9 +79,6 @@ class FftC2C(Structured):
 
     def grad_x(g, dim, normalization, forward):
         return FftC2C.apply(g, dim, normalization, not forward)
-
-
-_NORMS = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
 
 
 class FftR2C(Structured):

@@ -5,6 +5,7 @@ A periodic window is a symmetric one of one element more, without its last: for 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -102,7 +103,7 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
                   requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Window I0(beta sqrt(1 - (2 k / N - 1)^2)) / I0(beta), I0 Bessel's function: N is window_length, or one less."""
     beta = float_argument("kaiser_window", "beta", 3, beta)
-    formula = lambda *given: _kaiser(*given, beta)
+    formula = functools.partial(_kaiser, beta=beta)
     return _made("kaiser_window", window_length, periodic, formula, dtype, device, requires_grad)
 
 
@@ -230,8 +231,8 @@ def _of_cosines(name: str, *weights: float) -> None:
     public(window, module="signal.windows")
 
 
-for _function in (exponential, cosine, gaussian, kaiser, bartlett, general_cosine, general_hamming):
-    public(_function, module="signal.windows")
+for _window in (exponential, cosine, gaussian, kaiser, bartlett, general_cosine, general_hamming):
+    public(_window, module="signal.windows")
 _of_cosines("hamming", 0.54, 0.46)
 _of_cosines("hann", 0.5, 0.5)
 _of_cosines("blackman", 0.42, 0.5, 0.08)
