@@ -102,7 +102,7 @@ def _to_real(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Te
     x = transformable(x, as_complex=True)
     d, n = _one_dim(x, n, dim, lambda size: 2 * (size - 1))
     x = resized(x, (d,), (n // 2 + 1,))
-    return FftC2R.apply(Conj.apply(x) if forward else x, (d,), normalization_of(norm, forward), n)
+    return FftC2R.apply(conj_physical(x) if forward else x, (d,), normalization_of(norm, forward), n)
 
 
 # -- several dims -----------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _hfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
     how = normalization_of(norm, True)
     if len(dims) > 1:
         x = FftC2C.apply(x, dims[:-1], how, True)
-    return FftC2R.apply(Conj.apply(x), dims[-1:], how, last)
+    return FftC2R.apply(conj_physical(x), dims[-1:], how, last)
 
 
 def _ihfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:

@@ -24,9 +24,11 @@ from jitgrad.ops.shape.complex_view import real
 __all__ = ["FftC2C", "FftC2R", "FftR2C"]
 
 
-def _scale(normalization: int, x: Layout, dims: Sequence[int]) -> float:
+def _scale(normalization: int, x: Layout, dims: Sequence[int]) -> np.floating:
+    """What a transform of ``dims`` is multiplied by, in the precision of ``x``."""
     count = math.prod([x.shape[d] for d in dims])
-    return 1.0 if not normalization else 1 / math.sqrt(count) if normalization == 1 else 1 / count
+    scale = 1 / count**0.5 if normalization == 1 else 1 / count if normalization else 1.0
+    return x.dtype.to_real().numpy.type(scale)
 
 
 def _by_strides(x: Layout, dims: Sequence[int]) -> list[int]:
@@ -102,7 +104,7 @@ class FftR2C(Structured):
         out = _result(x_layout, [*others, last], n // 2 + 1 if onesided else n, wide)
         launches = [(kernels.r2c, Read("x"), Written(0), last, _scale(normalization, x_layout, dim))]
         if others:
-            launches.append((kernels.c2c, Written(0), Written(0), tuple(others[::-1]), 1.0, True))
+            launches.append((kernels.c2c, Written(0), Written(0), tuple(others[::-1]), _scale(0, x_layout, ()), True))
         return Launches(launches, [out])
 
     def grad_x(g, x_layout, dim, normalization, onesided):
@@ -134,7 +136,7 @@ class FftC2R(Structured):
         if others:
             dims = _by_strides(x_layout, others)
             spectrum, source = _result(x_layout, dims, x_layout.shape[dims[-1]], x_layout.numpy_dtype), Written(1)
-            launches.append((kernels.c2c, Read("x"), source, tuple(dims[::-1]), 1.0, False))
+            launches.append((kernels.c2c, Read("x"), source, tuple(dims[::-1]), _scale(0, x_layout, ()), False))
             layouts.append(spectrum)
         narrow = np.dtype(np.float32 if x_layout.numpy_dtype == np.complex64 else np.float64)
         out = _result(spectrum, (last,), n, narrow)
