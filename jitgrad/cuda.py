@@ -19,8 +19,8 @@ from jitgrad.ops.creation.device_copy import ToDevice, Transfer
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "init", "is_available", "is_initialized",
-    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_peak_memory_stats",
-    "set_device", "synchronize",
+    "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
 ]  # fmt: skip
 
 explain_missing_names(__name__)
@@ -37,6 +37,16 @@ def is_available() -> bool:
 def device_count() -> int:
     """How many GPUs there are."""
     return kernels.device_count()
+
+
+def manual_seed(seed: int) -> None:
+    """Nothing: random numbers are drawn on the CPU, from the generator that ``jitgrad.manual_seed`` starts."""
+    int(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Nothing; see ``manual_seed``."""
+    int(seed)
 
 
 def init() -> None:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.core.device import device as device_type
+from jitgrad.core.device import device as device_class
 from jitgrad.core.device import resolve
+from jitgrad.core.errors import type_name
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.missing_names import explain_missing_names
@@ -67,12 +68,14 @@ class Generator:
         return self._state
 
     @property
-    def device(self) -> device_type:
+    def device(self) -> device_class:
         """Where the generator's numbers go."""
-        return device_type("cpu")
+        return device_class("cpu")
 
     def manual_seed(self, seed: Any) -> Generator:
         """Start afresh from ``seed``: an int that fits 64 bits, negative ones modulo 2^64."""
+        if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"manual_seed expected a long, but got {type_name(seed)}")
         value = int(seed)
         if not -(1 << 63) <= value < 1 << 64:
             raise ValueError("Overflow when unpacking long long")
@@ -109,8 +112,12 @@ class Generator:
 
         TypeError for other dtypes than uint8, RuntimeError for another size.
         """
-        if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type_name(new_state)}")
+        if new_state.dtype.name != "uint8":
             raise TypeError("RNG state must be a torch.ByteTensor")
+        if not new_state._layout.contiguous:
+            raise RuntimeError("RNG state must be contiguous")
         if read_observers:
             announce_read("set_state() of a random generator")
         with self.lock:
@@ -120,6 +127,22 @@ class Generator:
     def clone_state(self) -> Generator:
         """A new generator in the same state."""
         return Generator().set_state(self.get_state())
+
+    def graphsafe_get_state(self) -> Generator:
+        """NotImplementedError: for CUDA graphs only."""
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
+
+    def graphsafe_set_state(self, state: Any) -> Generator:
+        """NotImplementedError: for CUDA graphs only."""
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
+
+    def get_offset(self) -> int:
+        """RuntimeError: the Mersenne twister has a state, no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """RuntimeError: the Mersenne twister has a state, no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
 
     def __reduce__(self) -> Any:
         return _restored, (self.get_state(),)
@@ -168,7 +191,7 @@ default_generator = Generator()
 
 def manual_seed(seed: Any) -> Generator:
     """Start the default generator afresh from ``seed``; return it."""
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
@@ -192,8 +215,12 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
-    """A block at whose end the default generator gets back the state that it has now; ``devices`` is ignored."""
+def fork_rng(
+    devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:  # fmt: skip
+    """A block at whose end the default generator gets back the state that it has now; devices are ignored."""
+    device_class(device_type)  # RuntimeError for a type that there is not
     state = get_rng_state() if enabled else None
     try:
         yield

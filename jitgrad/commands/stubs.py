@@ -67,9 +67,10 @@ def _package() -> str:
     source = ast.parse((_ROOT / "__init__.py").read_text(encoding="utf-8"))
     homes = _imported_names(source)
     names = [n for n in dir(jitgrad) if n[0] != "_"]
-    stub.taken = frozenset([*names, *FUNCTIONS])
+    names = sorted({*names, *(n for n in FUNCTIONS if "." not in n)})  # those of modules are in the modules' stubs
+    stub.taken = frozenset(names)
     stub.add("__version__: str")
-    for name in sorted({*names, *FUNCTIONS}):
+    for name in names:
         _public_name(stub, name, getattr(jitgrad, name), homes)
     return stub.text()
 

@@ -1,7 +1,8 @@
 """Fourier transforms by NumPy's pocketfft, which computes float32 in float32.
 
 ``out`` has any strides and may be longer or shorter than ``x`` along the dim that is transformed: its size counts, and
-that of ``x`` is filled with zeros or cut. Many vectors are shared among threads: NumPy lets go of Python's lock.
+that of ``x`` is filled with zeros or cut. ``scale`` is a NumPy number of the precision of ``out``: the ufuncs take no
+other. Many vectors are shared among threads: NumPy lets go of Python's lock.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.launch import library
 
 try:  # the ufuncs behind np.fft, without the 2 us that its functions take to look at their arguments
-    from numpy.fft import _pocketfft_umath as _ufuncs
+    from numpy.fft import _pocketfft_umath as _ufuncs  # type: ignore[attr-defined]
 except ImportError:  # another NumPy, which has them elsewhere
     _ufuncs = None
 
-__all__ = ["any_below", "c2c", "c2r", "inner_times", "kaiser", "r2c"]
+__all__ = ["any_below", "c2c", "c2r", "inner_times", "r2c"]
 
 # So many elements are worth a second thread: they take 100 us.
 _GRAIN = 1 << 14
@@ -46,12 +47,12 @@ else:
 def _run(transform, x, scale, out, axis):
     """Transform ``x`` along ``axis`` into ``out``, which may be ``x``; a large one on several threads."""
     axes = [(axis,), (), (axis,)]
-    # Both by their own types: NumPy's ufuncs take no number of another precision.
-    scale = out.real.dtype.type(scale)
-    count = threads.get_num_threads() if out.size >= _GRAIN else 1
+    if out.size < _GRAIN or (count := threads.get_num_threads()) == 1:
+        transform(x, scale, out, axes=axes)
+        return
     rest = [(n, -d) for d, n in enumerate(out.shape) if d != axis]
     most, cut = max(rest, default=(1, 0))
-    if count == 1 or most < count:
+    if most < count:
         transform(x, scale, out, axes=axes)
         return
     jobs = []
@@ -68,9 +69,10 @@ def _part(transform, x, scale, out, axes):
 @library("out")
 def c2c(x, out, axes, scale, forward):
     """Complex to complex along ``axes``, times ``scale``."""
+    transform = _fft if forward else _ifft
     for axis in axes:
-        _run(_fft if forward else _ifft, x, scale, out, axis)
-        x, scale = out, 1.0
+        _run(transform, x, scale, out, axis)
+        x, scale = out, type(scale)(1)
 
 
 @library("out")
@@ -103,10 +105,3 @@ def inner_times(x, out, axis, inner, factor):
 def any_below(x, found, bound):
     """Set ``found[0]`` to whether an element's size is below ``bound``."""
     found[0] = x.size > 0 and np.abs(x).min() < bound
-
-
-@library("out")
-def kaiser(out, steps, beta):
-    """The first elements of a Kaiser window of ``steps`` + 1: I0(beta sqrt(1 - (2 k / steps - 1)^2)) / I0(beta)."""
-    k = np.arange(out.size) * (2 / steps) - 1
-    out[...] = np.i0(beta * np.sqrt(np.maximum(1 - k * k, 0))) / np.i0(beta)

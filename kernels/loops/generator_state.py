@@ -70,7 +70,7 @@ _BITS = {  # of an integer's positive values, or of a float's significand
     **{"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53},
 }
 _CXX_NAMES = {
-    **{"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short"},
+    **{"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int"},
     **{"int32": "int", "int64": "long", "uint16": "unsigned short", "uint32": "unsigned int"},
     **{"uint64": "unsigned long", "float16": "c10::Half", "bfloat16": "c10::BFloat16"},
     **{"float32": "float", "float64": "double"},
@@ -93,6 +93,10 @@ def integer_range(
     top = (1 << _BITS[dtype]) - (not floating)
     if low is None:
         return 0, _as_int64(top + 1), dtype in ("float64", "int64", "uint64")
+    if low == -(1 << 63) and high is None:
+        if dtype not in ("int64", "float32", "float64", "bfloat16"):
+            raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
+        return 0, 0, True
     _require(high is None or low < high, "'from' to be less than 'to'", low, high, "to")
     if floating:
         # random_(from, to) converts the bounds to the dtype, where they may round out of the range.

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from jitgrad.kernels.launch import loop
-from jitgrad.kernels.words.random import uniforms64
-from jitgrad.kernels.words.vocabulary import T, scratch, word
+from jitgrad.kernels.words.random import uniform64
+from jitgrad.kernels.words.vocabulary import T, word
 
 __all__ = ["binomial", "poisson"]
 
@@ -20,7 +20,6 @@ __all__ = ["binomial", "poisson"]
 @loop(dtype_from="out")
 def poisson(rates, out, state, found):
     """Poisson counts of the given rates; nothing but ``found[0]`` is written where one is negative or NaN."""
-    unit = scratch(2, np.float64)
     for i in range(rates.size):
         if not rates[i] >= T(0):
             found[0] = 1
@@ -34,8 +33,8 @@ def poisson(rates, out, state, found):
             # Knuth: exponential gaps are added up, by products of uniforms, until the sum is over the rate.
             bound, product, count = np.exp(-rate), np.float64(1), 0
             while True:
-                state[624] = uniforms64(state, unit, np.uint64(1))
-                product *= unit[0]
+                u, state[624] = uniform64(state)
+                product *= u
                 if not product > bound:
                     break
                 count += 1
@@ -47,8 +46,9 @@ def poisson(rates, out, state, found):
             inverse = np.float64(1.1239) + np.float64(1.1328) / (b - np.float64(3.4))
             v_r = np.float64(0.9277) - np.float64(3.6224) / (b - 2)
             while True:
-                state[624] = uniforms64(state, unit, np.uint64(2))
-                u, v = unit[0] - np.float64(0.5), unit[1]
+                u, state[624] = uniform64(state)
+                v, state[624] = uniform64(state)
+                u = u - np.float64(0.5)
                 us = np.float64(0.5) - np.abs(u)
                 k = np.floor((2 * a / us + b) * u + rate + np.float64(0.43))
                 if us >= np.float64(0.07) and v <= v_r:
@@ -81,7 +81,6 @@ class stirling_tail:
 @loop(dtype_from="out")
 def binomial(counts, probabilities, out, state):
     """How many of ``counts`` trials succeed, each with its probability; NaN for a probability of NaN."""
-    unit = scratch(2, np.float64)
     for i in range(counts.size):
         n, p = counts[i], probabilities[i]
         # The rarer of both outcomes is counted.
@@ -91,14 +90,14 @@ def binomial(counts, probabilities, out, state):
             out[i] = T(0)
         elif p >= 1:
             out[i] = n
-        elif not p == p:
+        elif np.isnan(p):
             out[i] = T(np.nan)
         elif n * q < T(10):
             # The gaps between successes are geometric.
             logarithm, total, few = np.float64(np.log1p(-q)), np.float64(0), 0
             while True:
-                state[624] = uniforms64(state, unit, np.uint64(1))
-                total += np.ceil(np.log(unit[0]) / logarithm)
+                u, state[624] = uniform64(state)
+                total += np.ceil(np.log(u) / logarithm)
                 if total > n:
                     break
                 few += 1
@@ -115,8 +114,9 @@ def binomial(counts, probabilities, out, state):
             m = np.float64(np.floor((n + T(1)) * q))
             count = np.float64(n)
             while True:
-                state[624] = uniforms64(state, unit, np.uint64(2))
-                u, v = unit[0] - np.float64(0.5), unit[1]
+                u, state[624] = uniform64(state)
+                v, state[624] = uniform64(state)
+                u = u - np.float64(0.5)
                 us = np.float64(0.5) - np.abs(u)
                 k = np.float64(T(np.floor((2 * a / us + b) * u + c)))
                 if us >= np.float64(0.07) and v <= v_r:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.kernels.words.vocabulary import scratch, word
 
-__all__ = ["box_muller", "draw", "next_normals", "uniforms32", "uniforms64"]
+__all__ = ["box_muller", "draw", "next_normals", "uniform64", "uniforms32", "uniforms64"]
 
 
 @word(internal=True)
@@ -77,6 +77,17 @@ class uniforms64:
             top = np.float64(np.int32(high & 0x1FFFFF)) * np.float64(2.0**32)
             units[i] = (top + np.float64(low)) * np.float64(2.0**-53)
         return used
+
+
+@word(internal=True)
+class uniform64:
+    """The next float64 uniform, and how many words are used now: `uniforms64` of one, without memory of its own."""
+
+    def any(state):
+        words = scratch(2, np.uint32)
+        used = draw(state, words, np.uint64(2))
+        top = np.float64(np.int32(words[0] & 0x1FFFFF)) * np.float64(2.0**32)
+        return (top + np.float64(words[1])) * np.float64(2.0**-53), used
 
 
 @word(internal=True)

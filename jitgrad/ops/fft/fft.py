@@ -87,7 +87,9 @@ def _from_complex(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) 
     return FftC2C.apply(resized(x, (d,), (n,)), (d,), normalization_of(norm, forward), forward)
 
 
-def _from_real(name: str, x: Tensor, n: int | None, dim: int, norm: Any, forward: bool, onesided: bool) -> Tensor:
+def _from_real(
+    x: Tensor, n: int | None, dim: int, norm: Any, name: str = "rfft", forward: bool = True, onesided: bool = True
+) -> Tensor:
     if x._layout.dtype.is_complex:
         raise RuntimeError(f"{name} expects a real input tensor, but got {scalar_type(x.dtype)}")
     x = transformable(x)
@@ -100,7 +102,7 @@ def _to_real(x: Tensor, n: int | None, dim: int, norm: Any, forward: bool) -> Te
     x = transformable(x, as_complex=True)
     d, n = _one_dim(x, n, dim, lambda size: 2 * (size - 1))
     x = resized(x, (d,), (n // 2 + 1,))
-    return FftC2R.apply(Conj.apply(x) if forward else x, (d,), normalization_of(norm, forward), n)
+    return FftC2R.apply(conj_physical(x) if forward else x, (d,), normalization_of(norm, forward), n)
 
 
 # -- several dims -----------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ def _hfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
     how = normalization_of(norm, True)
     if len(dims) > 1:
         x = FftC2C.apply(x, dims[:-1], how, True)
-    return FftC2R.apply(Conj.apply(x), dims[-1:], how, last)
+    return FftC2R.apply(conj_physical(x), dims[-1:], how, last)
 
 
 def _ihfftn(x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
@@ -221,33 +223,33 @@ def _ints(name: str, argument: str, position: int, value: Any) -> tuple[int, ...
 def _fft(x: Tensor, n: int | None, dim: int, norm: Any, name: str = "fft", forward: bool = True) -> Tensor:
     if x._layout.dtype.is_complex:
         return _from_complex(x, n, dim, norm, forward)
-    return _from_real(name, x, n, dim, norm, forward, False)
+    return _from_real(x, n, dim, norm, name, forward, False)
 
 
 for _name, _core, _doc in (
     ("fft", _fft, "Fourier transform along ``dim``: the sum over k of x[k] exp(-2 pi i j k / n)."),
     ("ifft", functools.partial(_fft, name="ifft", forward=False), "The inverse of ``fft`` along ``dim``."),
-    ("rfft", lambda *args: _from_real("rfft", *args, True, True),
+    ("rfft", _from_real,
      "Fourier transform of a real tensor along ``dim``: frequencies 0 to n // 2, the others being their conjugates."),
-    ("irfft", lambda *args: _to_real(*args, False),
+    ("irfft", functools.partial(_to_real, forward=False),
      "The inverse of ``rfft``: ``n`` real numbers, by default 2 (size - 1), which are an even number."),
-    ("hfft", lambda *args: _to_real(*args, True),
+    ("hfft", functools.partial(_to_real, forward=True),
      "The Fourier transform, ``n`` real numbers, of a Hermitian signal of which the input is one half."),
-    ("ihfft", lambda *args: _from_real("ihfft", *args, False, True),
+    ("ihfft", functools.partial(_from_real, name="ihfft", forward=False),
      "The inverse of ``hfft`` of a real tensor: one half of a Hermitian signal."),
 ):  # fmt: skip
     _publish(_name, _core, _doc)
 
-for _name, _core, _doc in (
-    ("fft", lambda *args: _all_complex(*args, True), "Fourier transform over {dims}."),
-    ("ifft", lambda *args: _all_complex(*args, False), "The inverse of ``fft{kind}`` over {dims}."),
+for _name, _form, _doc in (
+    ("fft", functools.partial(_all_complex, forward=True), "Fourier transform over {dims}."),
+    ("ifft", functools.partial(_all_complex, forward=False), "The inverse of ``fft{kind}`` over {dims}."),
     ("rfft", _rfftn, "Fourier transform of a real tensor over {dims}, of the last dim frequencies 0 to n // 2."),
     ("irfft", _irfftn, "The inverse of ``rfft{kind}`` over {dims}, real; of the last dim, in which ``s`` gives n."),
     ("hfft", _hfftn, "The Fourier transform, real, over {dims} of a signal that is Hermitian in the last dim."),
     ("ihfft", _ihfftn, "The inverse of ``hfft{kind}`` over {dims}, of a real tensor."),
 ):
     for _kind, _dims in (("2", "two dims, by default the last ones"), ("n", "several dims, by default all")):
-        _publish(_name + _kind, _core, _doc.format(dims=_dims, kind=_kind))
+        _publish(_name + _kind, _form, _doc.format(dims=_dims, kind=_kind))
 
 
 # -- frequencies ------------------------------------------------------------------------------------------

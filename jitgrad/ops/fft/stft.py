@@ -63,10 +63,10 @@ def _padded(x: Tensor, width: int, mode: str) -> Tensor:
         ends = [Slice.apply(x, d, n - width, n, 1), Slice.apply(x, d, 0, width, 1)]
     else:
         if width >= n:
-            shape = [1] * (3 - x._layout.ndim) + list(x._layout.shape)
+            sizes = [1] * (3 - x._layout.ndim) + list(x._layout.shape)
             raise RuntimeError(
                 "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
-                f"({width}, {width}) at dimension 2 of input {shape}"
+                f"({width}, {width}) at dimension 2 of input {sizes}"
             )
         ends = [Flip.apply(Slice.apply(x, d, *k, 1), (d,)) for k in ((1, width + 1), (n - width - 1, n - 1))]
     return cat([ends[0], x, ends[1]], d)

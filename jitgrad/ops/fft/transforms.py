@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from jitgrad.ops.shape.complex_view import real
 __all__ = ["FftC2C", "FftC2R", "FftR2C"]
 
 
-def _scale(normalization: int, x: Layout, dims: Sequence[int]) -> float:
+def _scale(normalization: int, x: Layout, dims: Sequence[int]) -> np.floating:
+    """What a transform of ``dims`` is multiplied by, in the precision of ``x``."""
     count = math.prod([x.shape[d] for d in dims])
-    return 1.0 if not normalization else 1 / math.sqrt(count) if normalization == 1 else 1 / count
+    scale = 1 / count**0.5 if normalization == 1 else 1 / count if normalization else 1.0
+    return x.dtype.to_real().numpy.type(scale)
 
 
 def _by_strides(x: Layout, dims: Sequence[int]) -> list[int]:
@@ -47,10 +50,15 @@ def _result(x: Layout, dims: Sequence[int], last: int, dtype: np.dtype) -> Layou
     return intern(dtype, tuple(shape), tuple(strides), x.device)
 
 
+# NumPy's words for ``normalization``, forward and inverse.
+_NORMS: dict[bool, Any] = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
+
+
 class FftC2C(Structured):
     """Fourier transform of a complex tensor over ``dim``.
 
-    ``forward`` takes exp(-2 pi i k m / n), otherwise its conjugate. The result is multiplied by 1, n ** -0.5 or 1 / n, for a ``normalization`` of 0, 1 or 2.
+    ``forward`` takes exp(-2 pi i k m / n), otherwise its conjugate. The result is multiplied by 1, n ** -0.5 or 1 / n,
+    for a ``normalization`` of 0, 1 or 2.
     """
 
     name, linear, batch = "_fft_c2c", ("x",), over_dims("dim")
@@ -75,9 +83,6 @@ class FftC2C(Structured):
         return FftC2C.apply(g, dim, normalization, not forward)
 
 
-_NORMS = {True: ("backward", "ortho", "forward"), False: ("forward", "ortho", "backward")}
-
-
 class FftR2C(Structured):
     """Fourier transform of a real tensor over ``dim``; ``onesided``: frequencies 0 to n / 2 of the last dim alone."""
 
@@ -99,7 +104,7 @@ class FftR2C(Structured):
         out = _result(x_layout, [*others, last], n // 2 + 1 if onesided else n, wide)
         launches = [(kernels.r2c, Read("x"), Written(0), last, _scale(normalization, x_layout, dim))]
         if others:
-            launches.append((kernels.c2c, Written(0), Written(0), tuple(others[::-1]), 1.0, True))
+            launches.append((kernels.c2c, Written(0), Written(0), tuple(others[::-1]), _scale(0, x_layout, ()), True))
         return Launches(launches, [out])
 
     def grad_x(g, x_layout, dim, normalization, onesided):
@@ -131,7 +136,7 @@ class FftC2R(Structured):
         if others:
             dims = _by_strides(x_layout, others)
             spectrum, source = _result(x_layout, dims, x_layout.shape[dims[-1]], x_layout.numpy_dtype), Written(1)
-            launches.append((kernels.c2c, Read("x"), source, tuple(dims[::-1]), 1.0, False))
+            launches.append((kernels.c2c, Read("x"), source, tuple(dims[::-1]), _scale(0, x_layout, ()), False))
             layouts.append(spectrum)
         narrow = np.dtype(np.float32 if x_layout.numpy_dtype == np.complex64 else np.float64)
         out = _result(spectrum, (last,), n, narrow)

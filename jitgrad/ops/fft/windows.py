@@ -5,6 +5,7 @@ A periodic window is a symmetric one of one element more, without its last: for 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,10 +14,8 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import cpp_type, not_implemented_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sizes import float_argument, int_argument
-from jitgrad.kernels.launch import launch
-from jitgrad.kernels.loops.fft import kaiser as kaiser_kernel
 from jitgrad.ops.creation.constants import as_dtype, finished, new
 from jitgrad.ops.creation.fill import fill_
 from jitgrad.ops.creation.from_data import tensor
@@ -92,9 +91,10 @@ def _counted(n: int, dtype: dtypes.dtype, device: Any) -> Tensor:
 
 
 def _kaiser(n: int, steps: int, dtype: dtypes.dtype, device: Any, beta: float) -> Tensor:
-    out = new(dtype, (n,), device)
-    launch(kaiser_kernel, out._data, steps, float(beta))
-    return out
+    i0: Any = published("i0")
+    place = table.mul(_counted(n, dtype, device), 2 / steps) - 1
+    inside = (1 - place * place).clamp(min=0).sqrt()
+    return i0(inside * beta) / i0(tensor(float(beta), dtype=dtype, device=device))
 
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
@@ -102,7 +102,7 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
                   requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Window I0(beta sqrt(1 - (2 k / N - 1)^2)) / I0(beta), I0 Bessel's function: N is window_length, or one less."""
     beta = float_argument("kaiser_window", "beta", 3, beta)
-    formula = lambda *given: _kaiser(*given, beta)
+    formula = functools.partial(_kaiser, beta=beta)
     return _made("kaiser_window", window_length, periodic, formula, dtype, device, requires_grad)
 
 
@@ -193,7 +193,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None,
     return 1 - line.abs()
 
 
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = None,
+def general_cosine(M: int, *, a: Any, sym: bool = True, dtype: Any = None, layout: Any = None,
                    device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Window of cosines: the sum of (-1)^j a[j] cos(2 pi j k / N): N is M - 1, or M if not ``sym``."""
     chosen = _signal("general_cosine", M, dtype, layout)
@@ -230,8 +230,8 @@ def _of_cosines(name: str, *weights: float) -> None:
     public(window, module="signal.windows")
 
 
-for _function in (exponential, cosine, gaussian, kaiser, bartlett, general_cosine, general_hamming):
-    public(_function, module="signal.windows")
+for _window in (exponential, cosine, gaussian, kaiser, bartlett, general_cosine, general_hamming):
+    public(_window, module="signal.windows")
 _of_cosines("hamming", 0.54, 0.46)
 _of_cosines("hann", 0.5, 0.5)
 _of_cosines("blackman", 0.42, 0.5, 0.08)

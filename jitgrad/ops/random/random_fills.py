@@ -120,9 +120,8 @@ class Normal(RandomFill):
         if x.dtype.is_complex:
             # The variance of a complex number is the sum of those of its parts: each has half of it.
             parts = ViewAsReal.forward(x)
-            fill_by(_normal_kernel(parts), parts, generator, 0.0, float(std) / math.sqrt(2))
-            if mean:  # of both parts, as in PyTorch
-                copy_into(parts._data, parts._layout, wrap(parts._data, parts._layout) + float(mean))
+            # The mean is that of both parts, as in PyTorch.
+            fill_by(_normal_kernel(parts), parts, generator, float(mean), float(std) / math.sqrt(2))
             return
         rest = x._layout.numel % 16
         if x.dtype.is_half and rest and x._layout.contiguous and x._layout.numel > 16:
@@ -162,7 +161,8 @@ class Integers(RandomFill):
         if x.dtype.is_complex:
             if low is None and high is None:
                 raise not_implemented_for("random_kernel_cpu", x.dtype)
-            raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+            where = "random_from_to_impl" if high is None else "check_random_bounds"
+            raise RuntimeError(f"{where} handles only integral, floating-point and boolean types")
         fill_by(kernels.integers, x, generator, *kernels.integer_range(x.dtype.name, low, high))
 
 
@@ -228,9 +228,9 @@ class Exponential(RandomFill):
     samples = _fills(1.5)
 
     def write(x, rate, generator):
-        _check_continuous("Exponential", x, scalar_type)
         if not rate > 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+        _check_continuous("Exponential", x, scalar_type)
         fill_by(kernels.exponential, x, generator, float(rate))
 
 
@@ -255,9 +255,9 @@ class Cauchy(RandomFill):
     samples = _fills(0.5, 2.0)
 
     def write(x, median, sigma, generator):
-        _check_continuous("Cauchy", x, cpp_type)
         if not sigma > 0:
             raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+        _check_continuous("Cauchy", x, cpp_type)
         fill_by(kernels.cauchy, x, generator, float(median), float(sigma))
 
 
@@ -268,10 +268,10 @@ class LogNormal(RandomFill):
     samples = _fills(0.5, 0.7)
 
     def write(x, mean, std, generator):
-        if not x.dtype.is_floating_point:
-            raise not_implemented_for("log_normal_cpu", x.dtype)
         if not std > 0:
             raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+        if not x.dtype.is_floating_point:
+            raise not_implemented_for("log_normal_cpu", x.dtype)
         fill_by(kernels.log_normal, x, generator, float(mean), float(std))
 
 

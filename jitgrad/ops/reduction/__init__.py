@@ -17,8 +17,8 @@ from jitgrad.dispatch.registry import publish_later
 publish_later("jitgrad.ops.reduction.any_all", "all allclose any count_nonzero equal isclose")
 publish_later("jitgrad.ops.reduction.extrema", "amax amin aminmax argmax argmin max min")
 publish_later("jitgrad.ops.reduction.masked",
-              masked="amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize "
-              "prod softmax softmin std sum var")  # fmt: skip
+              masked="amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm "
+              "normalize prod softmax softmin std sum var")  # fmt: skip
 publish_later("jitgrad.ops.reduction.prod", "prod")
 publish_later("jitgrad.ops.reduction.scan", "cumprod cumsum", methods="cumprod_ cumsum_")
 publish_later("jitgrad.ops.reduction.softmax", "log_softmax logsumexp softmax", functions="softmin")

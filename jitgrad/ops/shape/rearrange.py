@@ -15,11 +15,13 @@ from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, over_dims
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Read, Written, row_major
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
+from jitgrad.kernels.loops.rearrange import roll as roll_kernel
 from jitgrad.ops.shape.copy import Clone, contiguous
 from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import Transpose, reshaped
@@ -151,17 +153,32 @@ class Roll(Structured):
     reference = np.roll
     samples = cases(lambda: (draw(3, 4), (1, -2), (0, 1)), lambda: (draw(3, 4), (5,), None))
 
-    def forward(x, shifts, dims):
-        result = wrap(x._data, x._layout)
+    def plan(x_layout, shifts, dims):
+        out = intern(x_layout.numpy_dtype, x_layout.shape, None, x_layout.device)
+        if out.device != "cpu" or not out.numel or not out.ndim:
+            return lambda x: _rolled_by_views(x, shifts, dims)
         if dims is None:  # as if there were one dimension
-            rows = contiguous(result)
-            return _unrecorded(_rolled(_unrecorded(rows, (rows._layout.numel,)), shifts[0], 0), x._layout.shape)
+            flat = (out.numel,)
+            return Launches([(roll_kernel, row_major("x", x_layout, flat), Written(0, flat), shifts, (0,))], [out])
+        moves: dict[int, int] = {}
         for shift, dim in zip(shifts, dims, strict=True):
-            result = _rolled(result, shift, dim)
-        return result if dims else Clone.forward(result)
+            d = normalize_dim(dim, out.ndim)
+            moves[d] = moves.get(d, 0) + shift
+        return Launches([(roll_kernel, Read("x"), Written(0), tuple(moves.values()), tuple(moves))], [out])
 
     def grad_x(g, shifts, dims):
         return Roll.apply(g, tuple(-s for s in shifts), dims)
+
+
+def _rolled_by_views(x: Tensor, shifts: Sequence[int], dims: Sequence[int] | None) -> Tensor:
+    """The same by copies of views, where a kernel of NumPy's can't be used."""
+    result = wrap(x._data, x._layout)
+    if dims is None:
+        rows = contiguous(result)
+        return _unrecorded(_rolled(_unrecorded(rows, (rows._layout.numel,)), shifts[0], 0), x._layout.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        result = _rolled(result, shift, dim)
+    return result if dims else Clone.forward(result)
 
 
 def _unrecorded(x: Tensor, shape: Sequence[int]) -> Tensor:
