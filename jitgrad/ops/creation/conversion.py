@@ -309,6 +309,9 @@ _PROPERTIES = {
     "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
     "is_nested": (lambda self: False, "Always False: there are no nested tensors."),
     "is_quantized": (lambda self: False, "Always False: there are no quantised tensors."),
+    **{f"is_{name}": (lambda self: False, f"Always False: there are no tensors of {name}.")
+       for name in ("ipu", "maia", "mkldnn", "mps", "mtia", "sparse_csr", "vulkan", "xla", "xpu")},
+    "name": (lambda self: None, "Always None: tensors have no names."),
     "is_meta": (lambda self: False, "Always False: every tensor has values."),
 }
 for _name, (_getter, _doc) in _PROPERTIES.items():
