@@ -23,7 +23,7 @@ __all__ = [
     "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
 ]  # fmt: skip
 
-explain_missing_names(__name__)
+explain_missing_names(__name__, {"amp": "jitgrad.amp.cuda"})
 
 _NO_CUDA = "Torch not compiled with CUDA enabled"
 _opened: dict[int, devices.device] = {}

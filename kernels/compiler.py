@@ -49,7 +49,8 @@ except ImportError:  # a Numba whose parts have moved; its own pipeline does the
     KernelPipeline = InlinedPipeline = Compiler  # type: ignore[misc]
 
 __all__ = [
-    "KernelError", "cache_directory", "compilation", "compile_text", "kept_library", "numba_setting", "statistics",
+    "KernelError", "cache_directory", "compilation", "compile_text", "cpu_features", "kept_library", "numba_setting",
+    "statistics",
 ]  # fmt: skip
 
 # Every kernel's text begins with this and names nothing else that it does not define.
@@ -116,6 +117,11 @@ def _user_cache() -> Path:
 def _host() -> tuple[str, str]:
     """The CPU and its features. LLVM compiles for these: machine code of another CPU could trap."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def cpu_features() -> set[str]:
+    """The CPU's features by LLVM's names, such as "avx2"."""
+    return {feature[1:] for feature in _host()[1].split(",") if feature[:1] == "+"}
 
 
 def _stamp() -> str:

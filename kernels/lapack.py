@@ -33,13 +33,13 @@ def _routine(name: str) -> tuple[int, int]:
     if address := address_of(f"scipy_{name}_64_", f"{name}_64_"):
         return address, 8
     try:
-        capsule = getattr(import_module("scipy.linalg.cython_lapack"), "__pyx_capi__")[name]
+        capsule = import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
     except ImportError:
         raise RuntimeError(
             f"LAPACK's {name} was not found in NumPy's libraries; with SciPy it is: pip install scipy"
         ) from None
     except KeyError:
-        capsule = getattr(import_module("scipy.linalg.cython_blas"), "__pyx_capi__")[name]
+        capsule = import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
     title, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     title.restype, title.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -138,12 +138,13 @@ _nothing = _Nothing()
 
 
 @functools.lru_cache(maxsize=1024)
-def workspace(name: str, dtype: np.dtype[Any], *args: Any) -> int:
+def workspace(name: str, dtype: np.dtype[Any], *args: Any, more: int = 0) -> int:
     """How many elements of working memory a routine wants: it is asked with -1 in their place.
 
-    args: its arguments but the last three; None where it gets an array, which it does not read then.
+    args: its arguments before that memory; None where it gets an array, of which it reads an element at most. more: how
+    many further arrays for its work it takes, before the last argument, its info.
     """
-    nothing, found = np.empty(1, dtype), np.zeros(1, dtype)
+    nothing, found = np.zeros(1, np.complex128), np.zeros(1, dtype)
     given = [(nothing, None) if a is None else a for a in args]
-    each(name, dtype, 1, *given, found, -1, np.zeros(1, np.int64))
+    each(name, dtype, 1, *given, found, -1, *[np.zeros(2, np.complex128) for _ in range(more)], np.zeros(1, np.int64))
     return max(int(found[0].real), 1)

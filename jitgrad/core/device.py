@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["device", "move", "register_device", "resolve"]
+from jitgrad.core.layout import forget_plans
+
+__all__ = ["device", "get_default_device", "move", "register_device", "resolve", "set_default_device"]
 
 _TYPES = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
@@ -21,7 +24,7 @@ class device:
     ``resolve`` looks for it, when a tensor is to be put there.
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("_before", "index", "type")
     type: str
     index: int | None
 
@@ -57,6 +60,26 @@ class device:
     def __hash__(self) -> int:
         return hash((self.type, self.index))
 
+    def __enter__(self) -> device:
+        """Make this the device of new tensors until the block ends."""
+        before = get_default_device()
+        set_default_device(self)
+        self._before: list[device] = [*getattr(self, "_before", ()), before]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        set_default_device(self._before.pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate a function so that this is the device of the tensors that it makes."""
+
+        @functools.wraps(function)
+        def on_device(*args: Any, **kwargs: Any) -> Any:
+            with device(self):
+                return function(*args, **kwargs)
+
+        return on_device
+
     def __reduce__(self) -> Any:
         return (device, (self.type, self.index))
 
@@ -90,13 +113,29 @@ def move(tensor: Any, target: Any) -> Any:
     return _copiers[remote.type](tensor, target)
 
 
+_default: list[Any] = ["cpu"]  # as layouts have it
+
+
+def set_default_device(device: Any) -> None:
+    """Make tensors that are given no ``device`` on this one; None: on the CPU."""
+    _default[0] = resolve("cpu" if device is None else device)
+    forget_plans()
+
+
+def get_default_device() -> device:
+    """The device of tensors that are given none: the CPU unless ``set_default_device`` changed it."""
+    return device(str(_default[0]))
+
+
 def resolve(value: Any) -> Any:
     """What ``Layout.device`` holds for the value of a ``device=`` argument: "cpu", or the object of an opened device.
 
     AssertionError, in PyTorch's words, for CUDA where there is none.
     """
     # The CPU is a string, not an object: layouts are hashed and compared at every new shape, and nearly all are there.
-    if value is None or value == "cpu":
+    if value is None:
+        return _default[0]
+    if value == "cpu":
         return "cpu"
     wanted = value if isinstance(value, device) else device(value)
     opener = _openers.get(wanted.type)

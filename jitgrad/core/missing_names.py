@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 __all__ = ["explain_missing_names", "missing_name"]
 
@@ -37,13 +39,17 @@ def missing_name(module: str, name: str) -> AttributeError:
     return AttributeError(message, name=name, obj=sys.modules.get(module))
 
 
-def explain_missing_names(module: str) -> None:
+def explain_missing_names(module: str, submodules: dict[str, str] | None = None) -> None:
     """Give the module of this name a ``__getattr__`` (PEP 562) that raises ``missing_name``.
+
+    submodules: {name: module}, those that are imported when the name is first asked for.
 
     Set from here, since a module whose text defines ``__getattr__`` has every attribute for a type checker.
     """
 
-    def getattr_(name: str) -> None:
+    def getattr_(name: str) -> Any:
+        if submodules and name in submodules:
+            return import_module(submodules[name])
         raise missing_name(module, name)
 
     vars(sys.modules[module])["__getattr__"] = getattr_

@@ -56,7 +56,8 @@ def restrided(array: Any, shape: Sequence[int], strides: Sequence[int], offset: 
         except (TypeError, ValueError):  # the view reaches beyond this array, into its owner's memory
             pass
     pointer = array.__array_interface__["data"][0] + offset * item
-    return np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
+    made = np.asarray(Memory(array, pointer, tuple(shape), tuple([s * item for s in strides]), dtype))
+    return made if dtype.kind != "V" else made.view(dtype)  # bfloat16, which the interface has no name for
 
 
 def restriding(source: Layout, view: Layout, offset: int = 0) -> Callable[[Any], Any]:

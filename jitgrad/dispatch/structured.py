@@ -85,6 +85,7 @@ class Structured:
     multiple_results: ClassVar[bool] = False  # forward returns a tuple
     # PyTorch's names of its items, as in ``_saved_NAME``; where a rule names one, the node saves no other.
     results: ClassVar[tuple[str, ...]] = ()
+    constants: ClassVar[tuple[str, ...]] = ()  # those of ``results`` that have no gradient, though they are floating
     forward: ClassVar[Callable[..., Any]]
     plan: ClassVar[Any] = None  # replaces forward; of layouts, returns Launches or a function of tensors (planned.py)
     check: ClassVar[Any] = None  # called with all arguments before a plan is made: raises for what layouts do not show

@@ -284,7 +284,8 @@ class _Text:
 
     def attach(self) -> str:
         """The line that gives saved outputs, which nodes hold without edges, their history back."""
-        named = [f"    {n} = attached({n}, node, {self.op.results.index(n)})\n" for n in self.named]
+        recorded = [n for n in self.named if n not in self.op.constants]
+        named = [f"    {n} = attached({n}, node, {self.op.results.index(n)})\n" for n in recorded]
         if "out" not in self.saved:
             return "".join(named)
         several = "tuple([attached(o, node, k) for k, o in enumerate(out)])"
@@ -339,6 +340,7 @@ def _connect(node: Node, outs: Any) -> None:
     """Make each result an output of the node, but for those of integers, such as the indices of ``sort``."""
     if len(outs) > 1:
         node.n_outputs, node.special = len(outs), True
+    op: Any = type(node).op  # type: ignore[attr-defined]
     for k, o in enumerate(outs):
-        if o._layout.dtype.category >= 2:
+        if o._layout.dtype.category >= 2 and not (op.constants and op.results[k] in op.constants):
             o._edge, o._requires_grad = edge_to(node, k), True

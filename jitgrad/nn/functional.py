@@ -9,8 +9,9 @@ import math
 import warnings
 from typing import Any
 
+from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
-from jitgrad.dispatch.registry import explaining_form, module_names, named_in
+from jitgrad.dispatch.registry import explaining_form, module_names, named_in, published
 from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn import dropout as _dropout_ops
 from jitgrad.ops.nn.batch_norm import batch_norm as _batch_norm
@@ -221,11 +222,16 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of ``weight`` (n, d) that ``input`` (*) names, as (*, d); row ``padding_idx`` gets no gradient."""
+    """The rows of ``weight`` (n, d) that ``input`` (*) names, as (*, d); row ``padding_idx`` gets no gradient.
+
+    ``max_norm``: these rows are scaled to this norm first, in place, where theirs, of order ``norm_type``, is larger.
+    """
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")
     if max_norm is not None:
-        raise NotImplementedError("embedding: max_norm is not there; normalise the rows of weight yourself")
+        input = input.contiguous()
+        with no_grad():
+            published("embedding_renorm_")(weight.detach(), input, max_norm, norm_type)
     number = -1 if padding_idx is None else padding_idx % weight.shape[0]
     return Embedding.apply(weight, input, number, scale_grad_by_freq, sparse)
 

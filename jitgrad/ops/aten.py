@@ -13,8 +13,11 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.declaration_checks import snake_case
 from jitgrad.dispatch.registry import FUNCTIONS, OPS, publish_rest
+from jitgrad.ops.shape.view_copies import slice_view
 
 __all__ = ["OpOverload", "OpOverloadPacket", "overload"]
+
+_INNER = {"slice": slice_view}  # functions that have no name but this in PyTorch
 
 publish_rest()  # every op can be named here
 
@@ -69,7 +72,8 @@ class OpOverload:
 
 def _function(name: str) -> Any:
     """The function of an op, ``jitgrad.linalg.inv`` of ``linalg_inv``; None if there is none."""
-    return FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1))
+    found = FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1)) or FUNCTIONS.get(f"_{name}")
+    return found or _INNER.get(name)
 
 
 @functools.cache

@@ -6,16 +6,16 @@ Few programs use them: the file is imported when one of their names is first use
 from __future__ import annotations
 
 from jitgrad.kernels.elementwise.declaration import Elementwise
-from jitgrad.kernels.elementwise.special import _scipy
 from jitgrad.kernels.words import *
 from jitgrad.kernels.words.bessel import *
 from jitgrad.kernels.words.modified_bessel import *
+from jitgrad.kernels.words.vocabulary import by_scipy
 
 
 class I0(Elementwise, public=True):
     """The modified Bessel function of the first kind and order 0."""
 
-    reference, accepts, error_name, in_double = _scipy("i0"), "bool int float", "i0_vml_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i0"), "bool int float", "i0_vml_cpu", True
 
     def forward(x):
         return i0(x)
@@ -27,7 +27,7 @@ class I0(Elementwise, public=True):
 class SpecialI0e(Elementwise, public="special"):
     """``exp(-abs(x)) * i0(x)``, which does not overflow."""
 
-    reference, accepts, error_name, in_double = _scipy("i0e"), "bool int float", "i0e_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i0e"), "bool int float", "i0e_cpu", True
     grad_name = "SpecialI0EBackward0"
 
     def forward(x):
@@ -40,7 +40,7 @@ class SpecialI0e(Elementwise, public="special"):
 class SpecialI1(Elementwise, public="special"):
     """The modified Bessel function of the first kind and order 1."""
 
-    reference, accepts, error_name, in_double = _scipy("i1"), "bool int float", "i1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i1"), "bool int float", "i1_cpu", True
 
     def forward(x):
         return special_i1(x)
@@ -54,7 +54,7 @@ class SpecialI1(Elementwise, public="special"):
 class SpecialI1e(Elementwise, public="special"):
     """``exp(-abs(x)) * i1(x)``, which does not overflow."""
 
-    reference, accepts, error_name, in_double = _scipy("i1e"), "bool int float", "i1e_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i1e"), "bool int float", "i1e_cpu", True
     grad_name = "SpecialI1EBackward0"
 
     def forward(x):
@@ -71,7 +71,7 @@ class SpecialI1e(Elementwise, public="special"):
 class SpecialModifiedBesselI0(Elementwise, public="special"):
     """``i0`` without a gradient, as in PyTorch."""
 
-    reference, accepts, error_name, in_double = _scipy("i0"), "bool int float", "modified_bessel_i0_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i0"), "bool int float", "modified_bessel_i0_cpu", True
     grad_x = None
 
     def forward(x):
@@ -81,7 +81,7 @@ class SpecialModifiedBesselI0(Elementwise, public="special"):
 class SpecialModifiedBesselI1(Elementwise, public="special"):
     """``i1`` without a gradient, as in PyTorch."""
 
-    reference, accepts, error_name, in_double = _scipy("i1"), "bool int float", "modified_bessel_i1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("i1"), "bool int float", "modified_bessel_i1_cpu", True
     grad_x = None
 
     def forward(x):
@@ -91,7 +91,7 @@ class SpecialModifiedBesselI1(Elementwise, public="special"):
 class SpecialModifiedBesselK0(Elementwise, public="special"):
     """The modified Bessel function of the second kind and order 0; infinite at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("k0"), "bool int float", "modified_bessel_k0_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("k0"), "bool int float", "modified_bessel_k0_cpu", True
     domain, grad_x = (0.3, 6), None
 
     def forward(x):
@@ -101,7 +101,7 @@ class SpecialModifiedBesselK0(Elementwise, public="special"):
 class SpecialModifiedBesselK1(Elementwise, public="special"):
     """The modified Bessel function of the second kind and order 1; infinite at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("k1"), "bool int float", "modified_bessel_k1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("k1"), "bool int float", "modified_bessel_k1_cpu", True
     domain, grad_x = (0.3, 6), None
 
     def forward(x):
@@ -111,7 +111,7 @@ class SpecialModifiedBesselK1(Elementwise, public="special"):
 class SpecialScaledModifiedBesselK0(Elementwise, public="special"):
     """``exp(x) * modified_bessel_k0(x)``, which does not vanish for large x. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("k0e"), "bool int float", "scaled_modified_bessel_k0_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("k0e"), "bool int float", "scaled_modified_bessel_k0_cpu", True
     domain, grad_x = (0.3, 6), None
 
     def forward(x):
@@ -121,7 +121,7 @@ class SpecialScaledModifiedBesselK0(Elementwise, public="special"):
 class SpecialScaledModifiedBesselK1(Elementwise, public="special"):
     """``exp(x) * modified_bessel_k1(x)``, which does not vanish for large x. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("k1e"), "bool int float", "scaled_modified_bessel_k1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("k1e"), "bool int float", "scaled_modified_bessel_k1_cpu", True
     domain, grad_x = (0.3, 6), None
 
     def forward(x):
@@ -131,7 +131,7 @@ class SpecialScaledModifiedBesselK1(Elementwise, public="special"):
 class SpecialBesselJ0(Elementwise, public="special"):
     """The Bessel function of the first kind and order 0. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("j0"), "bool int float", "bessel_j0_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("j0"), "bool int float", "bessel_j0_cpu", True
     grad_x = None
 
     def forward(x):
@@ -141,7 +141,7 @@ class SpecialBesselJ0(Elementwise, public="special"):
 class SpecialBesselJ1(Elementwise, public="special"):
     """The Bessel function of the first kind and order 1. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("j1"), "bool int float", "bessel_j1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("j1"), "bool int float", "bessel_j1_cpu", True
     grad_x = None
 
     def forward(x):
@@ -151,7 +151,7 @@ class SpecialBesselJ1(Elementwise, public="special"):
 class SpecialBesselY0(Elementwise, public="special"):
     """The Bessel function of the second kind and order 0; minus infinity at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("y0"), "bool int float", "bessel_y0_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("y0"), "bool int float", "bessel_y0_cpu", True
     domain, grad_x = (0.3, 12), None
 
     def forward(x):
@@ -161,7 +161,7 @@ class SpecialBesselY0(Elementwise, public="special"):
 class SpecialBesselY1(Elementwise, public="special"):
     """The Bessel function of the second kind and order 1; minus infinity at 0, NaN below. No gradient."""
 
-    reference, accepts, error_name, in_double = _scipy("y1"), "bool int float", "bessel_y1_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("y1"), "bool int float", "bessel_y1_cpu", True
     domain, grad_x = (0.3, 12), None
 
     def forward(x):
@@ -175,7 +175,7 @@ class SpecialSphericalBesselJ0(Elementwise, public="special"):
 
     @staticmethod
     def reference(x):
-        return _scipy("spherical_jn")(0, x)
+        return by_scipy("spherical_jn")(0, x)
 
     def forward(x):
         return where(isinf(x), 0, where(x == 0, 1, sin(x) / x))
@@ -188,7 +188,7 @@ class SpecialAiryAi(Elementwise, public="special"):
 
     @staticmethod
     def reference(x):
-        return _scipy("airy")(x)[0]
+        return by_scipy("airy")(x)[0]
 
     def forward(x):
         return airy_ai(x)

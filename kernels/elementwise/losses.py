@@ -39,10 +39,10 @@ class SoftMarginOfClass(Elementwise):
     accepts, numbers, error_name = "bool int float", (), "log_sigmoid_cpu"
 
     @staticmethod
-    def reference(x, target):
+    def reference(target, x):
         return -(target * -np.logaddexp(0, -x) + (1 - target) * -np.logaddexp(0, x))
 
-    def forward(x, target):
+    def forward(target, x):
         more = log1p(exp(-abs(x)))
         return -(target * (minimum(x, 0) - more) + (1 - target) * (minimum(-x, 0) - more))
 
@@ -82,10 +82,10 @@ class HingeEmbedding(Elementwise):
     kind, accepts, numbers = "same", "int float", ()
 
     @staticmethod
-    def reference(x, target, margin=1.0):
+    def reference(target, x, margin=1.0):
         return np.where(target != 1, np.maximum(margin - x, 0), 0) + np.where(target != -1, x, 0)
 
-    def forward(x, target, margin=1.0):
+    def forward(target, x, margin=1.0):
         return where(target != 1, maximum(0, margin - x), 0) + where(target != -1, x, 0)
 
     def grad_x(g, x, target, margin):
@@ -100,11 +100,11 @@ class PoissonNllLog(Elementwise):
     accepts, numbers = "bool int float", ()
 
     @staticmethod
-    def reference(x, target):
+    def reference(target, x):
         return np.exp(x) - target * x
 
     # The size of exp(x), or LLVM fuses the last product of exp, whose infinity is then none, with the difference.
-    def forward(x, target):
+    def forward(target, x):
         return abs(exp(x)) - target * x
 
     def grad_x(g, x, target):

@@ -1,15 +1,16 @@
 """The table: orthogonal polynomials of degree n at x, without gradients as in PyTorch.
 
 Tensors and numbers in either place; shapes broadcast, dtypes promote, integers to the default float. The fraction of n
-is dropped, below 0 the result is 0. Kernels compute in float64. The file is imported when one of the names is first used.
+is dropped, below 0 the result is 0. Kernels compute in float64. Few programs use them: the file is imported when one
+of their names is first used.
 """
 
 from __future__ import annotations
 
 from jitgrad.kernels.elementwise.declaration import Elementwise
-from jitgrad.kernels.elementwise.special import _scipy
 from jitgrad.kernels.words import *
 from jitgrad.kernels.words.orthogonal import *
+from jitgrad.kernels.words.vocabulary import by_scipy
 
 
 def _at_whole(name):
@@ -18,7 +19,7 @@ def _at_whole(name):
     def reference(x, n):
         import numpy as np
 
-        return _scipy(name)(np.trunc(n), x)
+        return by_scipy(name)(np.trunc(n), x)
 
     return reference
 

@@ -46,7 +46,7 @@ class FrexpMantissa(Elementwise):
 class BinaryExponent(Elementwise):
     """e of ``x = m * 2 ** e`` with m from 1 / 2 to 1 in size, as a float; 0 for zeros, infinities and NaN."""
 
-    kind, accepts = "same", "float"
+    kind, accepts, grad_x = "same", "float", None
 
     @staticmethod
     def reference(x):
@@ -55,18 +55,15 @@ class BinaryExponent(Elementwise):
     def forward(x):
         return binary_exponent(x)
 
-    def grad_x(g):
-        return 0
-
 
 class Heaviside(Elementwise):
-    """0 where ``x`` is negative, 1 where it is positive, ``values`` where it is 0."""
+    """0 where ``x`` is negative, 1 where it is positive, ``y`` where it is 0."""
 
     kind, accepts, reference = "same", "bool int float", np.heaviside
-    grad_x = grad_values = None
+    numbers, grad_x, grad_y = (), None, None
 
-    def forward(x, values):
-        return heaviside(x, values)
+    def forward(x, y):
+        return heaviside(x, y)
 
 
 class Nextafter(Elementwise, public=True):

@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.elementwise.declaration import Elementwise
-from jitgrad.kernels.elementwise.special import _scipy
 from jitgrad.kernels.words import *
 from jitgrad.kernels.words.incomplete_gamma import *
 from jitgrad.kernels.words.normal import *
+from jitgrad.kernels.words.vocabulary import by_scipy
 from jitgrad.kernels.words.zeta import *
 
 
 class SpecialErfcx(Elementwise, public="special"):
     """``exp(x * x) * erfc(x)``, which does not vanish for large x."""
 
-    reference, accepts, error_name, in_double = _scipy("erfcx"), "bool int float", "erfcx_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("erfcx"), "bool int float", "erfcx_cpu", True
 
     def forward(x):
         return special_erfcx(x)
@@ -31,7 +31,7 @@ class SpecialErfcx(Elementwise, public="special"):
 class SpecialNdtr(Elementwise, public="special"):
     """The normal distribution's mass below ``x``."""
 
-    reference, accepts, error_name, in_double = _scipy("ndtr"), "bool int float", "erf_vml_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("ndtr"), "bool int float", "erf_vml_cpu", True
 
     def forward(x):
         return special_ndtr(x)
@@ -44,7 +44,7 @@ class SpecialNdtr(Elementwise, public="special"):
 class SpecialLogNdtr(Elementwise, public="special"):
     """``log(ndtr(x))``, also where that vanishes."""
 
-    reference, accepts, error_name, in_double = _scipy("log_ndtr"), "bool int float", "log_ndtr_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("log_ndtr"), "bool int float", "log_ndtr_cpu", True
 
     def forward(x):
         return special_log_ndtr(x)
@@ -57,7 +57,7 @@ class SpecialLogNdtr(Elementwise, public="special"):
 class SpecialNdtri(Elementwise, public="special"):
     """The inverse of ``ndtr``; infinite at 0 and 1, NaN outside."""
 
-    reference, accepts, error_name, in_double = _scipy("ndtri"), "bool int float", "ndtri_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("ndtri"), "bool int float", "ndtri_cpu", True
     domain = (0.05, 0.95)
 
     def forward(x):
@@ -71,7 +71,7 @@ class SpecialNdtri(Elementwise, public="special"):
 class SpecialEntr(Elementwise, public="special"):
     """``-x * log(x)``: 0 at 0, minus infinity below."""
 
-    reference, accepts, error_name, domain = _scipy("entr"), "bool int float", "entr_cpu", (0.1, 3)
+    reference, accepts, error_name, domain = by_scipy("entr"), "bool int float", "entr_cpu", (0.1, 3)
 
     def forward(x):
         inner = where(x > 0, -x * log(x), where(x == 0, 0, log(0.0)))
@@ -112,7 +112,7 @@ class SpecialZeta(Elementwise):
     ``jitgrad.special.zeta`` refuses gradients for ``x``; those that would reach it here are 0.
     """
 
-    reference, accepts, error_name, in_double = _scipy("zeta"), "bool int float", "zeta_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("zeta"), "bool int float", "zeta_cpu", True
     domain = ((1.5, 6), (0.3, 6))
 
     def forward(x, y):
@@ -131,7 +131,7 @@ class Igamma(Elementwise):
     ``jitgrad.igamma`` refuses gradients for ``x``; those that would reach it here are 0.
     """
 
-    reference, accepts, error_name, in_double = _scipy("gammainc"), "float", "igamma_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("gammainc"), "float", "igamma_cpu", True
     domain, numbers = ((0.3, 5), (0.3, 5)), ()
 
     def forward(x, y):
@@ -150,7 +150,7 @@ class Igammac(Elementwise):
     ``jitgrad.igammac`` refuses gradients for ``x``; those that would reach it here are 0.
     """
 
-    reference, accepts, error_name, in_double = _scipy("gammaincc"), "float", "igammac_cpu", True
+    reference, accepts, error_name, in_double = by_scipy("gammaincc"), "float", "igammac_cpu", True
     domain, numbers = ((0.3, 5), (0.3, 5)), ()
 
     def forward(x, y):

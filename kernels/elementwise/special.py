@@ -7,23 +7,13 @@ import numpy as np
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words import *
 from jitgrad.kernels.words.polygamma import polygamma
-
-
-def _scipy(name):
-    """SciPy's function, looked up when it is called: only the tests have SciPy."""
-
-    def reference(*args):
-        import scipy.special
-
-        return getattr(scipy.special, name)(*args)
-
-    return reference
+from jitgrad.kernels.words.vocabulary import by_scipy
 
 
 class Erf(Elementwise, public=True):
     """Error function."""
 
-    reference, accepts, error_name = _scipy("erf"), "bool int float", "erf_vml_cpu"
+    reference, accepts, error_name = by_scipy("erf"), "bool int float", "erf_vml_cpu"
 
     def forward(x):
         return erf(x)
@@ -36,7 +26,7 @@ class Erf(Elementwise, public=True):
 class Erfc(Elementwise, public=True):
     """``1 - erf(x)``, without cancellation for large ``x``."""
 
-    reference, accepts, error_name = _scipy("erfc"), "bool int float", "erfc_vml_cpu"
+    reference, accepts, error_name = by_scipy("erfc"), "bool int float", "erfc_vml_cpu"
 
     def forward(x):
         return erfc(x)
@@ -48,7 +38,7 @@ class Erfc(Elementwise, public=True):
 class Lgamma(Elementwise, public=True):
     """Logarithm of the absolute value of the gamma function."""
 
-    reference, accepts, error_name = _scipy("gammaln"), "bool int float", "lgamma_vml_cpu"
+    reference, accepts, error_name = by_scipy("gammaln"), "bool int float", "lgamma_vml_cpu"
     domain = (0.3, 6)
 
     def forward(x):
@@ -61,7 +51,7 @@ class Lgamma(Elementwise, public=True):
 class Digamma(Elementwise, public=True):
     """Derivative of ``lgamma``."""
 
-    reference, accepts, error_name, domain = _scipy("digamma"), "bool int float", "digamma", (0.3, 6)
+    reference, accepts, error_name, domain = by_scipy("digamma"), "bool int float", "digamma", (0.3, 6)
 
     def forward(x):
         return digamma(x)
@@ -78,7 +68,7 @@ class Polygamma(Elementwise):
 
     @staticmethod
     def reference(x, n=1):
-        return _scipy("polygamma")(n, x)
+        return by_scipy("polygamma")(n, x)
 
     def forward(x, n=1):
         return polygamma(n, x)
@@ -90,7 +80,7 @@ class Polygamma(Elementwise):
 class Erfinv(Elementwise, public=True):
     """Inverse of ``erf``; infinite at -1 and 1, NaN beyond."""
 
-    reference, accepts, error_name, domain = _scipy("erfinv"), "bool int float", "erfinv_vml_cpu", (-0.9, 0.9)
+    reference, accepts, error_name, domain = by_scipy("erfinv"), "bool int float", "erfinv_vml_cpu", (-0.9, 0.9)
 
     def forward(x):
         return erfinv(x)

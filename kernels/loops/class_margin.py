@@ -1,4 +1,4 @@
-"""Margins between the scores of classes: x is (n, classes). Targets that are no classes: ``wrong`` gets (1, the first)."""
+"""Margins between the scores of classes: x is (n, classes). ``wrong`` gets (1, a target that is no class)."""
 
 from __future__ import annotations
 

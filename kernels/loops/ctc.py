@@ -68,7 +68,7 @@ def alpha(x, targets, sizes, out, shifts, loss, blank, begin, end):
                 for s in range(states):
                     target[s] -= largest
         if times == 0:
-            loss[n] = infinity if count else T(0)
+            loss[n] = infinity if count else -T(0)  # PyTorch's zero, which it prints
             continue
         a = rows[times - 1, states + 1]
         b = rows[times - 1, states] if count else -infinity

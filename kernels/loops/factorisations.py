@@ -12,9 +12,9 @@ from jitgrad.kernels.lapack import each, integers, on_one, workspace
 from jitgrad.kernels.launch import library, loop
 
 __all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of", "copied", "first_failure", "geqrf", "inverse",
-    "ldl_factor", "ldl_solve", "lu_factor", "lu_solve", "orgqr", "ormqr", "permutation", "pivot_outside",
-    "solve_triangular",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "columns_of", "copied", "determinants", "first_failure", "geqrf",
+    "inverse", "ldl_factor", "ldl_solve", "log_determinants", "lu_factor", "lu_solve", "orgqr", "ormqr", "permutation",
+    "pivot_outside", "scaled_adjugate", "scaled_inverse", "solve_triangular", "unpack", "upper",
 ]  # fmt: skip
 
 
@@ -29,10 +29,10 @@ def first_failure(info, found):
 
 
 @loop
-def pivot_outside(pivots, found, bound):
-    """Whether a pivot, which may be negative where two belong together, is not between 1 and ``bound``: its value."""
+def pivot_outside(pivots, found, least, most):
+    """Whether a pivot is not between ``least``, 1 or -most, and ``most``, or is 0: 1, and its value."""
     for i in range(pivots.size):
-        if pivots[i] == 0 or abs(pivots[i]) > bound:
+        if pivots[i] == 0 or pivots[i] < least or pivots[i] > most:
             found[0] = 1
             found[1] = pivots[i]
             break
@@ -70,6 +70,11 @@ def _clear(matrices, n, upper):
         zero, offset = np.zeros(1, matrices.dtype), n if upper else 1
         each("laset", matrices.dtype, _count(matrices), "U" if upper else "L", n - 1, n - 1, (zero, None),
              (zero, None), (matrices, offset), n)  # fmt: skip
+
+
+def _work(name, dtype, *args):
+    size = workspace(name, dtype, *args)
+    return (np.empty(size, dtype), None), size
 
 
 # -- Cholesky -------------------------------------------------------------------------------------------
@@ -132,6 +137,11 @@ def lu_factor(x, out, pivots, info):
 @library("out")
 def lu_solve(lu, pivots, b, out, left, adjoint):
     """Solutions of A X = B, or of X A = B where ``out`` is row-major; with ``adjoint`` of A^H in the place of A."""
+    if out.ndim < lu.ndim:  # vectors, which LAPACK wants as columns
+        columns = np.empty((*out.shape, 1), out.dtype)
+        lu_solve.call(lu, pivots, b[..., None], columns, left, adjoint)
+        np.copyto(out, columns[..., 0])
+        return
     turned = out if left else out.swapaxes(-1, -2)
     np.copyto(out, b if left or not adjoint else b.conj())  # X A^H = B is A X^H = B^H
     if count := _count(out):
@@ -144,6 +154,10 @@ def lu_solve(lu, pivots, b, out, left, adjoint):
             np.conjugate(out, out)
 
 
+def _inverse_work(dtype, n):
+    return _work("getri", dtype, n, None, n, None)
+
+
 @library("out", "info")
 def inverse(x, out, info):
     """Inverse matrices, by their LU."""
@@ -152,23 +166,92 @@ def inverse(x, out, info):
         return
     n, found, exchanged = out.shape[-1], _ints("getrf", x, 1, count), _ints("getrf", x, out.shape[-1], count)
     np.copyto(out, x)
-    work = np.empty(workspace("getri", x.dtype, n, None, n, np.zeros(n, np.int64)), x.dtype) if n > 64 else (
-        np.empty(n * 8, x.dtype)
-    )  # fmt: skip
     with on_one(n * n):
         each("getrf", x.dtype, count, n, n, out, n, exchanged, found)
-        each("getri", x.dtype, count, n, out, n, exchanged, (work, None), work.size, found)
+        each("getri", x.dtype, count, n, out, n, exchanged, *_inverse_work(x.dtype, n), found)
     _keep(found, info)
+    if info.any():
+        out[info != 0] = np.nan
+
+
+@library("out")
+def scaled_inverse(lu, pivots, factor, out):
+    """``factor`` times the adjoint of the inverse, row-major, for the LU of a matrix."""
+    turned = out.swapaxes(-1, -2)
+    np.copyto(turned, lu)
+    if count := _count(out):
+        n, found, exchanged = out.shape[-1], _ints("getri", out, 1, count), pivots.astype(integers(out.dtype, "getri"))
+        with on_one(n * n):
+            each("getri", out.dtype, count, n, turned, n, exchanged, *_inverse_work(out.dtype, n), found)
+        if out.dtype.kind == "c":
+            np.conjugate(out, out)
+        np.multiply(out, factor[..., None, None], out)
+
+
+@library("out")
+def scaled_adjugate(lu, pivots, det, factor, out):
+    """``factor`` times the adjoint of the adjugate, det(A) A^-1, row-major.
+
+    Where a matrix is singular, zeros on the diagonal of U are taken for something small beside its other elements.
+    """
+    singular = det == 0
+    if singular.any():
+        lu, det = lu.copy(), det.copy()
+        n = lu.shape[-1]
+        for place in map(tuple, np.argwhere(singular)):
+            diagonal = lu[place].diagonal().copy()
+            size = np.abs(diagonal)
+            least = np.finfo(lu.dtype).eps * (size.max() or 1)
+            diagonal[size == 0] = least
+            lu[place][range(n), range(n)] = diagonal
+            det[place] = diagonal.prod() * (-1) ** np.count_nonzero(pivots[place] != np.arange(1, n + 1))
+    scaled_inverse.call(lu, pivots, factor * det.conj(), out)
+
+
+@loop(dtype_from="lu")
+def determinants(lu, pivots, out):
+    """The products of the diagonals, negative where an odd number of rows was exchanged."""
+    for s in range(out.size):
+        product = T(1)
+        for i in range(pivots.shape[1]):
+            product *= lu[s, i, i]
+            if pivots[s, i] != i + 1:
+                product = -product
+        out[s] = product
+
+
+@loop(dtype_from="lu")
+def log_determinants(lu, pivots, sign, log):
+    """The sign, or phase, of each determinant, and the logarithm of its absolute value."""
+    for s in range(sign.size):
+        phase, total = T(1), abs(T(0))
+        for i in range(pivots.shape[1]):
+            size = abs(lu[s, i, i])
+            total += np.log(size)
+            phase *= lu[s, i, i] / size if size != 0 else T(0)
+            if pivots[s, i] != i + 1:
+                phase = -phase
+        sign[s] = phase
+        log[s] = total
+
+
+@library("lower", "upper")
+def unpack(lu, lower, upper):
+    """L, of ones on the diagonal, and U as matrices of their own."""
+    k = lower.shape[-1]
+    np.copyto(lower, np.tril(lu[..., :k], -1))
+    np.copyto(upper, np.triu(lu[..., :k, :]))
+    lower[..., range(k), range(k)] = 1
 
 
 @library("out")
 def permutation(pivots, out):
-    """The matrices P of A = P L U, column-major, from the rows that were exchanged."""
+    """The matrices P of A = P L U, row-major, from the rows that were exchanged."""
     m, k = out.shape[-1], pivots.shape[-1]
     out[...] = np.eye(m, dtype=out.dtype)
-    if (count := _count(out)) and k:
+    if (count := _count(out)) and k:  # exchanges of the rows of column-major matrices make the transposed of P
         exchanged = pivots.astype(integers(out.dtype, "laswp"), order="C")
-        each("laswp", out.dtype, count, m, out, m, 1, k, exchanged, -1)
+        each("laswp", out.dtype, count, m, out, m, 1, k, exchanged, 1)
 
 
 @library("out")
@@ -187,11 +270,6 @@ def solve_triangular(a, b, out, upper, left, unit):
 # -- QR -------------------------------------------------------------------------------------------------
 
 
-def _work(name, dtype, *args):
-    size = workspace(name, dtype, *args)
-    return (np.empty(size, dtype), None), size
-
-
 @library("out", "tau")
 def geqrf(x, out, tau):
     """R on and above the diagonal, and below it the reflectors whose product is Q, with their factors."""
@@ -201,6 +279,15 @@ def geqrf(x, out, tau):
         with on_one(m * n):
             work = _work("geqrf", x.dtype, m, n, None, m, None)
             each("geqrf", x.dtype, count, m, n, out, m, tau, *work, found)
+
+
+@library("out")
+def upper(x, out):
+    """The upper triangle of the first rows, as many as ``out`` has; zeros below."""
+    out[...] = 0
+    if count := _count(out):
+        (m, n), k = x.shape[-2:], out.shape[-2]
+        each("lacpy", x.dtype, count, "U", k, n, x, m, out, k)
 
 
 @library("out")
@@ -250,8 +337,9 @@ def ldl_factor(x, out, pivots, info, hermitian):
     n, name = out.shape[-1], _symmetric("trf", x.dtype, hermitian)
     found, exchanged = _ints(name, x, 1, count), _ints(name, x, n, count)
     with on_one(n * n):
-        work = _work(name, x.dtype, "L", n, None, n, np.zeros(n, np.int64))
+        work = _work(name, x.dtype, "L", n, None, n, None)
         each(name, x.dtype, count, "L", n, out, n, exchanged, *work, found)
+    _clear(out, n, True)
     _keep(exchanged, pivots)
     _keep(found, info)
 

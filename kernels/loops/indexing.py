@@ -22,6 +22,7 @@ __all__ = [
     "embed",
     "fill_true",
     "first_outside",
+    "first_true_indices",
     "fold_index",
     "gather",
     "put_rows",
@@ -317,6 +318,20 @@ def true_places(x, out):
         if x[k] != T(0):
             out[at] = k
             at += 1
+
+
+@loop
+def first_true_indices(x, out, shape, value):
+    """The indices of the first elements of a flat array that are not zero, as many rows as ``out`` has, then value."""
+    at = 0
+    for k in range(x.size):
+        if at < out.shape[0] and x[k] != T(0):
+            rest = k
+            for d in range(shape.size - 1, -1, -1):
+                out[at, d] = rest % shape[d]
+                rest //= shape[d]
+            at += 1
+    out[at:] = value
 
 
 @loop(dtype_from="out")

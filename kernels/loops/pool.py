@@ -47,16 +47,17 @@ def begin_of(k, sample, size, new, window):
 
 @loop(pieces=row_pieces)
 def fractional_windows(x, samples, d_window, h_window, w_window, places, out, first, last):
-    """``largest`` of windows at places that ``samples`` (outer, 3) shift."""
+    """``largest`` of windows at places that ``samples`` (outer, dims) shift."""
+    none = 3 - samples.shape[1]  # so many dims have one element, which needs no shift
     for o in range(first, last):
         plane = x[o]
         for d in range(out.shape[1]):
             i = begin_of(d, samples[o, 0], x.shape[1], out.shape[1], d_window)
             for h in range(out.shape[2]):
-                j = begin_of(h, samples[o, 1], x.shape[2], out.shape[2], h_window)
+                j = begin_of(h, samples[o, max(1 - none, 0)], x.shape[2], out.shape[2], h_window)
                 target, at = out[o, d, h], places[o, d, h]
                 for w in range(target.size):
-                    k = begin_of(w, samples[o, 2], x.shape[3], out.shape[3], w_window)
+                    k = begin_of(w, samples[o, 2 - none], x.shape[3], out.shape[3], w_window)
                     target[w], at[w] = largest_in(plane, i, i + d_window, 1, j, j + h_window, 1, k, k + w_window, 1)
 
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from jitgrad.kernels.words.error_function import erfc
 from jitgrad.kernels.words.exponential import exp, expm1
-from jitgrad.kernels.words.gamma import _lgamma_middle, lgamma
+from jitgrad.kernels.words.gamma import _lgamma_middle, lgamma_positive
 from jitgrad.kernels.words.logarithm import _log1p_tail, log, log1p
-from jitgrad.kernels.words.modified_bessel import _scipy
-from jitgrad.kernels.words.vocabulary import T, horner, word
+from jitgrad.kernels.words.vocabulary import by_scipy, horner, word
 
 __all__ = ["igamma", "igammac"]
+
+# In units in the last place errors grow with the logarithm of a small result.
+_UNBOUNDED = {"float64": np.inf}
 
 
 @word(internal=True)
@@ -24,14 +26,14 @@ class _gamma_density:
 
     def float64(a, x):
         if a < 10.0:
-            return exp(a * log(x) - x - lgamma(a + 1.0))
+            return exp(a * log(x) - x - lgamma_positive(a + 1.0))
         m = (x - a) / a
         exponent = _log1p_tail(m) if np.abs(m) < 0.29 else log1p(m) - m
         square = 1.0 / (a * a)
         # Stirling's series, gamma(a + 1) = sqrt(2 pi a) (a / e) ** a exp(1 / (12 a) - ...)
         series = horner(
-            square, -0.00019175269175269176, 0.0008417508417508417, -0.0005952380952380953, 0.0007936507936507937,
-            -0.002777777777777778, 0.08333333333333333,
+            square, 0.00641025641025641, -0.0019175269175269176, 0.0008417508417508417, -0.0005952380952380953,
+            0.0007936507936507937, -0.002777777777777778, 0.08333333333333333,
         )  # fmt: skip
         return exp(a * exponent - series / a) / np.sqrt(6.283185307179586 * a)
 
@@ -56,24 +58,26 @@ class _gamma_fraction:
     """Q(a, x) by a continued fraction, for x >= a and x > 1."""
 
     def float64(a, x):
-        # Lentz's method: c and d are ratios of successive numerators and denominators.
-        b = x + 1.0 - a
-        c, d = 1e300, 1.0 / b
-        value = d
-        for k in range(1, 2000):
-            step = -k * (k - a)
-            b += 2.0
-            d = 1.0 / (step * d + b)
-            c = b + step / c
-            value *= c * d
-            if np.abs(c * d - 1.0) < 2e-16:
+        # Numerator and denominator of the k-th and of the previous convergent, scaled before they overflow.
+        top, bottom, before_top, before_bottom = x + 1.0, (x + 2.0 - a) * x, 1.0, x
+        value, k = top / bottom, 1.0
+        while k < 2000.0:
+            b, c = x + 2.0 * k + 2.0 - a, k * (k + 1.0 - a)
+            top, before_top = top * b - before_top * c, top
+            bottom, before_bottom = bottom * b - before_bottom * c, bottom
+            last, value = value, top / bottom
+            if np.abs(value - last) <= 1e-16 * value:
                 break
+            if bottom > 1e200:
+                top, before_top = top * 1e-200, before_top * 1e-200
+                bottom, before_bottom = bottom * 1e-200, before_bottom * 1e-200
+            k += 1.0
         return _gamma_density(a, x) * a * value
 
 
 @word(internal=True)
 class _gamma_near_zero:
-    """Q(a, x) for small a and x, where P is close to 1: by the series of 1 - P in which the leading 1 has dropped out."""
+    """Q(a, x) where P is close to 1, for small a and x: by the series of P without its leading 1."""
 
     def float64(a, x):
         n, term, total = 0.0, 1.0, 0.0
@@ -84,7 +88,7 @@ class _gamma_near_zero:
             if np.abs(term) <= 1e-17 * np.abs(total):
                 break
         # The logarithm of gamma(a + 1), exact for small a as well.
-        of_gamma = _lgamma_middle(a) - log1p(a) if a < 0.5 else lgamma(a + 1.0)
+        of_gamma = _lgamma_middle(a) - log1p(a) if a < 0.5 else lgamma_positive(a + 1.0)
         exponent = a * log(x) - of_gamma
         return -expm1(exponent) - exp(exponent) * a * total
 
@@ -175,7 +179,7 @@ class _gamma_limits:
         return 0.0 if (x == 0.0) | (a == np.inf) else -1.0
 
 
-@word(_scipy("gammainc"))
+@word(by_scipy("gammainc"), ulp=_UNBOUNDED)
 class igamma:
     """P(a, x), the integral of t ** (a - 1) exp(-t) / gamma(a) from 0 to x; NaN if a or x is negative.
 
@@ -187,7 +191,7 @@ class igamma:
         return _gamma_pair(a, x)[0] if limit == -1.0 else limit
 
 
-@word(_scipy("gammaincc"))
+@word(by_scipy("gammaincc"), ulp=_UNBOUNDED)
 class igammac:
     """Q(a, x) = 1 - P(a, x), the integral of t ** (a - 1) exp(-t) / gamma(a) from x on; as exact as `igamma`."""
 

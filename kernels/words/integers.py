@@ -17,7 +17,7 @@ class gcd:
         a, b = T(-a if a < T(0) else a), T(-b if b < T(0) else b)
         while b != T(0):
             a, b = b, T(a % b)
-        return a
+        return T(-a if a < T(0) else a)  # the smallest integer has no counterpart, and keeps its sign
 
 
 @word(np.lcm)
@@ -25,9 +25,10 @@ class lcm:
     """The least common multiple of the sizes of a and b; 0 if either is."""
 
     def int(a, b):
+        # The size of the exact multiple, as in PyTorch; what does not fit loses its upper bits afterwards.
         divisor = gcd(a, b)
-        multiple = T(T(a // (divisor if divisor != T(0) else T(1))) * b)
-        return T(-multiple if multiple < T(0) else multiple)
+        multiple = np.int64(np.int64(a) // np.int64(divisor if divisor != T(0) else T(1))) * np.int64(b)
+        return T(-multiple if multiple < np.int64(0) else multiple)
 
 
 @word(lambda x: np.frexp(x)[0])

@@ -1,4 +1,4 @@
-"""The scaled complementary error function, and what follows from it: the normal distribution, its logarithm, inverse."""
+"""The scaled complementary error function, and the normal distribution with its logarithm and inverse."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import numpy as np
 from jitgrad.kernels.words.basic import sqrt
 from jitgrad.kernels.words.exponential import _exp_reduced, _exp_tail, _scaled
 from jitgrad.kernels.words.logarithm import log, log1p
-from jitgrad.kernels.words.modified_bessel import _scipy
 from jitgrad.kernels.words.power import _high
-from jitgrad.kernels.words.vocabulary import T, horner, word
+from jitgrad.kernels.words.vocabulary import T, by_scipy, horner, word
 
 __all__ = ["special_erfcx", "special_log_ndtr", "special_ndtr", "special_ndtri"]
 
@@ -41,7 +40,7 @@ class _erfcx_positive:
         )) / (1.0 + 2.0 * a)  # fmt: skip
 
 
-@word(_scipy("erfcx"), ulp={"float64": 6})
+@word(by_scipy("erfcx"), ulp={"float64": 6})
 class special_erfcx:
     """exp(x * x) times the complementary error function: 1 / (x sqrt(pi)) for large x, infinite below -26.7."""
 
@@ -62,7 +61,7 @@ class _normal_tail:
         return 0.5 * _erfcx_positive(0.7071067811865476 * a) * _exp_of_square(-0.5, a)
 
 
-@word(_scipy("ndtr"), ulp={"float64": 8})
+@word(by_scipy("ndtr"), ulp={"float64": 8})
 class special_ndtr:
     """The normal distribution's mass below x."""
 
@@ -71,7 +70,7 @@ class special_ndtr:
         return 1.0 - tail if x > 0.0 else tail
 
 
-@word(_scipy("log_ndtr"), ulp={"float64": 8})
+@word(by_scipy("log_ndtr"), ulp={"float64": 8})
 class special_log_ndtr:
     """The logarithm of the normal distribution's mass below x, for any x."""
 
@@ -81,7 +80,7 @@ class special_log_ndtr:
         return log1p(-_normal_tail(a)) if x > 0.0 else below
 
 
-@word(_scipy("ndtri"), ulp={"float64": 8})
+@word(by_scipy("ndtri"), ulp={"float64": 8})
 class special_ndtri:
     """The x below which lies the mass p of the normal distribution; infinite at 0 and 1, NaN outside."""
 

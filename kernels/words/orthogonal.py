@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.words.vocabulary import T, word
+from jitgrad.kernels.words.vocabulary import word
 
 __all__ = [
     "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
     "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
 ]  # fmt: skip
+
+# In units in the last place errors are not bounded close to zeros.
+_UNBOUNDED = {"float64": np.inf}
 
 
 @word(internal=True)
@@ -40,7 +43,7 @@ class _by_chebyshev:
         return value if n > 0 else 1.0
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class chebyshev_polynomial_t:
     """Chebyshev's polynomial of the first kind: cos(n t) at x = cos(t)."""
 
@@ -55,7 +58,7 @@ class chebyshev_polynomial_t:
         return _by_chebyshev(x, n, x)
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class chebyshev_polynomial_u:
     """Chebyshev's polynomial of the second kind: sin((n + 1) t) / sin(t) at x = cos(t)."""
 
@@ -71,7 +74,7 @@ class chebyshev_polynomial_u:
         return _by_chebyshev(x, n, x + x)
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class chebyshev_polynomial_v:
     """Chebyshev's polynomial of the third kind: cos((n + 1 / 2) t) / cos(t / 2) at x = cos(t)."""
 
@@ -87,7 +90,7 @@ class chebyshev_polynomial_v:
         return _by_chebyshev(x, n, x + x - 1.0)
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class chebyshev_polynomial_w:
     """Chebyshev's polynomial of the fourth kind: sin((n + 1 / 2) t) / sin(t / 2) at x = cos(t)."""
 
@@ -103,7 +106,7 @@ class chebyshev_polynomial_w:
         return _by_chebyshev(x, n, x + x + 1.0)
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class hermite_polynomial_h:
     """Hermite's polynomial of physics, orthogonal with the weight exp(-x * x); NaN for n > 512."""
 
@@ -119,7 +122,7 @@ class hermite_polynomial_h:
         return value
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class hermite_polynomial_he:
     """Hermite's polynomial of probability theory, orthogonal with the weight exp(-x * x / 2); NaN for n > 512."""
 
@@ -135,7 +138,7 @@ class hermite_polynomial_he:
         return value
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class laguerre_polynomial_l:
     """Laguerre's polynomial, orthogonal with the weight exp(-x) for x > 0."""
 
@@ -151,7 +154,7 @@ class laguerre_polynomial_l:
         return value
 
 
-@word()
+@word(ulp=_UNBOUNDED)
 class legendre_polynomial_p:
     """Legendre's polynomial, orthogonal between -1 and 1."""
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "gemm", "horner", "scratch", "vectorized", "word"]
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "scratch", "vectorized", "word"]
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
 # emitter gives T its type and replaces D(0.1) by the number's bits, horner(...) by sums of products, and which imports
@@ -224,6 +224,17 @@ def vectorized(function: Callable[[float], float]) -> Callable[[Any], Any]:
         return np.vectorize(at, otypes=[x.dtype])(x)[()]
 
     return applied
+
+
+def by_scipy(name: str) -> Callable[..., Any]:
+    """SciPy's special function of that name as a reference, looked up when it is called: only the tests have SciPy."""
+
+    def reference(*args: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    return reference
 
 
 def _named(name: str) -> Word:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.words.modified_bessel import _scipy
-from jitgrad.kernels.words.vocabulary import T, word
+from jitgrad.kernels.words.vocabulary import by_scipy, word
 
 __all__ = ["special_zeta"]
 
@@ -40,7 +39,7 @@ class _zeta_positive:
         return total + a ** (1.0 - s) * (1.0 / (s - 1.0) + (0.5 + s / a * tail) / a)
 
 
-@word(_scipy("zeta"), ulp={"float64": 16})
+@word(by_scipy("zeta"), ulp={"float64": 16})
 class special_zeta:
     """The sum of (q + k) ** -s over k >= 0: infinite for s = 1 and at whole q <= 0, NaN for s < 1.
 
@@ -56,7 +55,7 @@ class special_zeta:
             return np.inf
         if q > 0.0:
             return _zeta_positive(s, q)
-        if not np.floor(s) == s:
+        if np.floor(s) != s:
             return np.nan
         # The terms on both sides of 0, each side counted from it; of those below there are as many as lead to q.
         rest = q - np.floor(q)

@@ -40,7 +40,8 @@ FLOORS = (
      "jitgrad.testing", "jitgrad.cpu", "jitgrad.cuda"),
     ("jitgrad.compiler",),
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
-     "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal"),
+     "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal", "jitgrad.amp", "jitgrad.backends",
+     "jitgrad.types", "jitgrad.version"),
     ("jitgrad.commands",),
     ("jitgrad",),
 )  # fmt: skip

@@ -12,6 +12,10 @@ other ops call ``filled`` (dispatch/copying.py) or ``filled_like`` (constants.py
 ``_sized`` in constants.py first.
 """
 
+from jitgrad.core.dtypes import all_dtypes
 from jitgrad.dispatch.registry import publish_later
 
+publish_later("jitgrad.ops.creation.storage", methods="is_shared pin_memory share_memory_ storage untyped_storage",
+              functions="is_storage TypedStorage UntypedStorage "
+              + " ".join([f"{d.title}Storage" for d in all_dtypes()]))  # fmt: skip
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")

@@ -277,6 +277,33 @@ def _by_strides(op: str, size: Any, stride: Any, dtype: Any, device: Any, requir
 public(empty_strided, method_too=False)
 
 
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+                   requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """An uninitialised tensor without gaps, its dims in memory in the order ``physical_layout``, the widest first."""
+    size = ints_argument("empty_permuted", "size", 1, size)
+    order = ints_argument("empty_permuted", "physical_layout", 2, physical_layout)
+    if len(size) != len(order):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    strides, step = [0] * len(size), 1
+    for k, d in enumerate(order):
+        if not 0 <= d < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at index {k}).  "
+                "NB: negative dims not currently supported; file an issue if you want it."
+            )
+        if d in order[:k]:
+            raise RuntimeError("Duplicate dim not allowed")
+    for d in reversed(order):
+        strides[d], step = step, step * max(size[d], 1)
+    return _by_strides("empty_permuted", size, tuple(strides), dtype, device, requires_grad)
+
+
+public(empty_permuted, method_too=False)
+
+
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None,
                       device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """An uninitialised tensor as ``empty_strided`` makes; dtype and device are this tensor's."""

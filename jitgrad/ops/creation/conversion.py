@@ -280,10 +280,9 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-@method
-def is_signed(self: Tensor) -> bool:
+def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
-    return self._layout.dtype.is_signed
+    return input._layout.dtype.is_signed
 
 
 @method
@@ -298,7 +297,7 @@ def is_pinned(self: Tensor) -> bool:
     return False
 
 
-for _function in (numel, is_floating_point, is_complex):
+for _function in (numel, is_floating_point, is_complex, is_signed):
     public(_function)
 public(is_tensor, method_too=False)
 Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[method-assign, assignment]
@@ -310,6 +309,9 @@ _PROPERTIES = {
     "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
     "is_nested": (lambda self: False, "Always False: there are no nested tensors."),
     "is_quantized": (lambda self: False, "Always False: there are no quantised tensors."),
+    **{f"is_{name}": (lambda self: False, f"Always False: there are no tensors of {name}.")
+       for name in ("ipu", "maia", "mkldnn", "mps", "mtia", "sparse_csr", "vulkan", "xla", "xpu")},
+    "name": (lambda self: None, "Always None: tensors have no names."),
     "is_meta": (lambda self: False, "Always False: every tensor has values."),
 }
 for _name, (_getter, _doc) in _PROPERTIES.items():

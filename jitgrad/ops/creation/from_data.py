@@ -13,6 +13,7 @@ from jitgrad.core.device import device as device_type
 from jitgrad.core.device import resolve
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import layout_of
+from jitgrad.core.settings import set_default_dtype
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
@@ -214,7 +215,8 @@ def _copied(value: Any, dtype: dtypes.dtype | None, device: Any) -> Tensor:
     else:
         array = array_of(value, dtype)
     result = wrap(array, layout_of(array))
-    return result if resolve(device) == "cpu" else result.to(device)
+    where = resolve(device)
+    return result if where == "cpu" else result.to(str(where))
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -344,4 +346,24 @@ def _declare_types() -> None:
 
 
 _declare_types()
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of a type such as ``DoubleTensor``, or its name, that of new tensors (deprecated in PyTorch)."""
+    if isinstance(t, str):
+        name = t.rpartition(".")[2]
+        t = FUNCTIONS.get(name)
+        if t is None:
+            raise AttributeError(f"module 'torch' has no attribute {name!r}")
+    if not isinstance(t, LegacyType) or not t.dtype.is_floating_point:
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    warnings.warn(_DEFAULT_TYPE, UserWarning, stacklevel=2)
+    set_default_dtype(t.dtype)
+
+
+_DEFAULT_TYPE = (
+    "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+    "torch.set_default_device() as alternatives."
+)
+public(set_default_tensor_type, method_too=False)
 FUNCTIONS.update(device=device_type)

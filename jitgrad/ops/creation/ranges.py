@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
-from jitgrad.core.errors import invalid_combination, not_implemented_for, overflow, type_name
+from jitgrad.core.errors import cpp_type, invalid_combination, not_implemented_for, overflow, scalar_type, type_name
 from jitgrad.core.layout import Layout, cache, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.operand_checks import has_internal_overlap
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument, is_int, number_argument
@@ -100,6 +102,27 @@ def _finished(op: str, result: Tensor, requires_grad: bool, out: Tensor | None) 
     return finished(op, result, requires_grad, out)
 
 
+def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+          layout: Any = None, device: Any = None, pin_memory: bool = False,
+          requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """start, start + step, ... up to ``end``, which is included; of the default dtype. Use ``arange``."""
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning, stacklevel=user_level(),
+    )  # fmt: skip
+    first, last, by = (_number("range", n, k, v) for k, (n, v) in enumerate((("start", start), ("end", end),
+                                                                            ("step", step)), 1))  # fmt: skip
+    chosen = as_dtype("range", dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
+    _arange_length(first, last, by)  # raises where there is no such range
+    data = new(chosen, (int((last - first) / by + 1),), device)
+    cast = int if chosen.category == 1 else float
+    launch(kernels.arange, data._data, cast(first), cast(by))
+    return _finished("range", data, requires_grad, out)
+
+
 def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> tuple[Any, Any, Any, dtypes.dtype]:
     """What the kernels of ``linspace`` and ``logspace`` take: start, end, the step between, and the result's dtype."""
     if not is_int(steps):
@@ -108,7 +131,15 @@ def _steps(op: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -> t
         raise RuntimeError("number of steps must be non-negative")
     start, end = _number(op, "start", 1, start), _number(op, "end", 2, end)
     category = max(dtypes.category_of(start), dtypes.category_of(end), 2)
-    chosen = as_dtype(op, dtype) or (out.dtype if out is not None else dtypes.default_for(category))
+    inferred, given = dtypes.default_for(category), as_dtype(op, dtype)
+    if category == 3 and given is not None and not given.is_complex:
+        raise RuntimeError(
+            f"torch.{op}(): inferred dtype {cpp_type(inferred)} can't be safely cast to passed dtype "
+            f"{scalar_type(given)}"
+        )
+    chosen = given or (out.dtype if out is not None else inferred)
+    if category == 3 and not chosen.is_complex:
+        raise overflow(chosen)
     if chosen.category == 0:
         raise not_implemented_for(f"{op}_cpu", chosen)
     if chosen.category < 2:  # integers take whole bounds, as PyTorch does
@@ -162,5 +193,5 @@ def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any =
     return made
 
 
-for _function in (arange, linspace, logspace, eye):
+for _function in (arange, range, linspace, logspace, eye):
     public(_function, method_too=False)

@@ -16,13 +16,18 @@ Where we are laxer than PyTorch: a source larger than its index has a gradient i
 from jitgrad.dispatch.registry import publish_later
 
 publish_later("jitgrad.ops.indexing.gather", "gather scatter scatter_add", methods="scatter_ scatter_add_")
-publish_later("jitgrad.ops.indexing.grids", functions="meshgrid tril_indices triu_indices")
+publish_later("jitgrad.ops.indexing.grids",
+              functions="cartesian_prod combinations meshgrid tril_indices triu_indices unravel_index")  # fmt: skip
 publish_later("jitgrad.ops.indexing.index_select", "index_add index_copy index_fill index_select",
               methods="index_add_ index_copy_ index_fill_")  # fmt: skip
 publish_later("jitgrad.ops.indexing.masked", "masked_fill masked_scatter masked_select",
               methods="masked_fill_ masked_scatter_")  # fmt: skip
-publish_later("jitgrad.ops.indexing.slice_scatter", "diagonal_scatter select_scatter slice_scatter")
+publish_later("jitgrad.ops.indexing.slice_scatter", "as_strided_scatter diagonal_scatter select_scatter slice_scatter")
 publish_later("jitgrad.ops.indexing.take", "put take take_along_dim", methods="put_")
 publish_later("jitgrad.ops.indexing.scatter_reduce", "index_reduce scatter_reduce",
               methods="index_reduce_ scatter_reduce_")  # fmt: skip
 publish_later("jitgrad.ops.indexing.search", functions="bucketize isin searchsorted")
+publish_later("jitgrad.ops.indexing.unique", "unique unique_consecutive")
+publish_later("jitgrad.ops.indexing.masked_index",
+              functions="_unsafe_masked_index _unsafe_masked_index_put_accumulate")  # fmt: skip
+publish_later("jitgrad.ops.indexing.segment_reduce", functions="_segment_reduce segment_reduce")

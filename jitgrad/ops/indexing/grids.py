@@ -1,19 +1,30 @@
-"""Grids of coordinates: meshgrid, and the indices of triangles."""
+"""Grids of coordinates: meshgrid, the indices of triangles, pairs and other choices, places as coordinates."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from jitgrad.core.dtypes import int64
 from jitgrad.core.errors import type_name
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import intern, layout_of
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import filled
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.registry import public
-from jitgrad.dispatch.sizes import int_argument
+from jitgrad.dispatch.sizes import as_flag, int_argument
 from jitgrad.ops.creation.constants import ones
 from jitgrad.ops.creation.fill import Tril, Triu
+from jitgrad.ops.creation.from_data import tensor
+from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.shape.copy import Contiguous
 from jitgrad.ops.shape.expand import shapes_broadcast
+from jitgrad.ops.shape.join import Stack
+from jitgrad.ops.shape.split import unbind
+from jitgrad.ops.shape.view import UnsafeView
 
 __all__: list[str] = []
 
@@ -68,3 +79,58 @@ def _indices_of(triangle: type[InplaceOp], row: int, col: int, offset: int, dtyp
 
 public(tril_indices, method_too=False)
 public(triu_indices, method_too=False)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All choices of one element of each vector, a row for each; of a single vector, the vector."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    for t in given:
+        _check_vector(t)
+    if len(given) == 1:
+        return given[0]
+    return Stack.apply([t.reshape(-1) for t in meshgrid(*given, indexing="ij")], 1)
+
+
+def _check_vector(x: Any) -> None:
+    if x._layout.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._layout.shape)}")
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of ``r`` elements of a vector, a row for each, in its order; ``with_replacement`` also repeated."""
+    _check_vector(input)
+    r, n = int_argument("combinations", "r", 2, r), input._layout.numel
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if not r:
+        return filled(intern(input._layout.numpy_dtype, (0,)), 0)
+    # Only sizes say which places these are, so they are no kernel's result.
+    places = np.arange(n).reshape(n, 1)
+    for _ in range(r - 1):  # each choice of one element less, with all that may follow its last
+        first = places[:, -1] + (0 if as_flag(with_replacement) else 1)
+        counts = (n - first).clip(0)
+        starts = np.repeat(first - counts.cumsum() + counts, counts)
+        places = np.column_stack([places.repeat(counts, 0), np.arange(counts.sum()) + starts])
+    index = np.ascontiguousarray(places.reshape(-1))
+    return UnsafeView.apply(IndexSelect.apply(input, 0, wrap(index, layout_of(index))), places.shape)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Places counted row by row in a tensor of ``shape`` as coordinates, a tensor for each of its dims."""
+    if indices._layout.dtype.category != 1:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in sizes:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    strides = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    rows: Any = indices.unsqueeze(-1)
+    return unbind(rows.floor_divide(tensor(strides, dtype=int64)) % tensor(sizes, dtype=int64), -1)
+
+
+for _function in (cartesian_prod, combinations, unravel_index):
+    public(_function, method_too=False)

@@ -66,3 +66,20 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each."""
     return indices_of(input)
+
+
+@public
+@takes_out
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none.
+
+    Nothing is read by the host: the shape of the result does not depend on the values.
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    x = contiguous(input.detach())
+    out = _empty_int64(size, x._layout.ndim)
+    if out._layout.numel:
+        shape = np.array(x._layout.shape, np.int64)
+        launch(kernels.first_true_indices, x._data.reshape(-1), out._data, shape, fill_value)
+    return out

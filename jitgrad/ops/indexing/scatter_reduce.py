@@ -83,7 +83,7 @@ def _reduced(way: Way, x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if reduce != "mean":
         return out
     counts = _counts(way, out._layout, dim, index, src._layout, include_self)
-    return out / counts if x._layout.dtype.category >= 2 else out.div(counts, rounding_mode="floor")  # type: ignore
+    return out / counts if x._layout.dtype.category >= 2 else out.div(counts, rounding_mode="floor")
 
 
 def _counts(way: Way, layout: Layout, dim: int, index: Tensor, src: Layout, include_self: bool) -> Any:

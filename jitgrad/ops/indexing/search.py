@@ -25,7 +25,6 @@ from jitgrad.ops.creation.type_info import result_type
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.places import checked_index
 from jitgrad.ops.reduction.reduction_plan import unrecorded
-from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 

@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import over_dims
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.inplace_ops import InplaceOp
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.registry import method
+from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.strides import extent, storage_of
 from jitgrad.dispatch.structured import View
 from jitgrad.ops.indexing.places import written
-from jitgrad.ops.shape.slicing import Diagonal, Select, Slice, zeros_of
+from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.shape.copy import Clone, contiguous
+from jitgrad.ops.shape.slicing import AsStrided, Diagonal, Select, Slice, zeros_of
 
 __all__ = ["DiagonalScatter", "SelectScatter", "SliceScatter"]
 
@@ -26,10 +30,11 @@ class PartScatter(InplaceOp, abstract=True):
     jointly_linear = ("x", "src")
     copy_strides = "strided"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, published: bool = True, **kwargs: Any) -> None:
         # InplaceOp would publish a method NAME_ beside the method NAME; PyTorch has none.
-        super().__init_subclass__(public="function", **kwargs)
-        method(cls.apply, cls.name)
+        super().__init_subclass__(public=published and "function", **kwargs)
+        if published:
+            method(cls.apply, cls.name)
 
 
 def _write(title: str, x: Tensor, src: Tensor, view: type[View], *args: Any) -> None:
@@ -101,3 +106,47 @@ class DiagonalScatter(PartScatter):
 
     def grad_src(g, offset, dim1, dim2):
         return Diagonal.apply(g, offset, dim1, dim2)
+
+
+def _strided_reference(x: Any, src: Any, size: Any, stride: Any, offset: int) -> Any:
+    out = x.copy()
+    np.lib.stride_tricks.as_strided(out.reshape(-1)[offset:], size, [s * x.itemsize for s in stride])[...] = src
+    return out
+
+
+class AsStridedScatter(PartScatter, published=False):
+    """A copy in which the view by size, strides and an offset from the first element is ``src``."""
+
+    name, grad_name = "as_strided_scattered", "AsStridedScatterBackward0"
+    samples = cases(lambda: (draw(3, 4), draw(2, 2, seed=1), (2, 2), (4, 2), 1))
+    reference = _strided_reference
+
+    def write(x, src, size, stride, offset):
+        _write("slice", x, src, AsStrided, size, stride, offset)
+
+    def grad_x(g, src_layout, size, stride, offset):
+        return AsStridedScatter.apply(contiguous(g), zeros_of(src_layout), size, stride, offset)
+
+    def grad_src(g, size, stride, offset):
+        return AsStrided.apply(contiguous(g), size, stride, offset)
+
+
+@public
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A copy in which the part that ``as_strided`` shows with these arguments is ``src``.
+
+    RuntimeError where gradients are recorded unless ``input`` is row-major.
+    """
+    if input._requires_grad and grad_state.enabled and not input._layout.contiguous:
+        raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
+    layout = input.detach().as_strided(size, stride, storage_offset)._layout
+    shape, strides, own = input._layout.shape, input._layout.strides, input.storage_offset()
+    offset = 0 if storage_offset is None else storage_offset - own
+    if offset >= 0 and offset + extent(layout.shape, layout.strides) <= extent(shape, strides):
+        return AsStridedScatter.apply(input, src, layout.shape, layout.strides, offset)
+    # Some of the part is memory that ``input`` does not show: it is written in a copy of all of the memory.
+    count = storage_of(input)[1] // input._layout.dtype.itemsize
+    whole = input.as_strided((count,), (1,), 0)
+    out = AsStridedScatter.apply(whole, src, layout.shape, layout.strides, offset + own)
+    part = AsStrided.apply(out, shape, strides, own)
+    return Clone.apply(part) if out._requires_grad else unrecorded(part)

@@ -12,20 +12,25 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import check, launch
-from jitgrad.kernels.loops.factorisations import first_failure
+from jitgrad.kernels.loops.factorisations import first_failure, pivot_outside
 from jitgrad.ops.linalg.matrix_products import conj
 from jitgrad.ops.shape.expand import Expand
 from jitgrad.ops.shape.view import Transpose
 
 __all__ = [
     "BatchedMatrices", "adjoint", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
-    "check_matrix", "check_numbers", "check_square", "column_major", "row_major", "transposed", "with_check",
+    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "row_major", "transposed",
+    "whole_batches", "with_check",
 ]  # fmt: skip
 
 
-def _whole_batches(call: BatchedCall) -> Any:
-    """The rule of vmap: every tensor gets the batch as its first dim, and all have as many dims before the matrix."""
-    cores = {name: call.op.cores.get(name, 2) for name in call.tensors()}
+def whole_batches(call: BatchedCall, **others: int) -> Any:
+    """The rule of vmap: every tensor gets the batch as its first dim, and all have as many dims before the matrix.
+
+    others: of which tensors a matrix has another number of dims; see ``cores``.
+    """
+    given = call.op.cores | others
+    cores = {name: given.get(name, 2) for name in call.tensors()}
     most = max([call.ndim(name) - core for name, core in cores.items()], default=0)
     changed = {}
     for name, core in cores.items():
@@ -44,7 +49,7 @@ class BatchedMatrices(Structured, abstract=True):
     """
 
     cores: ClassVar[dict[str, int]] = {}
-    batch = _whole_batches
+    batch: ClassVar[Any] = whole_batches
 
 
 # -- layouts --------------------------------------------------------------------------------------------
@@ -168,6 +173,13 @@ def _fail(found: Any, op: str, several: bool) -> None:
     if op == "cholesky":  # the elder function begins with a small letter
         sentence = sentence.replace("The f", "the f", 1)
     raise LinAlgError(f"{op}: {place}{sentence}")
+
+
+def check_pivots(pivots: Tensor, least: int, most: int, fail: Any) -> None:
+    """Call ``fail``, which raises, with a pivot that is 0 or not between ``least`` and ``most``, if there is one."""
+    found = np.zeros(2, np.int64)
+    launch(pivot_outside, pivots._data.reshape(-1), found, least, most)
+    check(found, fail)
 
 
 def with_check(op: str, results: Any = None) -> Any:

@@ -17,8 +17,16 @@ from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
 from jitgrad.ops.creation.fill import Tril, Triu
+from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.linalg.batched_matrices import (
-    BatchedMatrices, adjoint, broadcast_batches, check_floating, check_numbers, check_square, column_major, row_major,
+    BatchedMatrices,
+    adjoint,
+    broadcast_batches,
+    check_floating,
+    check_numbers,
+    check_square,
+    column_major,
+    row_major,
     with_check,
 )  # fmt: skip
 from jitgrad.ops.linalg.matmul import matmul
@@ -35,6 +43,12 @@ def _factor(x: Any, upper: bool = False, op: str = "") -> Any:
     return lower.conj().swapaxes(-1, -2) if upper else lower, np.zeros(x.shape[:-2], np.int32)
 
 
+def _definite() -> Tensor:
+    """Two positive-definite matrices."""
+    x = draw(2, 3, 3)._data
+    return tensor(x @ x.swapaxes(-1, -2) + np.eye(3))
+
+
 class LinalgCholeskyEx(BatchedMatrices):
     """(factor, info): lower, or upper, triangular; info is not 0 where a matrix is not positive-definite.
 
@@ -42,6 +56,7 @@ class LinalgCholeskyEx(BatchedMatrices):
     """
 
     multiple_results, results = True, ("L", "info")
+    samples = cases(lambda: (_definite(),), lambda: (_definite(), True))
     reference = _factor
 
     def plan(x_layout, upper=False, op=""):
@@ -90,10 +105,10 @@ public(_linalg_cholesky, "linalg_cholesky", module="linalg")
 public(_linalg_cholesky_ex, "linalg_cholesky_ex", module="linalg")
 
 
-class Cholesky(LinalgCholeskyEx):
+class Cholesky(BatchedMatrices):
     """The factor alone, under the name of the elder function."""
 
-    multiple_results, results = False, ()
+    samples = LinalgCholeskyEx.samples
     reference = lambda x, upper=False, op="": _factor(x, upper)[0]
 
     def plan(x_layout, upper=False, op=""):

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.errors import expected_scalar_type, not_implemented_for
-from jitgrad.core.layout import broadcast_shapes, normalize_dim
+from jitgrad.core.layout import broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
-from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.structured import Structured
+from jitgrad.kernels.loops.cross import cross as cross_loop
 from jitgrad.ops.linalg.matrix_products import conj
-from jitgrad.ops.reduction.reduction_plan import plan_reduction, unrecorded
+from jitgrad.ops.reduction.reduction_plan import plan_reduction
 from jitgrad.ops.reduction.sums import sum_values
 from jitgrad.ops.shape.expand import Expand
-from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal, Embedded
 
-__all__ = ["Cross", "Trace"]
+__all__ = ["Cross", "Trace", "linalg_cross"]
 
 
 class Trace(Structured, public=True):
@@ -69,10 +71,11 @@ class Cross(Structured):
     samples = cases(lambda: (draw(2, 3), draw(2, 3, seed=1), -1), lambda: (draw(3, 2), draw(3, 2, seed=1), -2))
     reference = lambda x, y, dim: np.cross(x, y, axis=dim)
 
-    def forward(x, y, dim):
-        x, y = unrecorded(x), unrecorded(y)
-        products = [table.mul(_rotated(x, k, dim), _rotated(y, 3 - k, dim)) for k in (1, 2)]
-        return table.sub(*products)
+    def plan(x_layout, y_layout, dim):
+        shape, at = x_layout.shape, x_layout.ndim + dim
+        blocks = math.prod(shape[:at]), 3, math.prod(shape[at + 1 :])
+        arrays = row_major("x", x_layout, blocks), row_major("y", y_layout, blocks), Written(0, blocks)
+        return Launches([(cross_loop, *arrays)], [intern(x_layout.numpy_dtype, shape)])
 
     def grad_x(g, y, dim):
         return Cross.apply(conj(y), g, dim)
@@ -81,12 +84,9 @@ class Cross(Structured):
         return Cross.apply(g, conj(x), dim)
 
 
-def _rotated(x: Tensor, k: int, dim: int) -> Tensor:
-    """The three elements along ``dim`` in the order k, k + 1, k + 2, counted modulo 3."""
-    return cat([x.narrow(dim, k, 3 - k), x.narrow(dim, 0, k)], dim)
-
-
-def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+@partial(public, module="linalg")
+@takes_out
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of the vectors along ``dim``, of size 3; the two broadcast.
 
     RuntimeError where sizes or dtypes do not fit.
@@ -113,7 +113,7 @@ def _cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
     if dim is not None:
-        return _cross(input, other, dim=dim)
+        return linalg_cross(input, other, dim=dim)
     warnings.warn(
         "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
         "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
@@ -121,4 +121,4 @@ def cross(input: Tensor, other: Tensor, dim: Any = None) -> Tensor:
     )  # fmt: skip
     if 3 not in input._layout.shape:
         raise RuntimeError("no dimension of size 3 in input")
-    return _cross(input, other, dim=input._layout.shape.index(3))
+    return linalg_cross(input, other, dim=input._layout.shape.index(3))

@@ -18,12 +18,19 @@ from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
 from jitgrad.ops.creation.fill import Tril, Triu
 from jitgrad.ops.linalg.batched_matrices import (
-    BatchedMatrices, adjoint, broadcast_batches, check_dtypes, check_factors, check_matrix, check_numbers,
-    check_square, column_major, transposed,
+    BatchedMatrices,
+    adjoint,
+    broadcast_batches,
+    check_dtypes,
+    check_factors,
+    check_matrix,
+    check_numbers,
+    check_square,
+    column_major,
+    transposed,
 )  # fmt: skip
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.matrix_products import conj
-from jitgrad.ops.shape.copy import Clone
 
 __all__ = ["LinalgSolveTriangular", "TriangularSolve", "check_systems"]
 
@@ -98,7 +105,8 @@ class TriangularSolve(BatchedMatrices):
 
     multiple_results, results = True, ("solution", "coefficient")
     samples = cases(
-        lambda: (draw(3, 2), draw(3, 3) + 3, True, False, False), lambda: (draw(3, 2), draw(3, 3) + 3, False, True, True)
+        lambda: (draw(3, 2), draw(3, 3) + 3, True, False, False),
+        lambda: (draw(3, 2), draw(3, 3) + 3, False, True, True),
     )
 
     def reference(b, a, upper, transpose, unit):

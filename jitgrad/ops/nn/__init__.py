@@ -53,3 +53,18 @@ publish_later("jitgrad.ops.nn.max_pool",
 _CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
 publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
               **{"nn.functional": _CONVOLUTIONS})  # fmt: skip
+publish_later("jitgrad.ops.nn.embedding_bag", functions="embedding_bag embedding_renorm_",
+              **{"nn.functional": "embedding_bag"})  # fmt: skip
+publish_later("jitgrad.ops.nn.native",
+              functions="_batch_norm_with_update _native_batch_norm_legit _safe_softmax _softmax_backward_data "
+              "native_batch_norm native_dropout native_dropout_backward native_group_norm "
+              "native_layer_norm")  # fmt: skip
+publish_later("jitgrad.ops.nn.unfold", **{"nn.functional": "fold unfold"})
+publish_later("jitgrad.ops.nn.unpool",
+              **{"nn.functional": "fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d "
+                 "fractional_max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d"})  # fmt: skip
+publish_later("jitgrad.ops.nn.interpolate", functions="_upsample_bilinear2d_aa",
+              **{"nn.functional": "interpolate upsample upsample_bilinear upsample_nearest"})  # fmt: skip
+publish_later("jitgrad.ops.nn.grid_sample",
+              functions="affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d",
+              **{"nn.functional": "affine_grid grid_sample"})  # fmt: skip

@@ -21,7 +21,7 @@ from jitgrad.kernels.loops import class_margin as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.nn.loss import reduced, reduction_name
-from jitgrad.ops.nn.margin_losses import functional
+from jitgrad.ops.nn.margin_losses import functional, not_derived
 from jitgrad.ops.shape.copy import cast
 
 __all__ = ["MultiMargin", "MultilabelMargin"]
@@ -189,6 +189,7 @@ def multi_margin_loss(
     _check_dtypes("multi_margin_loss_cpu_kernel", input, target)
     if weight is not None and weight.dtype is not input.dtype:
         raise expected_scalar_type(input.dtype, weight.dtype)
+    not_derived("multi_margin_loss", weight=weight)
     losses = MultiMargin.apply(x, target.reshape(n), weight, p == 2, margin)
     return reduced(losses if target.ndim else losses.squeeze(0), reduction)
 

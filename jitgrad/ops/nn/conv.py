@@ -113,7 +113,7 @@ def _reference(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilati
 class Conv(Structured):
     """Products of ``weight`` (o, c / groups, *k) and the windows of ``x`` (n, c, *sizes), plus ``bias`` (o).
 
-    stride, padding, dilation: tuples, one for each size.
+    stride, padding, dilation: tuples, one for each size. places: the numbers of windows, where these aren't all.
     """
 
     name, grad_name, batch = "_convolve", "ConvolutionBackward0", _batched
@@ -123,10 +123,12 @@ class Conv(Structured):
     )
     reference = _reference
 
-    def plan(x_layout, weight_layout, bias_layout=None, stride=(), padding=(), dilation=(), groups=1):
+    def plan(
+        x_layout, weight_layout, bias_layout=None, stride=(), padding=(), dilation=(), groups=1, places=None
+    ):  # fmt: skip
         x, weight = x_layout.shape, weight_layout.shape
         windows = zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
-        shape = (x[0], weight[0], *[conv_size(*w) for w in windows])
+        shape = (x[0], weight[0], *(places or [conv_size(*w) for w in windows]))
         out = intern(x_layout.numpy_dtype, shape, None, x_layout.device)
         if not out.numel:
             return lambda *_: wrap(empty_for(out), out)
@@ -187,8 +189,8 @@ class ConvInput(Structured):
         format_of = weight_layout if y_layout.contiguous else y_layout
         return in_format_of(format_of, launches, y=y_layout, weight=weight_layout, bias=bias_layout)
 
-    def grad_y(g, weight, stride, padding, dilation, groups):
-        return Conv.apply(g, conj(weight), None, stride, padding, dilation, groups)
+    def grad_y(g, y_layout, weight, stride, padding, dilation, groups):
+        return Conv.apply(g, conj(weight), None, stride, padding, dilation, groups, tuple(y_layout.shape[2:]))
 
     def grad_weight(g, y, weight_layout, stride, padding, dilation, groups):
         return ConvWeight.apply(conj(y), g, tuple(weight_layout.shape[2:]), stride, padding, dilation, groups)
@@ -230,8 +232,8 @@ class ConvWeight(Structured):
         added = sum_columns, Written(1, (1, parts, out.numel)), Written(0, (1, out.numel))
         return Launches([(kernels.weight_sums, *arrays, Written(1), *made.options), added], [out, several])
 
-    def grad_y(g, x, stride, padding, dilation, groups):
-        return Conv.apply(conj(x), g, None, stride, padding, dilation, groups)
+    def grad_y(g, y_layout, x, stride, padding, dilation, groups):
+        return Conv.apply(conj(x), g, None, stride, padding, dilation, groups, tuple(y_layout.shape[2:]))
 
     def grad_x(g, y, x_layout, stride, padding, dilation, groups):
         return ConvInput.apply(conj(y), g, None, tuple(x_layout.shape[2:]), stride, padding, dilation, groups)

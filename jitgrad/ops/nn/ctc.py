@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core.dtypes import int64
-from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.errors import invalid_combination, not_implemented_for
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -108,6 +108,13 @@ def _gradient(
 _CHECKED = "(while checking arguments for ctc_loss_allocate_outputs)"
 
 
+_REST = "int blank = 0, int reduction = at::Reduction::Mean, bool zero_infinity = False"
+_BY_TUPLES, _BY_TENSORS = (
+    f"(Tensor log_probs, Tensor targets, {kind} input_lengths, {kind} target_lengths, {_REST})"
+    for kind in ("tuple of ints", "Tensor")
+)
+
+
 def _lengths(name: str, lengths: Any) -> tuple[int, ...]:
     """The lengths of a batch as numbers; of a tensor, these are read."""
     if isinstance(lengths, Tensor):
@@ -115,6 +122,8 @@ def _lengths(name: str, lengths: Any) -> tuple[int, ...]:
             raise RuntimeError(f"{name} must be integral")
         found = lengths.tolist()
         return tuple(found) if isinstance(found, list) else (found,)
+    if not isinstance(lengths, (list, tuple)):
+        raise invalid_combination("ctc_loss", (lengths,), _BY_TUPLES, _BY_TENSORS)
     return tuple([int_argument("ctc_loss", name, 3 if name[0] == "i" else 4, n) for n in lengths])
 
 
@@ -169,7 +178,7 @@ def _ctc(
     inputs, counts = _lengths("input_lengths", input_lengths), _lengths("target_lengths", target_lengths)
     batched = x.ndim == 3
     if not batched and (x.ndim != 2):
-        raise RuntimeError(f"Expected 3-dimensional tensor, but got {x.ndim}-dimensional tensor for argument #1 "
+        raise RuntimeError(f"Expected 3-dimensional tensor, but got {x.ndim + 1}-dimensional tensor for argument #1 "
                            f"'log_probs' {_CHECKED}")  # fmt: skip
     if not x.numel():
         raise RuntimeError("log_probs tensor must not be empty")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from jitgrad.core.errors import cpp_type
+from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor
@@ -21,7 +22,7 @@ from jitgrad.ops.shape.copy import cast
 __all__ = ["cosine_similarity", "pairwise_distance"]
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(input: Tensor, p: Any = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """input / max(norm, eps), with the norms of order ``p`` along ``dim``."""
     divisor = norm(input, p, dim, keepdim=True)
     result = input / divisor.clamp_min(eps)
@@ -40,7 +41,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     eps = float_argument("cosine_similarity", "eps", 4, eps)
     common = result_type(x1, x2)
     if not common.is_floating_point:
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {cpp_type(common)}")
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {scalar_type(common)}")
     # Whole numbers become floating ones; of two floating dtypes each tensor keeps its own, as in PyTorch.
     x, y = (cast(t, common) if t._layout.dtype.category < 2 else t for t in (x1, x2))
     if x._layout.shape != y._layout.shape:

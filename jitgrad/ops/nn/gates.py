@@ -26,7 +26,6 @@ from jitgrad.ops.nn.margin_losses import at_top, functional
 from jitgrad.ops.pointwise.activation import (
     celu,
     elu,
-    hardtanh,
     leaky_relu,
     relu,
     selu,
@@ -194,7 +193,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """In-place version of ``hardtanh``."""
-    return hardtanh(input, min_val, max_val, inplace=True)
+    return apply(table.hardtanh, input, min_val, max_val, inplace=True)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:

@@ -9,13 +9,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.core.dtypes import float32, promote_types
+from jitgrad.core.errors import invalid_combination, not_implemented_for
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import broadcast_shapes
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import check_result_cast
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.kernels.elementwise import losses as rows
 from jitgrad.ops.nn.loss import reduced, reduction_name
+from jitgrad.ops.shape.copy import cast
 
 __all__ = ["REDUCTIONS", "at_top", "functional", "named", "not_derived"]
 
@@ -32,11 +37,14 @@ def at_top(function: Callable[..., Any]) -> Callable[..., Any]:
     return public(function, method_too=False)
 
 
-def not_derived(**tensors: Any) -> None:
-    """RuntimeError if one of these, to which PyTorch has no gradient, requires it."""
+def not_derived(op: str, **tensors: Any) -> None:
+    """RuntimeError if one of these arguments of ``op``, to which PyTorch has no gradient, requires it."""
     for name, tensor in tensors.items():
         if isinstance(tensor, Tensor) and tensor._requires_grad and grad_state.enabled:
-            raise RuntimeError(f"the derivative for '{name}' is not implemented")
+            raise RuntimeError(
+                f"The function '{op}' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
 
 
 def named(reduction: int) -> str:
@@ -50,8 +58,15 @@ def soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input)), for targets 1 and -1."""
     reduction = reduction_name(reduction, size_average, reduce)
-    not_derived(target=target)
-    return reduced(rows.SoftMargin.apply(input, target), reduction)
+    not_derived("soft_margin_loss", target=target)
+    shape, dtype = input._layout.shape, input._layout.dtype
+    if target._layout.shape != shape and broadcast_shapes(shape, target._layout.shape) != shape:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape "
+            f"{list(broadcast_shapes(shape, target._layout.shape))}"
+        )
+    check_result_cast(promote_types(promote_types(dtype, target._layout.dtype), float32), dtype)
+    return reduced(cast(rows.SoftMargin.apply(input, target), dtype), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -64,10 +79,12 @@ def multilabel_soft_margin_loss(
     """
     if size_average is not None or reduce is not None:
         reduction = reduction_name(reduction, size_average, reduce)
-    loss = rows.SoftMarginOfClass.apply(input, target)
+    if not input._layout.dtype.is_floating_point:
+        raise not_implemented_for("log_sigmoid_cpu", input._layout.dtype)
+    loss = rows.SoftMarginOfClass.apply(target, input)
     if weight is not None:
         loss = loss * weight
-    loss = loss.sum(-1) / input.shape[-1]
+    loss = loss.sum(-1) / input.size(-1)
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     return reduced(loss, reduction)
@@ -84,7 +101,7 @@ def hinge_embedding_loss(
 
 def _hinge_embedding(x: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     margin = float_argument("hinge_embedding_loss", "margin", 3, margin)
-    return reduced(rows.HingeEmbedding.apply(x, target, margin), reduction)
+    return reduced(rows.HingeEmbedding.apply(target, x, margin), reduction)
 
 
 def margin_ranking_loss(
@@ -103,6 +120,8 @@ def margin_ranking_loss(
 
 def _margin_ranking(x: Tensor, y: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     margin = float_argument("margin_ranking_loss", "margin", 4, margin)
+    if not (x._layout.dtype.is_floating_point and y._layout.dtype.is_floating_point):
+        return reduced((-target * (x - y) + margin).clamp_min(0), reduction)
     return reduced(rows.MarginRanking.apply(x, y, target, margin), reduction)
 
 
@@ -120,7 +139,7 @@ def poisson_nll_loss(
 
 def _poisson(x: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: str) -> Tensor:
     if as_flag(log_input):
-        loss = rows.PoissonNllLog.apply(x, target)
+        loss = rows.PoissonNllLog.apply(target, x)
     else:
         loss = rows.PoissonNll.apply(x, target, float_argument("poisson_nll_loss", "eps", 5, eps))
     return reduced(loss + rows.Stirling.apply(target) if as_flag(full) else loss, reduction)
@@ -138,6 +157,8 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = input.new_full(input.shape, var)
+    elif not isinstance(var, Tensor):
+        raise invalid_combination("any", (var < 0,), "(Tensor input, *, Tensor out = None)")
     elif (var < 0).any():
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():

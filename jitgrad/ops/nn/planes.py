@@ -61,9 +61,7 @@ class PutInPlanes(Structured):
         rows, m = math.prod(outer), math.prod(x_layout.shape[x_layout.ndim - dims :])
         arrays = row_major("x", x_layout, (rows, m)), row_major("places", places_layout, (rows, m))
         made = Launches([(kernels.put_in_planes, *arrays, add, Written(0, (rows, math.prod(sizes))))], [out])
-        if source_layout is None:
-            return made
-        return in_format_of(source_layout, made, x=x_layout, places=places_layout, source=source_layout)
+        return in_format_of(source_layout or x_layout, made, x=x_layout, places=places_layout, source=source_layout)
 
     def grad_x(g, places, sizes):
         return TakeFromPlanes.apply(g, places, len(sizes))

@@ -27,3 +27,4 @@ publish_later("jitgrad.ops.pointwise.special", "igamma igammac mvlgamma", functi
               methods="igamma_ igammac_ mvlgamma_", special="xlog1py zeta")  # fmt: skip
 publish_later("jitgrad.ops.pointwise.parts", "frexp heaviside ldexp ldexp_", functions="fill gcd_ lcm_",
               methods="heaviside_")  # fmt: skip
+publish_later("jitgrad.ops.pointwise.element_functions", methods="apply_ map_ map2_")

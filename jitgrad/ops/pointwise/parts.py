@@ -7,19 +7,30 @@ from typing import Any
 
 from jitgrad.core import dtypes, return_types
 from jitgrad.core.errors import must_be_tensor
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
+from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.elementwise import parts
+from jitgrad.ops.creation.constants import convert_number, filled_like
 from jitgrad.ops.pointwise.arithmetic import power
+from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 
 for _op in (parts.Gcd, parts.Lcm):
     public(_op.apply.operation.inplace, f"{_op.name}_", method_too=False)
+
+
+def _check_tensors(op: str, **operands: Any) -> None:
+    """TypeError for the first operand that is no tensor."""
+    for place, (name, operand) in enumerate(operands.items(), 1):
+        if not isinstance(operand, Tensor):
+            raise must_be_tensor(op, name, place, operand)
 
 
 @public
@@ -29,11 +40,10 @@ def frexp(input: Tensor) -> Any:
 
     Exponents are int32; zeros, infinities and NaN have exponent 0. RuntimeError for tensors that are not of floats.
     """
-    if not isinstance(input, Tensor):
-        raise must_be_tensor("frexp", "input", 1, input)
+    _check_tensors("frexp", input=input)
     if input._layout.dtype.category != 2:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    exponent = table.binary_exponent(input.detach()).to(dtypes.int32)
+    exponent = cast(table.binary_exponent(input), dtypes.int32)
     return return_types.frexp(table.frexp_mantissa(input), exponent)
 
 
@@ -41,9 +51,7 @@ def frexp(input: Tensor) -> Any:
 @functools.partial(takes_out, iterated=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """``input * 2 ** other``."""
-    for place, operand in enumerate((input, other), 1):
-        if not isinstance(operand, Tensor):
-            raise must_be_tensor("ldexp", ("input", "other")[place - 1], place, operand)
+    _check_tensors("ldexp", input=input, other=other)
     return table.mul(input, power(2.0, other))
 
 
@@ -57,14 +65,14 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
     RuntimeError unless both have one dtype, which is not complex.
     """
-    for place, operand in enumerate((input, values), 1):
-        if not isinstance(operand, Tensor):
-            raise must_be_tensor("heaviside", ("input", "values")[place - 1], place, operand)
+    _check_tensors("heaviside", input=input, values=values)
     if input._layout.dtype.is_complex or values._layout.dtype.is_complex:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input._layout.dtype is not values._layout.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return underived("aten::heaviside", table.heaviside(input, values), input, values)
+    result = table.heaviside(input, values)
+    recorded = grad_state.enabled and (input._requires_grad or values._requires_grad)
+    return underived("aten::heaviside", result, input, values) if recorded else result
 
 
 method(inplace_form(heaviside))
@@ -73,6 +81,8 @@ method(inplace_form(heaviside))
 @public
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like ``input`` of the one ``value``: a number, or a tensor without dimensions."""
-    if not isinstance(input, Tensor):
-        raise must_be_tensor("fill", "input", 1, input)
-    return input.clone().fill_(value)
+    _check_tensors("fill", input=input)
+    recorded = grad_state.enabled and input._requires_grad
+    if recorded or not isinstance(value, NUMBERS):
+        return input.clone().fill_(value)
+    return filled_like(input, convert_number(value, input.dtype))

@@ -19,7 +19,7 @@ from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.elementwise import bessel, probability
+from jitgrad.kernels.elementwise import bessel, probability  # noqa: F401  (declare the ops)
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.pointwise.arithmetic import apply, published
 

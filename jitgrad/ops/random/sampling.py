@@ -152,6 +152,10 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
         raise not_implemented_for("randperm", chosen)
     if chosen.category == 1 and n - 1 > np.iinfo(chosen.numpy).max:
         raise overflow(chosen)
+    most = {"float16": 2049, "float32": (1 << 24) + 1, "float64": (1 << 53) + 1}.get(chosen.name, n)
+    if n > most:  # the dtype does not hold each of the numbers
+        limit = most if most < 1 << 24 else f"2^{most.bit_length() - 1}+1"
+        raise RuntimeError(f"n cannot be greater than {limit} for {scalar_type(chosen)} type.")
     result = new(chosen, (n,), device)
     result = Permutation.inplace(batch_for_draw(result), generator_for("randperm", generator))
     return finished("randperm", _made(result), requires_grad, out, allows_internal_overlap=True)

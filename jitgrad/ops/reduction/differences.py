@@ -54,7 +54,7 @@ def diff(
         input = Cat.apply([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input._layout.shape[d])):
         later, earlier = _part(input, d, 1, 0), _part(input, d, 0, -1)
-        input = later.logical_xor(earlier) if layout.dtype.category == 0 else later - earlier  # type: ignore[operator]
+        input = later.logical_xor(earlier) if layout.dtype.category == 0 else later - earlier
     return input
 
 
@@ -127,11 +127,11 @@ def _check_gradient(x: Tensor, given: int | None, dims: Sequence[int] | None, ed
 
 def _derivative(x: Any, d: int, step: Any, edge_order: int) -> Tensor:
     """The derivative along ``d`` of samples that are ``step`` apart."""
-    center = (_part(x, d, 2, 0) - _part(x, d, 0, -2)) / step / 2  # type: ignore[operator]
+    center = (_part(x, d, 2, 0) - _part(x, d, 0, -2)) / step / 2
     edges = []
     for inward, sign in (((0, 1, 2), 1), ((-1, -2, -3), -1)):
         a, b, *rest = (_part(x, d, k, k + 1) for k in inward[: edge_order + 1])
-        slope: Any = a * -1.5 + b * 2 - rest[0] * 0.5 if rest else b - a  # type: ignore[operator]
+        slope: Any = a * -1.5 + b * 2 - rest[0] * 0.5 if rest else b - a
         edges.append(slope / (step * sign))
     return Cat.apply([edges[0], center, edges[1]], d)
 
@@ -177,7 +177,7 @@ def _panels(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[An
     if y._layout.dtype.category == 0 or (x is not None and x._layout.dtype.category == 0):
         named = "`y`" if x is None else "`x` or `y`"
         raise RuntimeError(f"{op}: received a bool input for {named}, but bool is not supported")
-    sums: Any = _part(y, d, 0, -1) + _part(y, d, 1, 0)  # type: ignore[operator]
+    sums: Any = _part(y, d, 0, -1) + _part(y, d, 1, 0)
     if x is None:
         if isinstance(dx, (bool, complex)):
             raise RuntimeError(f"{op}: Currently, we only support dx as a real number.")
@@ -189,7 +189,7 @@ def _panels(op: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> tuple[An
     elif x._layout.ndim < len(shape):
         x = x.view((*(1,) * (len(shape) - x._layout.ndim), *x._layout.shape))
     assert x is not None
-    return sums, _part(x, d, 1, 0) - _part(x, d, 0, -1), d  # type: ignore[operator]
+    return sums, _part(x, d, 1, 0) - _part(x, d, 0, -1), d
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
@@ -209,7 +209,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals up to each sample but the first, by the trapezoidal rule; see ``trapezoid``."""
     sums, gaps, d = _panels("cumulative_trapezoid", y, x, dx, dim)
-    return cumsum(sums, d) * (gaps / 2) if x is None else cumsum(sums * gaps, d) / 2  # type: ignore[operator]
+    return cumsum(sums, d) * (gaps / 2) if x is None else cumsum(sums * gaps, d) / 2
 
 
 for _function in (trapezoid, trapz, cumulative_trapezoid):

@@ -26,7 +26,7 @@ def _fractions(x: Tensor, q: Any) -> Tensor:
     """``q`` as a tensor, which is checked; RuntimeError for what quantiles are not taken of."""
     if not isinstance(q, Tensor):
         q = filled(intern(x._layout.numpy_dtype, ()), _in_range(float_argument("quantile", "q", 2, q)))
-    elif not ((unrecorded(q) >= 0) & (unrecorded(q) <= 1)).all().item():  # type: ignore[operator]
+    elif not ((unrecorded(q) >= 0) & (unrecorded(q) <= 1)).all().item():
         _in_range(-1)
     if not x._layout.numel:
         raise RuntimeError("quantile() input tensor must be non-empty")

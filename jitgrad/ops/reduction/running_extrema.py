@@ -9,18 +9,17 @@ import numpy as np
 from jitgrad.core import return_types
 from jitgrad.core.errors import not_implemented_for
 from jitgrad.core.layout import Layout, intern, normalize_dim
-from jitgrad.dispatch import table
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.kernels.loops import scan as kernels
 from jitgrad.ops.reduction.along_dims import AlongDim, along_axis
 from jitgrad.ops.reduction.reduction_plan import plan_reduction
-from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.ops.reduction.scan import Scan, scan
-from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.reduction.scan import Scan
 
 __all__: list[str] = []
 

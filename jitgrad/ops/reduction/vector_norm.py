@@ -14,7 +14,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, planned, row_major
-from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sizes import as_flag, dims_argument, number_argument
 from jitgrad.kernels.loops import moments as kernels
 from jitgrad.ops.creation.constants import as_dtype
@@ -145,10 +145,6 @@ def _cast_norm(x: Tensor, order: float, dim: Any, keepdim: bool) -> Tensor:
 def _order(p: Any) -> float:
     """The order that ``norm`` is given by a name, None, or a number of NumPy or in a tensor."""
     if p is None or isinstance(p, str):
-        if p == "nuc":
-            raise NotImplementedError("norm(): the nuclear norm is not implemented; use the sum of the singular values")
-        if p not in (None, "fro"):
-            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
         return 2
     number = number_argument("norm", "p", 2, p)
     if isinstance(number, (complex, np.complexfloating)):
@@ -164,8 +160,13 @@ def norm(
 ) -> Tensor:  # fmt: skip
     """Vector norm of order ``p`` over ``dim``, by default of all elements; "fro" is 2.
 
-    inf and -inf give the largest and smallest magnitude, 0 the number of elements that are not 0.
+    inf and -inf give the largest and smallest magnitude, 0 the number of elements that are not 0. "nuc" is the sum of
+    the singular values of a matrix.
     """
+    if isinstance(p, str) and (p != "fro" or (isinstance(dim, (tuple, list)) and len(dim) > 2)):
+        of_matrix: Any = published("linalg.matrix_norm")
+        dims = tuple(range(input._layout.ndim)) if dim is None or dim is FULL else dim
+        return of_matrix(input, p, dims, keepdim, dtype=dtype)  # type: ignore[no-any-return]
     order = p if isinstance(p, (int, float)) else _order(p)
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)

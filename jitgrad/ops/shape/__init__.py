@@ -24,3 +24,4 @@ publish_later("jitgrad.ops.shape.view_copies", "narrow_copy slice_inverse",
               functions="alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
                         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
                         "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy")  # fmt: skip
+publish_later("jitgrad.ops.shape.blocks", functions="_chunk_cat block_diag")

@@ -6,10 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write, is_inference
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import Layout, contiguous_strides, intern
 from jitgrad.core.node import Node, node_of, renew_leaf
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor, wrap
@@ -20,7 +22,7 @@ from jitgrad.dispatch.memory_formats import layout_in_format, strides_of_result
 from jitgrad.dispatch.operand_checks import check_inplace_target
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import size_argument
-from jitgrad.dispatch.strides import dense_layout, extent, restrided
+from jitgrad.dispatch.strides import check_bounds, dense_layout, extent, restrided
 from jitgrad.dispatch.underived import underived
 from jitgrad.kernels.lazy_array import memory_of, with_bits_of
 from jitgrad.ops.shape.expand import Unsqueeze, squeeze
@@ -141,11 +143,14 @@ def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Ten
     return self
 
 
-def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements.
 
+    ``source`` may be a storage: then an offset and strides in elements say where in it, by default all of it.
     Not differentiable. RuntimeError for a leaf that requires grad, and for another dtype.
     """
+    if source is not None and (not isinstance(source, Tensor) or size is not None):
+        source = _placed_in(source, self._layout.numpy_dtype, storage_offset, size, stride)
     recorded = grad_state.enabled and (self._requires_grad or (source is not None and source._requires_grad))
     check_inplace_target(self, recorded, allows_internal_overlap=True)
     if source is None:
@@ -161,6 +166,16 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     if not is_inference(self):  # a counter of its own: writes to the old memory are no writes to this tensor now
         self._counter = [self._counter[0] + 1]
     return underived("set_", self, self, source) if recorded else self
+
+
+def _placed_in(source: Any, dtype: np.dtype[Any], offset: int, size: Any, stride: Any) -> Tensor:
+    """The tensor of a dtype that lies in the memory of a storage, or of a tensor, by these sizes and strides."""
+    memory = (source if isinstance(source, Tensor) else source.untyped()._items)._data
+    count = memory.nbytes // dtype.itemsize
+    shape = (count - offset,) if size is None else tuple(size)
+    strides = contiguous_strides(shape) if stride is None else tuple(stride)
+    check_bounds(shape, strides, offset, dtype.itemsize, memory.nbytes)
+    return wrap(restrided(memory, shape, strides, offset, dtype), intern(dtype, shape, strides))
 
 
 for _function in (resize_, resize_as_, set_):

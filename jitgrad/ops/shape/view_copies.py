@@ -12,12 +12,12 @@ from typing import Any
 from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.out_argument import takes_out
-from jitgrad.dispatch.registry import method, public
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.ops.shape.copy import Clone, Contiguous
 from jitgrad.ops.shape.slicing import Slice
 
-__all__: list[str] = []
+__all__ = ["slice_view"]
 
 
 def _row_major_copy(view: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def alias(input: Tensor) -> Tensor:
     return input
 
 
-def slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A view of the elements ``start``, ``start + step``, ... below ``end`` of dim ``dim``."""
     if int_argument("slice", "step", 5, step) <= 0:
         raise RuntimeError("slice step must be positive")
@@ -60,13 +60,14 @@ def _within(n: int, edge: int | None, default: int) -> int:
     return min(max(edge + n if edge < 0 else edge, 0), n)
 
 
-for _name in (
-    "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
-    "unsqueeze view view_as_complex view_as_real"
-).split():
+_VIEWS = (
+    "as_strided", "detach", "diagonal", "expand", "permute", "select", "split", "split_with_sizes", "squeeze", "t",
+    "transpose", "unbind", "unfold", "unsqueeze", "view", "view_as_complex", "view_as_real",
+)  # fmt: skip
+for _name in _VIEWS:
     public(_copying(getattr(Tensor, _name), f"{_name}_copy"), method_too=False)
-for _view in (alias, slice):
-    public(_copying(_view, f"{_view.__name__}_copy"), method_too=False)
+public(_copying(alias, "alias_copy"), method_too=False)
+public(_copying(slice_view, "slice_copy"), method_too=False)
 public(_copying(Tensor.narrow, "narrow_copy"))
 
 
@@ -75,4 +76,4 @@ def slice_inverse(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """The memory of ``input`` by the shape, strides and offset of ``src``, one of its slices."""
-    return input.as_strided(src.size(), src.stride(), src.storage_offset())  # type: ignore[attr-defined]
+    return input.as_strided(src.size(), src.stride(), src.storage_offset())

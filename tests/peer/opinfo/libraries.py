@@ -50,7 +50,8 @@ class Library:
 
     def named(self, path: str) -> Any:
         """The function or method of that name, None if there is none."""
-        return reduce(lambda place, name: getattr(place, name, None), path.split("."), self.module)
+        names = path.removeprefix("torch.").split(".")
+        return reduce(lambda place, name: getattr(place, name, None), names, self.module)
 
     def rebound(self, function: types.FunctionType) -> Any:
         """A function of PyTorch's harness, run with ``torch`` meaning this library."""

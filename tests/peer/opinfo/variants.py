@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any, NamedTuple
 
+import torch
+
 from .libraries import OURS, THEIRS, is_harness
 
 
@@ -17,7 +19,13 @@ class Variant(NamedTuple):
 
 def has(op: Any) -> bool:
     """Whether jitgrad has an entry of the list of ops: as a function, as a method, or as one in place."""
-    return any(OURS.named(name) is not None for name in (op.name, f"Tensor.{op.name}", f"Tensor.{op.name}_"))
+    return any(OURS.named(name) is not None for name in (*names_of(op), f"Tensor.{op.name}_"))
+
+
+def names_of(op: Any) -> tuple[str, ...]:
+    """The names under which jitgrad may have an entry; that of some in PyTorch is no more than one of ``ops.aten``."""
+    inner = (f"ops.aten.{op.name}",) if isinstance(op.op, torch._ops.OpOverload) else ()
+    return op.name, f"Tensor.{op.name}", *inner
 
 
 def ours_for(theirs: Any, *names: str) -> Any:
@@ -34,7 +42,7 @@ def variants(op: Any) -> list[Variant]:
     """All ways to call ``op`` that both have."""
     in_place = op.get_inplace()
     ways = [
-        Variant("function", ours_for(op.op, op.name, f"Tensor.{op.name}"), op.op),
+        Variant("function", ours_for(op.op, *names_of(op)), op.op),
         Variant("method", ours_for(op.get_method(), f"Tensor.{op.name}"), op.get_method()),
         Variant("in place", ours_for(in_place, f"Tensor.{op.name}_", f"Tensor.{op.name}"), in_place, True),
         Variant("operator", op.get_operator(), op.get_operator()),

@@ -95,6 +95,10 @@ CASES = {
     "Tensor of a tensor on a device": lambda t, x: t.Tensor(x, device="cpu"),
     "new of a tensor on a device": lambda t, x: x.new(x, device="cpu"),
     "strides beyond memory": lambda t, x: t.empty_strided([8, 8], [2**61, 1], dtype=t.float64),
+    "randperm beyond float32": lambda t, x: t.randperm(2**24 + 2, dtype=t.float32),
+    "linspace of complex numbers as floats": lambda t, x: t.linspace(1j, 2, 3, dtype=t.float32),
+    "logspace of complex numbers as floats": lambda t, x: t.logspace(1, 2j, 3, dtype=t.float64),
+    "linspace of complex numbers into floats": lambda t, x: t.linspace(1j, 2, 3, out=t.zeros(3)),
     "uniform beyond the dtype": lambda t, x: t.empty(2).uniform_(-1e39, 1),
     "uniform over more than the dtype holds": lambda t, x: t.empty(2).uniform_(-3e38, 3e38),
 }

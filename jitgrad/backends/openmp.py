@@ -1,0 +1,10 @@
+"""openmp, which is not used."""
+
+from __future__ import annotations
+
+__all__ = ["is_available"]
+
+
+def is_available() -> bool:
+    """Whether openmp is used: never."""
+    return False

@@ -1,0 +1,40 @@
+"""Reads and writes by indices of which some, where a mask is false, may be anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.registry import public
+from jitgrad.ops.indexing.getitem import __getitem__ as read
+from jitgrad.ops.indexing.index_put import index_put
+
+__all__: list[str] = []
+
+
+def _within(x: Tensor, indices: Sequence[Tensor | None]) -> list[Any]:
+    """The indices moved into the range of their dims."""
+    pairs = zip(indices, x._layout.shape, strict=False)
+    return [slice(None) if i is None else i.clamp(-n, n - 1) for i, n in pairs]
+
+
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
+    """The elements at ``indices`` where the mask is true, ``fill`` elsewhere."""
+    if not input._layout.numel:
+        return read(input, tuple([slice(None) if i is None else i for i in indices])).masked_fill(~mask, fill)
+    return read(input, tuple(_within(input, indices))).masked_fill(~mask, fill)
+
+
+def _unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
+) -> Tensor:
+    """A copy to which ``values`` are added at ``indices`` where the mask is true."""
+    if not input._layout.numel:
+        return input.clone()
+    places = [None if isinstance(i, slice) else i for i in _within(input, indices)]
+    return index_put(input, places, values.masked_fill(~mask, 0), True)
+
+
+for _function in (_unsafe_masked_index, _unsafe_masked_index_put_accumulate):
+    public(_function, method_too=False)

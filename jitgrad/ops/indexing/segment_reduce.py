@@ -1,0 +1,92 @@
+"""Reductions of the segments of a dim, given by their lengths or by where they begin and end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.layout import intern, layout_of, normalize_dim
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
+from jitgrad.dispatch.copying import filled
+from jitgrad.dispatch.registry import public
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import unique as kernels
+from jitgrad.ops.indexing.scatter_reduce import ReduceElements
+from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.reduction.scan import Cumsum
+from jitgrad.ops.shape.copy import Contiguous, contiguous
+from jitgrad.ops.shape.join import Cat
+from jitgrad.ops.shape.slicing import Slice
+
+__all__: list[str] = []
+
+_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+_REDUCTIONS = {"max": "amax", "min": "amin", "mean": "sum"}
+
+
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
+    """The "sum", "mean", "max", "min" or "prod" of each segment of ``data`` along ``axis``.
+
+    lengths: those of the segments, for each index of the dims before ``axis``. offsets: where they begin, and where
+    the last one ends. initial: what a reduction starts from. An empty segment has that, and else 0, NaN, -inf, inf, 1.
+    """
+    d, layout = normalize_dim(axis, data._layout.ndim), data._layout
+    if reduce not in _START:
+        raise RuntimeError(f"unsupported reduction given! {reduce}")
+    if not layout.numel:
+        raise RuntimeError("Expected data.numel() > 0 to be true, but got false.")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    given = lengths if lengths is not None else offsets
+    assert given is not None
+    if given._layout.ndim - 1 != d or given._layout.shape[:-1] != layout.shape[:d]:
+        raise RuntimeError(
+            f"segment_reduce(): Expected lengths to have {d + 1} dims, of the shape of data before axis"
+        )
+    given = unrecorded(given)
+    if lengths is not None:
+        if not unsafe:
+            _check_lengths(given, layout.shape[d])
+        ends = Cumsum.apply(given, -1)
+        given = Cat.apply([filled(intern(ends._layout.numpy_dtype, (*layout.shape[:d], 1)), 0), ends], -1)
+    return _reduced(data, reduce, d, given, initial)
+
+
+def _check_lengths(lengths: Any, size: int) -> None:
+    if bool((lengths < 0).any().item()):
+        raise RuntimeError("lengths contains negative value!")
+    if bool((lengths.sum(-1) != size).any().item()):
+        raise RuntimeError("Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe")
+
+
+def _reduced(data: Tensor, reduce: str, d: int, edges: Any, initial: Any) -> Tensor:
+    """The reduction of segments between ``edges``, (..., count + 1), along dim ``d``."""
+    layout, count = data._layout, edges._layout.shape[-1] - 1
+    shape, inner = layout.shape, layout.ndim - d - 1
+    numbers = np.empty((math.prod(shape[:d]), shape[d]), np.int64)
+    launch(kernels.segment_numbers, contiguous(edges)._data.reshape(-1, count + 1), numbers)
+    numbers = numbers.reshape(*shape[: d + 1], *(1,) * inner)
+    index = wrap(numbers, layout_of(numbers))
+    # One segment more, for elements that are in none.
+    start = filled(intern(layout.numpy_dtype, (*shape[:d], count + 1, *shape[d + 1 :])),
+                   _START[reduce] if initial is None else float(initial))  # fmt: skip
+    index = Contiguous.apply(index.expand(shape)) if inner else index
+    found = ReduceElements.apply(start, d, index, data, _REDUCTIONS.get(reduce, reduce), True)
+    found = Slice.apply(found, d, 0, count, 1).clone()
+    if reduce != "mean":
+        return found
+    sizes = (edges[..., 1:] - edges[..., :-1]).reshape(*shape[:d], count, *(1,) * inner)
+    means = found / sizes.clamp(min=1)
+    return means if initial is not None else table.where(sizes == 0, math.nan, means)
+
+
+public(segment_reduce, method_too=False)
+public(segment_reduce, "_segment_reduce", method_too=False)

@@ -1,0 +1,128 @@
+"""Distinct elements, or slices along a dim: of all, or of those that follow each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.errors import not_implemented_for
+from jitgrad.core.host_reads import announce_read, read_observers
+from jitgrad.core.layout import Layout, intern, normalize_dim
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import check_one_shape
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag, int_argument
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import sort as sort_kernels
+from jitgrad.kernels.loops import unique as kernels
+from jitgrad.kernels.loops.search import sorted_values
+from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.shape.copy import contiguous
+
+__all__: list[str] = []
+
+_INT64 = np.dtype(np.int64)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any] = _INT64) -> Tensor:
+    layout = intern(dtype, shape)
+    return wrap(empty_for(layout), layout)
+
+
+def _distinct(x: Tensor, ordered: bool, inverse: bool, counts: bool) -> tuple[Tensor, Any, Any]:
+    """(the first elements of runs, the number of each element's run, the lengths of runs), unrecorded.
+
+    ordered: of the elements in order, not as they stand. The last two are None unless they are asked for.
+    """
+    flat = contiguous(x)._data.reshape(-1)
+    order = np.empty(0, np.int64)
+    if ordered and flat.size:
+        source, flat = flat, np.empty_like(flat)
+        if inverse:
+            order = np.empty(source.size, np.int64)
+            rows = [a.reshape(1, -1) for a in (source, flat, order)]
+            launch(sort_kernels.sort, *rows, False)
+        else:
+            launch(sorted_values, source, flat)
+    count = np.empty(1, np.int64)
+    launch(kernels.count_runs, flat, count)
+    values, starts = _empty((int(count[0]),), x._layout.numpy_dtype), np.empty(int(count[0]), np.int64)
+    launch(kernels.take_runs, flat, values._data, starts)
+    return values, *_runs(starts, order, x._layout.shape, inverse, counts)
+
+
+def _runs(starts: Any, order: Any, shape: tuple[int, ...], inverse: bool, counts: bool) -> tuple[Any, Any]:
+    """(the numbers of the runs of elements of a tensor of ``shape``, the runs' lengths), or None for either."""
+    numbers, lengths = _empty(shape) if inverse else None, _empty(starts.shape) if counts else None
+    if numbers is not None:
+        launch(kernels.run_numbers, starts, order, numbers._data.reshape(-1))
+    if lengths is not None:
+        launch(kernels.run_lengths, starts, lengths._data, math.prod(shape))
+    return numbers, lengths
+
+
+def _check_slices(op: str, x: Layout, d: int) -> None:
+    """RuntimeError if there are slices, but nothing in them that could tell them apart."""
+    empty = [n for k, n in enumerate(x.shape) if not n and k != d]
+    if empty and x.shape[d]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+            if op == "unique_dim" else "There are 0 sized dimensions, and they aren't selected, so "
+            "unique_consecutive cannot be applied"
+        )  # fmt: skip
+
+
+def _distinct_slices(x: Tensor, d: int, ordered: bool, inverse: bool, counts: bool) -> tuple[Tensor, Any, Any]:
+    """The same of slices along ``d``, ordered by their elements one after the other."""
+    front = contiguous(x.movedim(d, 0))
+    n, *rest = front._layout.shape
+    rows = front._data.reshape(n, math.prod(rest))
+    order, count = np.empty(n, np.int64), np.empty(1, np.int64)
+    launch(kernels.order_rows, rows, order, ordered)
+    launch(kernels.count_row_runs, rows, order, count)
+    values, starts = _empty((int(count[0]), *rest), x._layout.numpy_dtype), np.empty(int(count[0]), np.int64)
+    launch(kernels.take_row_runs, rows, order, values._data.reshape(len(starts), -1 if len(starts) else 0), starts)
+    return unrecorded(values.movedim(0, d)), *_runs(starts, order, (n,), inverse, counts)
+
+
+def _unique(op: str, x: Tensor, dim: Any, ordered: bool, inverse: bool, counts: bool) -> Any:
+    """What ``unique`` or ``unique_consecutive`` returns; ``op`` is what PyTorch calls it inside."""
+    if x._layout.dtype.is_complex:
+        raise not_implemented_for("unique", x._layout.dtype)
+    check_one_shape(op, x)
+    if read_observers:  # how many there are decides the shape of the result
+        announce_read("unique(), or unique_consecutive(),")
+    inverse, counts, x = as_flag(inverse), as_flag(counts), unrecorded(x)
+    if dim is None or not x._layout.ndim:
+        found = _distinct(x, ordered, inverse, counts)
+    else:
+        d = normalize_dim(int_argument("unique", "dim", 5, dim), x._layout.ndim)
+        _check_slices(op, x._layout, d)
+        found = _distinct_slices(x, d, ordered, inverse, counts)
+    asked = tuple([t for t in found if t is not None])
+    return asked if inverse or counts else found[0]
+
+
+@public
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The distinct elements in order, or the distinct slices along ``dim``; without a gradient.
+
+    return_inverse: also which of them each element is, in the shape of ``input``, or a vector for ``dim``.
+    return_counts: also how often each of them is there.
+    """
+    as_flag(sorted)
+    return _unique("_unique2" if dim is None else "unique_dim", input, dim, True, return_inverse, return_counts)
+
+
+@public
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:  # fmt: skip
+    """The elements, or slices along ``dim``, without those that are equal to the one before; see ``unique``."""
+    return _unique("unique_consecutive", input, dim, False, return_inverse, return_counts)

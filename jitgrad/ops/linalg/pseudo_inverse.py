@@ -1,0 +1,115 @@
+"""Pseudo-inverses of matrices, and the tolerances below which singular values count as zero."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import Layout
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.sizes import as_flag
+from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_square
+from jitgrad.ops.linalg.eigen import LinalgEigh
+from jitgrad.ops.linalg.matmul import matmul
+from jitgrad.ops.linalg.svd import LinalgSvd
+from jitgrad.ops.reduction.reduction_plan import unrecorded
+
+__all__ = ["LinalgPinv", "threshold"]
+
+
+def threshold(largest: Tensor, sizes: tuple[int, ...], absolute: Any, relative: Any) -> Tensor | Any:
+    """max(absolute, relative * largest): what counts as zero among the singular values of matrices of these sizes.
+
+    Without a relative tolerance that is the dtype's rounding times the longer side, or 0 if an absolute one above 0 is
+    given. Tolerances are numbers or tensors with one element for each matrix.
+    """
+    dtype = largest._layout.numpy_dtype
+    default = float(np.finfo(dtype).eps) * max(sizes) if sizes else 0.0
+    if relative is None:
+        relative = default
+        if isinstance(absolute, Tensor):
+            relative = table.where(absolute > 0, 0.0, default).to(largest.dtype)
+        elif absolute is not None and absolute > 0:
+            relative = 0.0
+    relative, absolute = [t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in (relative, absolute)]
+    bound = largest * relative
+    if isinstance(absolute, Tensor):
+        return bound.maximum(absolute.to(bound.dtype) if absolute.dtype is not bound.dtype else absolute)
+    return bound if not absolute else bound.clamp(min=float(absolute))
+
+
+class LinalgPinv(BatchedMatrices):
+    """V diag(1 / S) U^H with the singular values S that are above the threshold, and 0 for the others."""
+
+    name, grad_name = "_linalg_pinv", "LinalgPinvBackward0"
+    cores = {"absolute": 0, "relative": 0}
+    samples = cases(lambda: (draw(3, 3),), lambda: (draw(2, 4, 3),), lambda: (draw(4, 2).t(),))
+    reference = lambda x, *_: np.linalg.pinv(x)
+
+    def forward(x, absolute=None, relative=None, hermitian=False):
+        x = unrecorded(x)
+        *batch, m, n = x._layout.shape
+        if not x._layout.numel:
+            return x.new_empty((*batch, n, m))
+        if hermitian:
+            values, u = LinalgEigh.forward(x, True, True)
+            sizes, vh = values.abs(), u.mH
+            largest = sizes.amax(-1, True)
+        else:
+            u, values, vh = LinalgSvd.forward(x, False, True)
+            sizes, largest = values, values.narrow(-1, 0, 1)
+        kept = sizes > threshold(largest, (m, n), absolute, relative)
+        inverse = table.where(kept, values.reciprocal(), 0).to(x.dtype)
+        right, left = (u, vh) if hermitian else (vh.mH, u.mH)
+        return matmul(right * inverse.unsqueeze(-2), left)
+
+    def grad_x(g, out, x):
+        # PyTorch's formula: the products are of the smaller of the two sizes.
+        m, n = x._layout.shape[-2:]
+        pinv, pinvh, gh = out, out.mH, g.mH
+        if m <= n:
+            k = matmul(gh, pinv)
+            kp = matmul(k, pinvh)
+            rest = matmul(matmul(pinvh, pinv), gh - matmul(k, x))
+            return kp - matmul(pinv, k).mH - matmul(matmul(x, pinv), kp) + rest
+        k = matmul(pinv, gh)
+        pk = matmul(pinvh, k)
+        rest = matmul(matmul(gh - matmul(x, k), pinv), pinvh)
+        return rest - matmul(k, pinv).mH + pk - matmul(matmul(pk, pinv), x)
+
+
+def _check(x: Layout, hermitian: bool) -> None:
+    if x.ndim < 2 or x.numpy_dtype.char not in "fdFD":
+        raise RuntimeError(
+            f"linalg.pinv({scalar_type(x.dtype)}{{{list(x.shape)}}}): expected a tensor with 2 or more dimensions of "
+            "float, double, cfloat or cdouble types"
+        )
+    if hermitian:
+        check_square("linalg.eigh", x)
+
+
+@partial(public, module="linalg")
+@takes_out
+def linalg_pinv(
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """The pseudo-inverses (*, n, m) of matrices (*, m, n), by their singular values, or eigenvalues if ``hermitian``.
+
+    Values up to max(atol, rtol * the largest) count as zero; ``rtol``, ``rcond`` by its elder name, is the dtype's
+    rounding times the longer side by default, 0 if ``atol`` is given. LinAlgError where LAPACK finds no values.
+    """
+    _check(input._layout, as_flag(hermitian))
+    return LinalgPinv.apply(input, atol, rtol if rcond is None else rcond, as_flag(hermitian))
+
+
+@public
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with a relative tolerance of 1e-15."""
+    return linalg_pinv(input, rcond)
