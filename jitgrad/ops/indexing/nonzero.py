@@ -11,7 +11,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import check_one_shape
-from jitgrad.dispatch.out_argument import check_out, into_out
+from jitgrad.dispatch.out_argument import check_out, into_out, takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
