@@ -238,10 +238,17 @@ def bernoulli(out, state, p):
 
 
 @loop(dtype_from="out")
-def bernoulli_each32(p, out, state):
-    """1 with the probability that its element of the float32 array ``p`` says: one word each."""
+def bernoulli_each32(p, out, state, found):
+    """1 with the probability that its element of the float32 array ``p`` says: one word each.
+
+    Nothing but ``found[0]`` is written where one is not in [0, 1].
+    """
+    wrong = 0
+    for i in range(p.size):
+        wrong += not (p[i] >= 0 and p[i] <= 1)
+    found[0] = wrong
     units = scratch(512, np.float32)
-    n, step = np.uint64(out.size), np.uint64(512)
+    n, step = np.uint64(0 if wrong else out.size), np.uint64(512)
     for first in range(np.uint64(0), n, step):
         count = step if n - first > step else n - first
         state[624] = uniforms32(state, units, count)
@@ -250,10 +257,17 @@ def bernoulli_each32(p, out, state):
 
 
 @loop(dtype_from="out")
-def bernoulli_each64(p, out, state):
-    """1 with the probability that its element of the float64 array ``p`` says: two words each."""
+def bernoulli_each64(p, out, state, found):
+    """1 with the probability that its element of the float64 array ``p`` says: two words each.
+
+    Nothing but ``found[0]`` is written where one is not in [0, 1].
+    """
+    wrong = 0
+    for i in range(p.size):
+        wrong += not (p[i] >= 0 and p[i] <= 1)
+    found[0] = wrong
     units = scratch(256, np.float64)
-    n, step = np.uint64(out.size), np.uint64(256)
+    n, step = np.uint64(0 if wrong else out.size), np.uint64(256)
     for first in range(np.uint64(0), n, step):
         count = step if n - first > step else n - first
         state[624] = uniforms64(state, units, count)

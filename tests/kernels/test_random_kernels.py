@@ -208,7 +208,7 @@ def test_bernoulli():
     state = seeded(42)
     assert take(random.bernoulli, state, 8, F32, 0.4).tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
     out = np.empty(8, F32)
-    launch(random.bernoulli_each32, np.full(8, 0.4, F32), out, state)
+    launch(random.bernoulli_each32, np.full(8, 0.4, F32), out, state, np.zeros(1, np.int64))
     assert out.tolist() == [0, 0, 1, 0, 1, 0, 1, 0]
 
 
@@ -218,7 +218,7 @@ def test_bernoulli_is_the_same_in_every_dtype(dtype):
     got = take(random.bernoulli, seeded(3), 700, dtype, 0.3)
     np.testing.assert_array_equal(got, u < 0.3)
     p, out = np.linspace(0, 1, 700), np.empty(700, dtype)
-    launch(random.bernoulli_each64, p, out, seeded(3))
+    launch(random.bernoulli_each64, p, out, seeded(3), np.zeros(1, np.int64))
     np.testing.assert_array_equal(out, u < p)
 
 
@@ -289,4 +289,4 @@ def test_kernels_declare_that_they_write_the_state():
         name: len(kernel.writes) for name, kernel in kernels.items() if hasattr(kernel, "writes")
     }
     assert len(random.seed.writes) == 1
-    assert writes and set(writes.values()) == {2}, "out and state"
+    assert writes and set(writes.values()) == {2, 3}, "out and state, and whether a probability is wrong"

@@ -10,12 +10,16 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from jitgrad.core import dtypes
 from jitgrad.core.errors import cpp_type, not_implemented_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
-from jitgrad.dispatch.registry import public, published
+from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import float_argument, int_argument
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops.windows import kaiser as kaiser_kernel
 from jitgrad.ops.creation.constants import as_dtype, finished, new
 from jitgrad.ops.creation.fill import fill_
 from jitgrad.ops.creation.from_data import tensor
@@ -91,10 +95,9 @@ def _counted(n: int, dtype: dtypes.dtype, device: Any) -> Tensor:
 
 
 def _kaiser(n: int, steps: int, dtype: dtypes.dtype, device: Any, beta: float) -> Tensor:
-    i0: Any = published("i0")
-    place = table.mul(_counted(n, dtype, device), 2 / steps) - 1
-    inside = (1 - place * place).clamp(min=0).sqrt()
-    return i0(inside * beta) / i0(tensor(float(beta), dtype=dtype, device=device))
+    out = new(dtype, (n,), device)
+    launch(kaiser_kernel, out._data, steps, np.array([beta]))
+    return out
 
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
@@ -179,7 +182,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, l
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     if M < 2:
         return _constant(M, chosen, device, requires_grad)
-    return finished("kaiser", _kaiser(M, M - 1 if sym else M, chosen, device, beta), requires_grad)
+    return finished("kaiser", _kaiser(M, M - 1 if sym else M, chosen, device, float(beta)), requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,

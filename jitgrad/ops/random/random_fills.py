@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import cpp_type, not_implemented_for, scalar_type, type_name
@@ -18,7 +20,7 @@ from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.registry import method
 from jitgrad.dispatch.sizes import float_argument, int_argument
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import check, launch
 from jitgrad.kernels.loops import random as kernels
 from jitgrad.ops.creation.constants import new
 from jitgrad.ops.creation.fill import Overwriting
@@ -200,16 +202,19 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
     """Write ones with the probabilities ``p``, of the same shape, else zeros."""
     if not p.dtype.is_floating_point:
         raise not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype)
-    if p._layout.numel and not bool(((p >= 0) & (p <= 1)).all()):
-        raise RuntimeError(
-            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
-            "so, please report an enhancement request to PyTorch.)"
-        )
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
     kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
-    drawn = new(out.dtype, out._layout.shape)
-    fill_by(kernel, drawn, generator, inputs=(contiguous(p)._data.reshape(-1),))
+    drawn, found = new(out.dtype, out._layout.shape), np.zeros(1, np.int64)
+    fill_by(kernel, drawn, generator, found, inputs=(contiguous(p)._data.reshape(-1),))
+    check(found, _refuse_probability)
     copy_into(out._data, out._layout, drawn)
+
+
+def _refuse_probability(*_: Any) -> NoReturn:
+    raise RuntimeError(
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
+        "please report an enhancement request to PyTorch.)"
+    )
 
 
 def _check_continuous(name: str, x: Tensor, title: Callable[[dtype], str]) -> None:

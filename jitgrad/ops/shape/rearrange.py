@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from jitgrad.dispatch.sizes import as_ints, check_dims, is_int, size_argument
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import indexing as kernels
-from jitgrad.kernels.loops.rearrange import roll as roll_kernel
+from jitgrad.kernels.loops.rearrange import move
 from jitgrad.ops.shape.copy import Clone, contiguous
 from jitgrad.ops.shape.slicing import Slice
 from jitgrad.ops.shape.view import Transpose, reshaped
@@ -159,15 +160,24 @@ class Roll(Structured):
             return lambda x: _rolled_by_views(x, shifts, dims)
         if dims is None:  # as if there were one dimension
             flat = (out.numel,)
-            return Launches([(roll_kernel, row_major("x", x_layout, flat), Written(0, flat), shifts, (0,))], [out])
-        moves: dict[int, int] = {}
-        for shift, dim in zip(shifts, dims, strict=True):
-            d = normalize_dim(dim, out.ndim)
-            moves[d] = moves.get(d, 0) + shift
-        return Launches([(roll_kernel, Read("x"), Written(0), tuple(moves.values()), tuple(moves))], [out])
+            read, written, moves = row_major("x", x_layout, flat), Written(0, flat), {0: shifts[0]}
+        else:
+            read, written, moves = Read("x"), Written(0), dict.fromkeys(dims, 0)
+            for shift, dim in zip(shifts, dims, strict=True):
+                moves[dim] += shift
+        return Launches([(move, read, written, _blocks(written.view or out.shape, moves))], [out])
 
     def grad_x(g, shifts, dims):
         return Roll.apply(g, tuple(-s for s in shifts), dims)
+
+
+def _blocks(shape: Sequence[int], moves: dict[int, int]) -> tuple[Any, ...]:
+    """The blocks of a tensor that is moved round along dims, two a dim: pairs of indices, of the result and of it."""
+    ways = []
+    for d, n in enumerate(shape):
+        cut = n - moves.get(d, 0) % n
+        ways.append([(slice(n - cut, n), slice(cut)), (slice(n - cut), slice(cut, n))][: 1 + (cut < n)])
+    return tuple(tuple(zip(*block, strict=True)) for block in product(*ways))
 
 
 def _rolled_by_views(x: Tensor, shifts: Sequence[int], dims: Sequence[int] | None) -> Tensor:

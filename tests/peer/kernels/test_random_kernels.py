@@ -78,8 +78,8 @@ def test_bernoulli_of_probabilities(dtype):
     pair = Pair(12)
     for n in SIZES:
         p = torch.from_numpy(np.random.RandomState(n).rand(n)).to(dtype)
-        pair.same(kernel, torch.bernoulli(p), inputs=(p.numpy(),))
-        pair.same(kernel, torch.empty(n, dtype=torch.bool).bernoulli_(p), inputs=(p.numpy(),))
+        pair.same(kernel, torch.bernoulli(p), np.zeros(1, np.int64), inputs=(p.numpy(),))
+        pair.same(kernel, torch.empty(n, dtype=torch.bool).bernoulli_(p), np.zeros(1, np.int64), inputs=(p.numpy(),))
 
 
 BOUNDS = [
