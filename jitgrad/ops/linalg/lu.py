@@ -139,7 +139,7 @@ def _factors(x: Tensor, pivot: Any, op: str, title: str = "torch.lu_factor") -> 
 
 
 @takes_out
-def _linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(L and U in one matrix, int32 of the rows that were exchanged): what ``lu_solve`` takes.
 
     RuntimeError where U has a zero on its diagonal.
@@ -148,14 +148,14 @@ def _linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 
 @takes_out
-def _linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU, pivots, info) as ``lu_factor``, but where U has a zero on its diagonal ``info`` is its place."""
     wanted = "torch.linalg.lu_factor_ex" if as_flag(check_errors) else ""
     return return_types.linalg_lu_factor_ex(*_factors(A, pivot, wanted))
 
 
-public(_linalg_lu_factor, "linalg_lu_factor", module="linalg")
-public(_linalg_lu_factor_ex, "linalg_lu_factor_ex", module="linalg")
+public(linalg_lu_factor, module="linalg")
+public(linalg_lu_factor_ex, module="linalg")
 
 
 @public
@@ -272,7 +272,7 @@ class LinalgLu(BatchedMatrices):
 
 
 @takes_out
-def _linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) of A = P L U: a permutation, lower triangular with ones on the diagonal, upper triangular."""
     if A._layout.ndim < 2:
         raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
@@ -282,11 +282,11 @@ def _linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu(Permutation.apply(lower.detach(), pivots), lower, upper)
 
 
-public(_linalg_lu, "linalg_lu", module="linalg")
+public(linalg_lu, module="linalg")
 
 
 @takes_out
-def _lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """(P, L, U) from what ``lu_factor`` returned; those that are not asked for are empty."""
     if LU_data._layout.ndim < 2:
         raise RuntimeError(
@@ -304,7 +304,7 @@ def _lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unp
     return return_types.lu_unpack(p, lower, upper)
 
 
-public(_lu_unpack, "lu_unpack", method_too=False)
+public(lu_unpack, method_too=False)
 
 
 class CheckedPermutation(Permutation):
