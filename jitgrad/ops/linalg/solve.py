@@ -27,6 +27,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     check_numbers,
     check_square,
     column_major,
+    kept,
     row_major,
     whole_batches,
     with_check,
@@ -105,30 +106,37 @@ def _solved_layout(a: Layout, b: Layout, left: bool) -> Layout:
     return column_major(b.numpy_dtype, b.shape[:-2], *b.shape[-2:]) if b.ndim > 1 else row_major(b.numpy_dtype, b.shape)
 
 
-def _solve(op: str, A: Tensor, B: Tensor, left: Any) -> tuple[Tensor, Tensor]:
-    """(X, info) of checked arguments; ``op``: the function that raises an error for singular matrices, "" for none."""
-    title, left = "linalg.solve", as_flag(left)
-    check_floating(title, A._layout)
-    check_dtypes(title, A._layout, B._layout)
-    check_square(title, A._layout)
-    vectors = _is_vector(A._layout, B._layout)
+@kept
+def _plan_system(a: Layout, b: Layout, left: bool) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+    """(whether right-hand sides are vectors, their shape with the batch of both, the batch) of what fits."""
+    title = "linalg.solve"
+    check_floating(title, a)
+    check_dtypes(title, a, b)
+    check_square(title, a)
+    vectors, n = _is_vector(a, b), a.shape[-1]
     if not vectors:
-        check_matrix(title, B._layout, "B")
-        check_factors(title, A._layout, B._layout, left)
-    elif A.shape[-1] != B.shape[-1]:
-        n = A.shape[-1]
+        check_matrix(title, b, "B")
+        check_factors(title, a, b, left)
+    elif n != b.shape[-1]:
         raise RuntimeError(
-            f"{title}: Incompatible shapes of A and B for the equation AX = B ({n}x{n} and {B.shape[-1]}x1)"
+            f"{title}: Incompatible shapes of A and B for the equation AX = B ({n}x{n} and {b.shape[-1]}x1)"
         )
     if vectors and not left:
         raise RuntimeError(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            f"{title}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
             "linalg.solve is equivalent to B / A.squeeze(-1)"
         )
-    core = 1 if vectors else 2
-    batch = broadcast_shapes(A.shape[:-2], B.shape[: B.ndim - core])
-    b = B if B.shape[: B.ndim - core] == batch else Expand.apply(B, (*batch, *B.shape[B.ndim - core :]))
-    if A.shape[:-2] == batch:
+    core = b.ndim - (1 if vectors else 2)
+    batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:core]))
+    return vectors, (*batch, *b.shape[core:]), batch
+
+
+def _solve(op: str, A: Tensor, B: Tensor, left: Any) -> tuple[Tensor, Tensor]:
+    """(X, info) of checked arguments; ``op``: the function that raises an error for singular matrices, "" for none."""
+    left = as_flag(left)
+    vectors, shape, batch = _plan_system(A._layout, B._layout, left)
+    b = B if B._layout.shape == shape else Expand.apply(B, shape)
+    if A._layout.shape[:-2] == batch:
         found = LinalgSolveEx.apply(A, b, left, op)
         return found[0], found[3]
     # One factorisation serves several right-hand sides.
