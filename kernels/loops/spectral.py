@@ -17,7 +17,7 @@ __all__ = ["eig", "eigh", "eigvals", "eigvalsh", "far_apart", "matrix_exp", "svd
 
 # NumPy's own loops over stacks, which ``np.linalg.eigh`` and its kind call after checks that take longer than a small
 # matrix. They write to any memory, and NaN for a matrix that LAPACK has failed at.
-_LOOPS = np.linalg._umath_linalg  # type: ignore[attr-defined]
+_LOOPS = np.linalg._umath_linalg
 # Multiplications in a stack, about, from which two threads are clearly quicker.
 SPLIT = 1 << 17
 

@@ -80,7 +80,8 @@ def _check_pairs(factors: Sequence[Tensor]) -> None:
 
 
 @partial(public, method_too=False)
-def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+@takes_out
+def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the order of least work; ``linalg.multi_dot`` takes its place."""
     warnings.warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
@@ -92,7 +93,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    return matrices[0] if len(matrices) == 1 else linalg_multi_dot(matrices, out=out)
+    return matrices[0] if len(matrices) == 1 else linalg_multi_dot(matrices)
 
 
 # -- powers ----------------------------------------------------------------------------------------------

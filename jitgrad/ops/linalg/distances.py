@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ def _slopes(differences: Tensor, g: Tensor, distances: Tensor, p: float) -> Tens
     return differences.sign() * powers * common
 
 
+def _in_stacks(call: BatchedCall) -> Any:
+    return call.run(x1=call.whole("x1"), x2=call.whole("x2"))
+
+
 class Cdist(Structured):
     """Distances of order p of the rows of x1 (*, n, d) to the rows of x2 (*, m, d)."""
 
@@ -58,9 +63,7 @@ class Cdist(Structured):
         lambda: (draw(3, 2), draw(2, 2, seed=1), 1.5),
     )
 
-    def batch(call: BatchedCall) -> Tensor:
-        first, second = call.whole("x1"), call.whole("x2")
-        return call.run(x1=first, x2=second)
+    batch = _in_stacks
 
     def plan(x1_layout, x2_layout, p):
         _check_rows(x1_layout, x2_layout, p)
