@@ -78,7 +78,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 method(inplace_form(heaviside))
 
 
-@public
+@functools.partial(public, method_too=False)
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like ``input`` of the one ``value``: a number, or a tensor without dimensions."""
     _check_tensors("fill", input=input)
