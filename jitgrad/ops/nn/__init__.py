@@ -43,3 +43,6 @@ publish_later("jitgrad.ops.nn.native",
               functions="_batch_norm_with_update _native_batch_norm_legit _safe_softmax _softmax_backward_data "
               "native_batch_norm native_dropout native_dropout_backward native_group_norm "
               "native_layer_norm")  # fmt: skip
+publish_later("jitgrad.ops.nn.attention", **{"nn.functional": "scaled_dot_product_attention"})
+publish_later("jitgrad.ops.nn.linear_cross_entropy", **{"nn.functional": "linear_cross_entropy"})
+publish_later("jitgrad.ops.nn.multihead_attention", **{"nn.functional": "multi_head_attention_forward"})

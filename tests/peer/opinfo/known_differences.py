@@ -12,6 +12,12 @@ KNOWN = [
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
     ("native_layer_norm", "function", "None .* for argument #1 'other'",
      "PyTorch cannot differentiate twice with a bias and no weight; we can"),
+    (".*scaled_dot_product_attention", "function", "derivative for aten::_scaled_dot_product_.* is not implemented",
+     "PyTorch cannot differentiate its fast forms twice; we can"),
+    (".*linear_cross_entropy_chunked.*", "function", "more: ..gradients 1 0., .*less: ..$",
+     "PyTorch's form by chunks has no second derivatives; ours has"),
+    (".*scaled_dot_product_attention", "function", "^(result|gradients 0 [012]): np.float32",
+     "exponentials of scores of some hundreds: both are some of the scores' last places from the exact ones"),
 ]  # fmt: skip
 
 
