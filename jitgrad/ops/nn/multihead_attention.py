@@ -167,7 +167,8 @@ def _attended(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(results (stacks, target, width), shares (n, heads, target, source) or their average over heads)."""
     scaled = q * math.sqrt(1.0 / q.shape[2])
-    scores = Bmm.apply(scaled, k.transpose(-2, -1)) if mask is None else Baddbmm.apply(mask, scaled, k.transpose(-2, -1))
+    turned = k.transpose(-2, -1)
+    scores = Bmm.apply(scaled, turned) if mask is None else Baddbmm.apply(mask, scaled, turned)
     shares = Softmax.apply(scores, -1)
     if dropout_p > 0.0:
         shares = dropout(shares, dropout_p, True)
