@@ -43,10 +43,12 @@ __all__ = [
 LATER = {
     name: f"jitgrad.nn.modules.{file}"
     for file, names in {
+        "attention": "MultiheadAttention",
         "bilinear": "Bilinear",
         "distance": "CosineSimilarity PairwiseDistance",
         "embedding_bag": "EmbeddingBag",
         "gate": "GLU PReLU RReLU Softmax2d",
+        "linear_cross_entropy": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
         "margin_loss": "CTCLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss "
         "MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss TripletMarginLoss "
         "TripletMarginWithDistanceLoss",

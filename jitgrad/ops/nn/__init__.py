@@ -68,3 +68,6 @@ publish_later("jitgrad.ops.nn.interpolate", functions="_upsample_bilinear2d_aa",
 publish_later("jitgrad.ops.nn.grid_sample",
               functions="affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d",
               **{"nn.functional": "affine_grid grid_sample"})  # fmt: skip
+publish_later("jitgrad.ops.nn.attention", **{"nn.functional": "scaled_dot_product_attention"})
+publish_later("jitgrad.ops.nn.linear_cross_entropy", **{"nn.functional": "linear_cross_entropy"})
+publish_later("jitgrad.ops.nn.multihead_attention", **{"nn.functional": "multi_head_attention_forward"})

@@ -1,5 +1,6 @@
 """One sample under two libraries: the same memory and the same call, in each library's own types."""
 
+import dataclasses
 import types
 from functools import reduce
 from typing import Any
@@ -29,6 +30,9 @@ class Library:
             return self.module.device(str(value))
         if isinstance(value, torch.nn.Module):  # one without parameters, made without arguments
             return getattr(self.module.nn, type(value).__name__)()
+        if dataclasses.is_dataclass(value):  # options of a function
+            given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return getattr(self.module.nn, type(value).__name__)(**given)
         if isinstance(value, dict):
             return {key: self.own(part, memo) for key, part in value.items()}
         if type(value) in (list, tuple):
