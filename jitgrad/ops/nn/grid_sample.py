@@ -132,7 +132,9 @@ class GridSamplerBackward(Structured):
 
     def grad_x(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
-        return None if g[1] is None else GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
+        if g[1] is None or (mode == 1 and x.ndim == 5):  # of zeros, which PyTorch leaves out where it leaves them out
+            return None
+        return GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
 
     def grad_grid(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
