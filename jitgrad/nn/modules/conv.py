@@ -99,7 +99,7 @@ def _check(inputs: int, outputs: int, stride: Any, padding: Any, groups: int, pa
 
 
 class _Conv(_ConvNd):
-    """Convolution: products of ``weight`` (out_channels, in_channels / groups, *kernel_size) and windows, plus ``bias``.
+    """Products of ``weight`` (out_channels, in_channels / groups, *kernel_size) and windows, plus ``bias``.
 
     padding_mode: what the padding holds, "zeros", "reflect", "replicate" or "circular".
     """
@@ -143,7 +143,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The transpose of a convolution in its input, with ``weight`` (in_channels, out_channels / groups, *kernel_size)."""
+    """The transpose of a convolution, with ``weight`` (in_channels, out_channels / groups, *kernel_size)."""
 
     _transposed = True
 
@@ -154,8 +154,8 @@ class _ConvTransposeNd(_ConvNd):
     ):  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
-                         padding_mode, device, dtype)  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
+                         bias, padding_mode, device, dtype)  # fmt: skip
 
     def _extra(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
         """The output padding that leads to ``output_size``; ValueError where none does."""
@@ -175,8 +175,8 @@ class _ConvTransposeNd(_ConvNd):
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
         if any(not a <= n <= b for a, n, b in zip(least, output_size, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an input "
-                f"of {input.size()[2:]})"
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an "
+                f"input of {input.size()[2:]})"
             )
         return [n - a for n, a in zip(output_size, least, strict=True)]
 
