@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, as_float32
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.layout import Layout, as_float32, intern, is_dense
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import copy_into, copy_to_layout
+from jitgrad.dispatch.strides import empty_with_strides
 
 __all__ = ["among", "computed_widely", "narrowed", "widened", "widening"]
 
@@ -46,17 +48,31 @@ def computed_widely(op: Any) -> bool:
     return not (op.is_view or op.half)
 
 
-def widened(value: Any) -> Any:
-    """A tensor, dtype or layout of 16-bit floats, or a list with such, as float32; recorded if it requires grad."""
+def widened(value: Any, recorded: bool = True) -> Any:
+    """A tensor, dtype or layout of 16-bit floats, or a list with such, as float32.
+
+    recorded: whether that is an op that gradients flow through; else strides are kept, with their gaps.
+    """
     if isinstance(value, Tensor):
-        return value.to(dtypes.float32) if value._layout.dtype.is_half else value
+        if not value._layout.dtype.is_half:
+            return value
+        return value.to(dtypes.float32) if recorded else _copied(value, as_float32(value._layout))
     if isinstance(value, dtypes.dtype):
         return value.compute
     if isinstance(value, Layout):
         return as_float32(value)
     if isinstance(value, (list, tuple)) and value and type(value) in (list, tuple) and type(value[0]) is not int:
-        return type(value)(map(widened, value))
+        return type(value)([widened(v, recorded) for v in value])
     return value
+
+
+def _copied(x: Tensor, layout: Layout) -> Tensor:
+    """The numbers of a tensor in memory of a layout of the same strides."""
+    if layout.contiguous or is_dense(layout):
+        return copy_to_layout(x, layout)
+    data = empty_with_strides(layout)
+    copy_into(data, layout, x)
+    return wrap(data, layout)
 
 
 def narrowed(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
@@ -64,11 +80,17 @@ def narrowed(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([_as(g, d) if d is not None and d.is_half else g for g, d in zip(grads, wanted, strict=True)])
 
 
-def _as(value: Any, dtype: dtypes.dtype) -> Any:
+def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
     """A floating tensor as ``dtype``, a complex one as it is: no complex dtype is of 16 bits."""
     if isinstance(value, Tensor) and value._layout.dtype.is_floating_point:
-        return value.to(dtype)
-    return type(value)([_as(v, dtype) for v in value]) if isinstance(value, (list, tuple)) else value
+        layout = value._layout
+        if recorded or layout.dtype is dtype:
+            return value.to(dtype)
+        return _copied(value, intern(dtype.numpy, layout.shape, layout.strides, layout.device))
+    if not isinstance(value, (list, tuple)):
+        return value
+    parts = [_as(v, dtype, recorded) for v in value]
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,12 +98,8 @@ def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
 
     def compute(*args: Any) -> Any:
         found = _result_dtype(args)
-        out = call(*map(widened, args))
-        if found is None or not found.is_half:
-            return out
-        if not isinstance(out, tuple) or not hasattr(out, "_fields"):
-            return _as(out, found)
-        return type(out)(*[_as(o, found) for o in out])
+        out = call(*[widened(a, False) for a in args])
+        return out if found is None or not found.is_half else _as(out, found, False)
 
     return compute
 
