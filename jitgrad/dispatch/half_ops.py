@@ -3,13 +3,15 @@
 The arguments are widened, the op runs as it does on float32, and floating results are narrowed; backward does the same
 with the incoming gradient and what was saved, which are of 16 bits, so a graph is as large as PyTorch's. Views move no
 numbers, and ops that are copies of each element (``half = True`` in a declaration) convert where they load and store:
-both are left alone.
+both are left alone. Ops that move elements move their bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, as_float32, intern, is_dense
@@ -86,7 +88,7 @@ def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
         layout = value._layout
         if recorded or layout.dtype is dtype:
             return value.to(dtype)
-        return _copied(value, intern(dtype.numpy, layout.shape, layout.strides, layout.device))
+        return _copied(value, _layout_as(layout, dtype))
     if not isinstance(value, (list, tuple)):
         return value
     parts = [_as(v, dtype, recorded) for v in value]
@@ -96,12 +98,36 @@ def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
 def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
 
+    moves = op.name in _MOVING
+
     def compute(*args: Any) -> Any:
         found = _result_dtype(args)
+        if moves and found is not None and found.is_half:  # all are of this dtype: a common one would be float32
+            bits = call(*[_as_bits(a) for a in args])
+            return wrap(bits._data.view(found.numpy), _layout_as(bits._layout, found))
         out = call(*[widened(a, False) for a in args])
         return out if found is None or not found.is_half else _as(out, found, False)
 
     return compute
+
+
+# Ops of one result that only move elements: they move the bits, as integers.
+_MOVING = frozenset(
+    "cat diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
+    "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu".split()
+)
+
+
+def _layout_as(layout: Layout, dtype: dtypes.dtype) -> Layout:
+    return intern(dtype.numpy, layout.shape, layout.strides, layout.device)
+
+
+def _as_bits(value: Any) -> Any:
+    """A tensor of 16-bit floats, or a list with such, as the int16 of the same memory."""
+    if isinstance(value, Tensor):
+        half = value._layout.dtype.is_half
+        return wrap(value._data.view(np.int16), _layout_as(value._layout, dtypes.int16)) if half else value
+    return [_as_bits(v) for v in value] if type(value) in (list, tuple) and among(value) else value
 
 
 def _result_dtype(args: Sequence[Any]) -> dtypes.dtype | None:

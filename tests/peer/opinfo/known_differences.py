@@ -6,8 +6,9 @@ import re
 KNOWN = [
     ("a(cos|sin|tan)h", "in place", "derivative for 'inplace version", "PyTorch has no gradient here; ours is right"),
     ("norm_nuc", ".*", "nuclear norm", "needs singular values, for which there is no op yet; refused in words"),
-    ("(view_as_)?complex", ".*", "ComplexHalf", "there is no complex dtype of 16 bits, which NumPy and Numba lack"),
-    ("msort|(arg)?sort", "function|method", "^result( 1)?:|^gradients 0 0: np.float(16|32)", "PyTorch's order of equal elements, which it does not promise"),
+    ("(view_as_)?complex", ".*", "ComplexHalf", "there is no complex dtype of 16 bits: NumPy and Numba lack it, too"),
+    ("msort|(arg)?sort", "function|method", "^result( 1)?:|^gradients 0 0: np.float(16|32)",
+     "PyTorch's order of equal elements, which it does not promise; in 16 bits there are many"),
     ("topk", "function|method", "^result 1: np.int64", "which of equal elements it takes, that of std::nth_element"),
     ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
