@@ -43,7 +43,10 @@ class Library:
         """A leaf with the same values, strides and offset, in memory of its own."""
         plain = value.detach().resolve_conj().resolve_neg()
         storage = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
-        made = self.module.from_numpy(storage.numpy().copy())
+        if plain.dtype is torch.bfloat16:  # of which NumPy gets the bits
+            made = self.module.from_numpy(storage.view(torch.int16).numpy().copy()).view(self.module.bfloat16).detach()
+        else:
+            made = self.module.from_numpy(storage.numpy().copy())
         if tuple(made.shape) != tuple(plain.shape) or tuple(made.stride()) != plain.stride():
             made = made.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset()).detach()
         return made.requires_grad_() if value.requires_grad else made
