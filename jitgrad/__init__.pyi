@@ -6,7 +6,9 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from jitgrad import amp as amp
 from jitgrad import autograd as autograd
+from jitgrad import backends as backends
 from jitgrad import compiler as compiler
 from jitgrad import cpu as cpu
 from jitgrad import cuda as cuda
@@ -26,7 +28,26 @@ from jitgrad import serialization as serialization
 from jitgrad import signal as signal
 from jitgrad import special as special
 from jitgrad import testing as testing
+from jitgrad import types as types
 from jitgrad import utils as utils
+from jitgrad import version as version
+from jitgrad.amp.autocast_mode import autocast as autocast
+from jitgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
+from jitgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
+from jitgrad.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from jitgrad.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from jitgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from jitgrad.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from jitgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from jitgrad.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from jitgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from jitgrad.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from jitgrad.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from jitgrad.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from jitgrad.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from jitgrad.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+from jitgrad.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
+from jitgrad.amp.grad_scaler import GradScaler as GradScaler
 from jitgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from jitgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from jitgrad.compiler.compiled import compile as compile
@@ -34,10 +55,14 @@ from jitgrad.core import dtypes as dtypes
 from jitgrad.core import return_types as return_types
 from jitgrad.core.device import device as _device
 from jitgrad.core.device import device as device
+from jitgrad.core.device import get_default_device as get_default_device
+from jitgrad.core.device import set_default_device as set_default_device
+from jitgrad.core.dtypes import bfloat16 as bfloat16
 from jitgrad.core.dtypes import bool_ as bool_
 from jitgrad.core.dtypes import complex128 as complex128
 from jitgrad.core.dtypes import complex64 as complex64
 from jitgrad.core.dtypes import dtype as dtype
+from jitgrad.core.dtypes import float16 as float16
 from jitgrad.core.dtypes import float32 as float32
 from jitgrad.core.dtypes import float64 as float64
 from jitgrad.core.dtypes import get_default_dtype as get_default_dtype
@@ -46,6 +71,9 @@ from jitgrad.core.dtypes import int32 as int32
 from jitgrad.core.dtypes import int64 as int64
 from jitgrad.core.dtypes import int8 as int8
 from jitgrad.core.dtypes import promote_types as promote_types
+from jitgrad.core.dtypes import uint16 as uint16
+from jitgrad.core.dtypes import uint32 as uint32
+from jitgrad.core.dtypes import uint64 as uint64
 from jitgrad.core.dtypes import uint8 as uint8
 from jitgrad.core.formatting import get_printoptions as get_printoptions
 from jitgrad.core.formatting import printoptions as printoptions
@@ -57,11 +85,25 @@ from jitgrad.core.grad_mode import set_grad_enabled as set_grad_enabled
 from jitgrad.core.inference import inference_mode as inference_mode
 from jitgrad.core.inference import is_inference_mode_enabled as is_inference_mode_enabled
 from jitgrad.core.layout import Size as Size
+from jitgrad.core.program_flags import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from jitgrad.core.program_flags import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from jitgrad.core.program_flags import get_deterministic_debug_mode as get_deterministic_debug_mode
+from jitgrad.core.program_flags import get_float32_matmul_precision as get_float32_matmul_precision
+from jitgrad.core.program_flags import get_num_interop_threads as get_num_interop_threads
+from jitgrad.core.program_flags import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from jitgrad.core.program_flags import is_warn_always_enabled as is_warn_always_enabled
+from jitgrad.core.program_flags import set_deterministic_debug_mode as set_deterministic_debug_mode
+from jitgrad.core.program_flags import set_float32_matmul_precision as set_float32_matmul_precision
+from jitgrad.core.program_flags import set_flush_denormal as set_flush_denormal
+from jitgrad.core.program_flags import set_num_interop_threads as set_num_interop_threads
+from jitgrad.core.program_flags import set_warn_always as set_warn_always
+from jitgrad.core.program_flags import use_deterministic_algorithms as use_deterministic_algorithms
 from jitgrad.core.settings import finfo as finfo
 from jitgrad.core.settings import iinfo as iinfo
 from jitgrad.core.settings import set_default_dtype as set_default_dtype
 from jitgrad.core.settings import set_num_threads as set_num_threads
 from jitgrad.core.tensor import Tensor as Tensor
+from jitgrad.core.tensor import typename as typename
 from jitgrad.extend.differentiable import differentiable as differentiable
 from jitgrad.extend.kernel_pair import kernel_pair as kernel_pair
 from jitgrad.extend.numba_grad import numba_grad as numba_grad
@@ -69,6 +111,9 @@ from jitgrad.func.vmap import vmap as vmap
 from jitgrad.kernels.elementwise.declaration import Elementwise as Elementwise
 from jitgrad.kernels.threads import get_num_threads as get_num_threads
 from jitgrad.ops.creation.from_data import LegacyType as _LegacyType
+from jitgrad.ops.creation.storage import TypedStorage as TypedStorage
+from jitgrad.ops.creation.storage import TypedStorage as _TypedStorage
+from jitgrad.ops.creation.storage import UntypedStorage as UntypedStorage
 from jitgrad.ops.creation.type_info import Format as _Format
 from jitgrad.random import Generator as Generator
 from jitgrad.random import default_generator as default_generator
@@ -85,16 +130,69 @@ _DType: TypeAlias = dtypes.dtype | builtins.type[builtins.complex | builtins.flo
 _Device: TypeAlias = _device | builtins.str | builtins.int | None
 
 __version__: str
+BFloat16Storage: builtins.type[_TypedStorage]
+BFloat16Tensor: _LegacyType
+BoolStorage: builtins.type[_TypedStorage]
 BoolTensor: _LegacyType
+ByteStorage: builtins.type[_TypedStorage]
 ByteTensor: _LegacyType
+CharStorage: builtins.type[_TypedStorage]
 CharTensor: _LegacyType
+ComplexDoubleStorage: builtins.type[_TypedStorage]
+ComplexFloatStorage: builtins.type[_TypedStorage]
+DoubleStorage: builtins.type[_TypedStorage]
 DoubleTensor: _LegacyType
+FloatStorage: builtins.type[_TypedStorage]
 FloatTensor: _LegacyType
+HalfStorage: builtins.type[_TypedStorage]
+HalfTensor: _LegacyType
+IntStorage: builtins.type[_TypedStorage]
 IntTensor: _LegacyType
+LongStorage: builtins.type[_TypedStorage]
 LongTensor: _LegacyType
+ShortStorage: builtins.type[_TypedStorage]
 ShortTensor: _LegacyType
+UInt16Storage: builtins.type[_TypedStorage]
+UInt16Tensor: _LegacyType
+UInt32Storage: builtins.type[_TypedStorage]
+UInt32Tensor: _LegacyType
+UInt64Storage: builtins.type[_TypedStorage]
+UInt64Tensor: _LegacyType
+def _batch_norm_with_update(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
+    momentum: builtins.float, eps: builtins.float, *, out: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``native_batch_norm`` in training, and an empty tensor."""
+def _chunk_cat(
+    tensors: Sequence[Tensor], dim: builtins.int, num_chunks: builtins.int, *, out: Tensor | None = None,
+) -> Tensor:
+    """Each tensor cut along ``dim`` into chunks, padded with zeros; the chunks of one number lie side by side."""
+def _native_batch_norm_legit(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any, out: Tensor | None = None, **named: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``native_batch_norm``, also without running averages: (input, weight, bias, training, momentum, eps)."""
 def _neg_view(input: Tensor) -> Tensor:
     """The tensor times -1 as a view."""
+def _safe_softmax(input: Tensor, dim: builtins.int, dtype: _DType | None = None) -> Tensor:
+    """Softmax along ``dim`` that is 0 where all elements are -inf."""
+def _segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: builtins.int = 0, unsafe: builtins.bool = False, initial: Any = None,
+) -> Tensor:
+    """The "sum", "mean", "max", "min" or "prod" of each segment of ``data`` along ``axis``."""
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: builtins.int, input_dtype: Any) -> Tensor:
+    """The gradient of softmax along ``dim``, whose result was ``output``, in ``input_dtype``."""
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
+    """The elements at ``indices`` where the mask is true, ``fill`` elsewhere."""
+def _unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor,
+) -> Tensor:
+    """A copy to which ``values`` are added at ``indices`` where the mask is true."""
+def _upsample_bilinear2d_aa(
+    input: Tensor, output_size: Any, align_corners: builtins.bool, scales_h: Any = None,
+    scales_w: builtins.float | None = None, *, scale_factors: Any = None,
+) -> Tensor:
+    """Images resized by "bilinear" with antialiasing: to a size, or by factors, or both for other steps."""
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value; of complex numbers the modulus, which is real."""
 def abs_(input: Tensor) -> Tensor:
@@ -109,8 +207,16 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic cosine."""
 def acosh_(input: Tensor) -> Tensor:
     """In-place version of ``acosh``."""
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """The means of ``output_size`` windows of about equal size, which cover the last dim."""
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
+    """(largest elements of ``output_size`` windows that cover the last dim, their places in it)."""
 def add(input: Tensor, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """Sum with a factor: ``x + alpha * y``."""
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+) -> Tensor:
+    """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m)."""
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1, out: Tensor | None = None,
 ) -> Tensor:
@@ -129,8 +235,16 @@ def addmv(
     """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """In-place version of ``addmv``."""
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+) -> Tensor:
+    """beta * input + alpha * vec1[:, None] * vec2, (n) and (m) to (n, m); ``input`` broadcasts."""
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each of a batch of matrices."""
+def affine_grid_generator(theta: Tensor, size: Sequence[builtins.int], align_corners: builtins.bool) -> Tensor:
+    """The places to which affine maps ``theta`` (n, d, d + 1) bring those of a grid of ``size`` (n, c, *sizes)."""
+def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy, in row-major memory, of what ``alias`` shows."""
 def all(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
     out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = None,
@@ -235,6 +349,16 @@ def as_strided_(
     storage_offset: builtins.int | None = None,
 ) -> Tensor:
     """In-place version of ``as_strided``: the tensor's own layout changes."""
+def as_strided_copy(
+    input: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int],
+    storage_offset: builtins.int | None = None, *, out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``as_strided`` shows."""
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int],
+    storage_offset: builtins.int | None = None,
+) -> Tensor:
+    """A copy in which the part that ``as_strided`` shows with these arguments is ``src``."""
 def as_tensor(data: Any, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
     """A tensor of ``data``, without a copy where it is a tensor or array of that dtype and device."""
 def asarray(
@@ -287,10 +411,21 @@ def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]:
 @overload
 def atleast_3d(tensor: Tensor, other: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Each tensor with at least three dimensions."""
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    padding: builtins.int | Sequence[builtins.int] = 0, ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+) -> Tensor:
+    """The mean of each window of ``kernel_size`` elements along the last dim, every ``stride`` (the same) elements."""
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, beta: _Number = 1, alpha: _Number = 1, *, out: Tensor | None = None,
 ) -> Tensor:
     """beta * x + alpha * batch1 @ batch2; RuntimeError where sizes or dtypes differ."""
+def bartlett_window(
+    window_length: builtins.int, periodic: builtins.bool = True, *, dtype: _DType | None = None, layout: Any = None,
+    device: _Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Window 1 - |2 k / N - 1|, a triangle: N is window_length, or one less if not ``periodic``."""
 def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
     training: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool = True,
@@ -301,6 +436,8 @@ def bernoulli(
     out: Tensor | None = None,
 ) -> Tensor:
     """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1ᵀ weight input2 + bias, for inputs (*, m) and (*, n), weight (k, m, n) and bias (k): (*, k)."""
 def binary_cross_entropy(
     input: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None,
     reduce: builtins.bool | None = None, reduction: str = 'mean',
@@ -311,6 +448,10 @@ def binary_cross_entropy_with_logits(
     reduce: builtins.bool | None = None, reduction: str = 'mean', pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross entropy of sigmoid(input), finite for every finite input, times ``weight``."""
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+    """How often each number 0, 1, ... is there, or the sum of its ``weights``; at least ``minlength`` of them."""
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of ``count`` trials succeed, each with probability ``prob``; both broadcast, and have one dtype."""
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The bits that both have."""
 def bitwise_left_shift(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -323,6 +464,13 @@ def bitwise_right_shift(input: Tensor | _Number, other: Tensor | _Number, *, out
     """``x`` divided by 2 to the power ``y``, rounded down."""
 def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The bits that exactly one has."""
+def blackman_window(
+    window_length: builtins.int, periodic: builtins.bool = True, *, dtype: _DType | None = None, layout: Any = None,
+    device: _Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Window 0.42 - 0.5 cos(2 pi k / N) + 0.08 cos(4 pi k / N): N is window_length, or one less."""
+def block_diag(*tensors: Sequence[Tensor]) -> Tensor:
+    """A matrix of zeros with matrices along its diagonal; a number is a matrix of one, a vector of one row."""
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of stacked matrices, (b, n, k) and (b, k, m) to (b, n, m)."""
 bool: dtypes.dtype
@@ -332,12 +480,23 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
     """All tensors, expanded to the shape that they broadcast to."""
 def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
     """Repeat to ``size`` without copying, as broadcasting does."""
+def bucketize(
+    input: Tensor, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The number of the interval between sorted ``boundaries``, a vector, in which each value lies."""
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> builtins.bool:
     """Whether a dtype's category allows an implicit cast: never to a lower one (complex, float, int, bool)."""
+def cartesian_prod(*tensors: Sequence[Tensor]) -> Tensor:
+    """All choices of one element of each vector, a row for each; of a single vector, the vector."""
 def cat(
     tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
     """Tensors one after another along ``dim``, which may be called ``axis``; their other sizes agree."""
+def cdist(
+    x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str | None = 'use_mm_for_euclid_dist_if_necessary',
+) -> Tensor:
+    """The distances of order ``p`` of each of the rows of x1 (*, n, d) to each of x2 (*, m, d), as (*, n, m)."""
 cdouble: dtypes.dtype
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is not below ``x``."""
@@ -348,8 +507,18 @@ def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     """In-place version of ``celu``."""
 cfloat: dtypes.dtype
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, multiplied in the order of least work; ``linalg.multi_dot`` takes its place."""
+def channel_shuffle(input: Tensor, groups: Any, *, out: Tensor | None = None) -> Tensor:
+    """The channels, dim 1, of several groups in turns: (n, groups k, *) read as (n, k, groups, *)."""
 channels_last: _Format
 channels_last_3d: _Format
+def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The lower, or upper, triangular factor of positive-definite matrices; LinAlgError for others."""
+def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of A for a factor of A, lower triangular unless ``upper``."""
+def cholesky_solve(input: Tensor, L: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """X of A X = B for a factor of A, lower triangular unless ``upper``; batches broadcast."""
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
 def clamp(
@@ -378,6 +547,8 @@ def clone(input: Tensor, memory_format: Any = None, *, out: Tensor | None = None
     """Return a copy of ``x`` that gradients flow through."""
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Columns side by side: vectors, and matrices as they are."""
+def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
+    """All choices of ``r`` elements of a vector, a row for each, in its order; ``with_replacement`` also repeated."""
 def complex(input: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these real and imaginary parts, both float32 or both float64."""
 def concat(
@@ -394,11 +565,58 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate in new memory; a real tensor is its own. ``conj`` is a view."""
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of ``conj_physical``."""
+def constant_pad_nd(input: Tensor, pad: Any, value: Tensor | _Number = 0) -> Tensor:
+    """``input`` with ``value`` around it: ``pad`` lists how much before and after each dim, the last dim first."""
 def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
     """Return ``x`` in row-major memory, or that of a memory format: itself if it is, else a copy."""
 contiguous_format: _Format
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    groups: builtins.int = 1,
+) -> Tensor:
+    """Products of ``weight`` (o, c / groups, *) and the windows of ``input`` (n, c, w), or (c, w)."""
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    groups: builtins.int = 1,
+) -> Tensor:
+    """Products of ``weight`` (o, c / groups, *, *) and the windows of ``input`` (n, c, h, w), or (c, h, w)."""
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    groups: builtins.int = 1,
+) -> Tensor:
+    """Products of ``weight`` (o, c / groups, *, *, *) and the windows of ``input`` (n, c, d, h, w), or (c, d, h, w)."""
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: builtins.int = 0) -> Tensor:
+    """Convolution of (time, batch, channels) by (width, channels, out channels), ``pad`` zeros at both ends of time."""
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0,
+    groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1,
+) -> Tensor:
+    """The transpose of ``conv1d``: each element of ``input`` (n, c, w) times ``weight``"""
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0,
+    groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1,
+) -> Tensor:
+    """The transpose of ``conv2d``: each element of ``input`` (n, c, h, w) times ``weight``"""
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1,
+    padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0,
+    groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1,
+) -> Tensor:
+    """The transpose of ``conv3d``: each element of ``input`` (n, c, d, h, w) times ``weight``"""
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Any, dilation: Any,
+    transposed: builtins.bool, output_padding: Any, groups: builtins.int,
+) -> Tensor:
+    """Convolution of ``input`` (n, c, *sizes), or its transpose, with all of its options."""
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The size of ``x`` with the sign of ``y``."""
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of the rows of a matrix, whose columns are observations: covariances over deviations."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Cosine."""
 def cos_(input: Tensor) -> Tensor:
@@ -407,11 +625,21 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic cosine."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of ``cosh``."""
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1,
+) -> Tensor:
+    """``nn.functional.cosine_embedding_loss``, with the reduction as a number."""
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
+    """The cosine of the angle between vectors along ``dim`` of two tensors that broadcast; norms are at least ``eps``."""
 def count_nonzero(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int,
     out: Tensor | None = None, axis: builtins.int | Sequence[builtins.int] | None = None,
 ) -> Tensor:
     """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
+def cov(
+    input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None,
+) -> Tensor:
+    """The covariances of the rows of a matrix, whose columns are observations, (n, m) to (n, n); of a vector a number."""
 def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
 def cross_entropy(
@@ -420,6 +648,15 @@ def cross_entropy(
     label_smoothing: builtins.float = 0.0,
 ) -> Tensor:
     """Cross entropy of softmax(input), (n, classes, ...), and ``target``."""
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0,
+    reduction: builtins.int = 1, zero_infinity: builtins.bool = False,
+) -> Tensor:
+    """``nn.functional.ctc_loss``, with the reduction as a number."""
+def cummax(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Any:
+    """(values, indices) of the largest element up to each place along ``dim``; the latest of equal ones, NaN wins."""
+def cummin(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Any:
+    """(values, indices) of the smallest element up to each place along ``dim``; the latest of equal ones, NaN wins."""
 @overload
 def cumprod(input: Tensor, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
@@ -432,12 +669,18 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: _DType | None = None, out
 @overload
 def cumsum(input: Tensor, *, dtype: _DType | None = None, out: Tensor | None = None, axis: builtins.int) -> Tensor:
     """Running sums along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """The integrals up to each sample but the first, by the trapezoidal rule; see ``trapezoid``."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Degrees to radians."""
 def deg2rad_(input: Tensor) -> Tensor:
     """In-place version of ``deg2rad``."""
+def det(input: Tensor) -> Tensor:
+    """The determinants of square matrices."""
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of the graph: it becomes a leaf that requires no grad."""
+def detach_copy(self: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy, in row-major memory, of what ``detach`` shows."""
 def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
 def diag_embed(
@@ -452,13 +695,24 @@ def diagonal(
     out: Tensor | None = None,
 ) -> Tensor:
     """The elements whose places in ``dim1`` and ``dim2`` differ by ``offset``, as a new last dim."""
+def diagonal_copy(
+    x: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1, *, out: Tensor | None = None,
+) -> Any:
+    """A copy, in row-major memory, of what ``diagonal`` shows."""
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1, *,
     out: Tensor | None = None,
 ) -> Tensor:
     """A copy whose diagonal, as ``diagonal`` takes it, is ``src``."""
+def diff(
+    input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None,
+    append: Tensor | None = None, *, out: Tensor | None = None,
+) -> Tensor:
+    """The ``n``-th differences of neighbours along ``dim``; of bools, whether they differ."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Derivative of ``lgamma``."""
+def dist(input: Tensor, other: Tensor, p: builtins.float = 2, *, out: Tensor | None = None) -> Tensor:
+    """The norm of order ``p`` of the difference of two tensors, which broadcast."""
 def div(
     input: Tensor, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None,
 ) -> Tensor:
@@ -490,6 +744,14 @@ def embedding(
     sparse: builtins.bool = False, *, out: Tensor | None = None,
 ) -> Tensor:
     """The rows of ``weight`` (n, d) that ``indices`` (*) name, as (*, d)."""
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0, sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None,
+) -> tuple[Tensor, ...]:
+    """``nn.functional.embedding_bag`` of a vector of indices, with the mode as a number: 0 sum, 1 mean, 2 max."""
+def embedding_renorm_(self: Tensor, indices: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> Tensor:
+    """Scale the rows of ``self`` that ``indices`` names to the norm ``max_norm``, of order ``norm_type``, in place."""
 @overload
 def empty(
     size: Sequence[builtins.int], *, out: Tensor | None = None, dtype: _DType | None = None, layout: Any = None,
@@ -509,6 +771,11 @@ def empty_like(
     requires_grad: builtins.bool = False, memory_format: Any = None,
 ) -> Tensor:
     """A tensor of the given size whose values are whatever lay in memory. The shape is ``input``'s."""
+def empty_permuted(
+    size: Sequence[builtins.int], physical_layout: Any, *, dtype: _DType | None = None, layout: Any = None,
+    device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False,
+) -> Tensor:
+    """An uninitialised tensor without gaps, its dims in memory in the order ``physical_layout``, the widest first."""
 def empty_strided(
     size: Sequence[builtins.int], stride: Sequence[builtins.int], *, dtype: _DType | None = None, layout: Any = None,
     device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False,
@@ -536,6 +803,11 @@ def exp2_(input: Tensor) -> Tensor:
     """In-place version of ``exp2``."""
 def exp_(input: Tensor) -> Tensor:
     """In-place version of ``exp``."""
+def expand_copy(
+    self: Tensor, *each: Any, size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``expand`` shows."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logistic function: ``1 / (1 + exp(-x))``."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -556,6 +828,8 @@ def feature_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> T
     """``input`` with channels (dim 1 of each sample) that are, with probability ``p``, set to 0."""
 def feature_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``feature_dropout``."""
+def fill(input: Tensor, value: Tensor | _Number) -> Tensor:
+    """A tensor like ``input`` of the one ``value``: a number, or a tensor without dimensions."""
 def fill_(self: Tensor, value: Tensor | _Number) -> Tensor:
     """Set all elements to ``value``: a number, or a tensor without dimensions."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -593,6 +867,13 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The fraction of ``x``, with its sign."""
 def frac_(input: Tensor) -> Tensor:
     """In-place version of ``frac``."""
+def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
+    """(mantissa, exponent) with ``input = mantissa * 2 ** exponent``, the mantissa from 1 / 2 to 1 in size."""
+def frobenius_norm(
+    input: Tensor, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The root of the sum of squares over at most two dims, of all elements for ()."""
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor on the memory of any object that has ``__dlpack__``."""
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -617,14 +898,40 @@ def gather(
     input: Tensor, dim: builtins.int, index: Tensor, sparse_grad: builtins.bool = False, *, out: Tensor | None = None,
 ) -> Tensor:
     """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The greatest common divisor, without sign; of 0 and 0 it is 0. Integers only."""
+def gcd_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of ``gcd``."""
 def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x >= y``."""
+def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
+    """(a, tau): R and, below it, the reflectors whose product is Q, with their factors. It has no gradient."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of two vectors' elements, (n) and (m) to (n, m)."""
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: builtins.int | Sequence[builtins.int] | None = None,
+    edge_order: builtins.int = 1,
+) -> tuple[Tensor, ...]:
+    """Estimates of the partial derivatives of a function from its samples: a tensor for each of ``dim`` (all dims)."""
 def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x > y``."""
 def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x >= y``."""
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int,
+    align_corners: builtins.bool,
+) -> Tensor:
+    """``nn.functional.grid_sample`` with modes by numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int,
+    align_corners: builtins.bool,
+) -> Tensor:
+    """``grid_sampler`` of images."""
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int,
+    align_corners: builtins.bool,
+) -> Tensor:
+    """``grid_sampler`` of volumes."""
 def group_norm(
     input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True,
@@ -632,8 +939,38 @@ def group_norm(
     """(x - mean) / sqrt(variance + eps) for input (n, channels, *), over each of ``num_groups`` groups of channels."""
 def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x > y``."""
+half: dtypes.dtype
+def hamming_window(
+    window_length: builtins.int, periodic: builtins.bool = True, alpha: builtins.float = 0.54,
+    beta: builtins.float = 0.46, *, dtype: _DType | None = None, layout: Any = None, device: _Device | None = None,
+    pin_memory: builtins.bool = False, requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Window alpha - beta cos(2 pi k / N): N is window_length, or one less if not ``periodic``."""
+def hann_window(
+    window_length: builtins.int, periodic: builtins.bool = True, *, dtype: _DType | None = None, layout: Any = None,
+    device: _Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Window sin(pi k / N)^2: N is window_length, or one less if not ``periodic``."""
 def hardshrink(input: Tensor, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, but 0 within ``lambd`` of 0."""
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0. Not differentiable."""
+def hinge_embedding_loss(input: Tensor, margin: builtins.float = 1.0, reduction: builtins.int = 1) -> Tensor:
+    """``nn.functional.hinge_embedding_loss``, with the reduction as a number."""
+def histc(
+    input: Tensor, bins: builtins.int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0, *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many elements are in each of ``bins`` equal bins from ``min`` to ``max``, in the dtype of ``input``."""
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Any:
+    """(hist, bin_edges) of all elements: how many, or how much ``weight``, there is in each bin."""
+def histogramdd(
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
+) -> Any:
+    """(hist, bin_edges) of points, whose N coordinates are the last dim of ``input``; see ``histogram``."""
 @overload
 def hsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
@@ -648,6 +985,14 @@ def huber_loss(
     """With d = |input - target|: d**2 / 2 where d <= delta, else delta * (d - delta / 2)."""
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root of x*x + y*y, without overflow on the way."""
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind and order 0."""
+def i0_(input: Tensor) -> Tensor:
+    """In-place version of ``i0``."""
+def igamma(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``P(x, y)``, the regularised lower incomplete gamma function."""
+def igammac(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``1 - P(x, y)``, the regularised upper incomplete gamma function."""
 def imag(input: Tensor) -> Tensor:
     """The imaginary part of a complex tensor, as a view: of a conjugated one, with the negative bit."""
 def index_add(
@@ -666,6 +1011,11 @@ def index_put_(
     self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False,
 ) -> Tensor:
     """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
+def index_reduce(
+    input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: builtins.bool = True, out: Tensor | None = None,
+) -> Tensor:
+    """The "prod", "mean", "amax" or "amin" of the slices of ``source`` along ``dim`` that go to one place."""
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices along ``dim`` that ``index`` names, an int vector; copied."""
 inf: builtins.float
@@ -677,6 +1027,8 @@ def instance_norm(
 ) -> Tensor:
     """Batch norm in which each channel of each sample counts as a channel; running values are samples' averages."""
 int: dtypes.dtype
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of square matrices; LinAlgError where one is singular."""
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the dtype is complex64 or complex128."""
 def is_conj(input: Tensor) -> builtins.bool:
@@ -691,6 +1043,10 @@ def is_nonzero(input: Tensor) -> builtins.bool:
     """Whether the only element of a tensor is not zero."""
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
     """Whether two tensors have the same shape."""
+def is_signed(input: Tensor) -> builtins.bool:
+    """Whether the dtype has negative numbers."""
+def is_storage(obj: Any) -> builtins.bool:
+    """Whether ``obj`` is a storage."""
 def is_tensor(obj: Any) -> builtins.bool:
     """Whether ``obj`` is a Tensor."""
 def isclose(
@@ -702,7 +1058,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x`` is neither an infinity nor NaN."""
 def isin(
     elements: Tensor | _Number, test_elements: Tensor | _Number, *, assume_unique: builtins.bool = False,
-    invert: builtins.bool = False,
+    invert: builtins.bool = False, out: Tensor | None = None,
 ) -> Tensor:
     """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -715,11 +1071,25 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x`` is plus infinity."""
 def isreal(input: Tensor) -> Tensor:
     """Whether the imaginary part is zero."""
+def istft(
+    input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None,
+    window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False,
+    onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False,
+) -> Tensor:
+    """The signal of which ``input`` (..., frequencies, frames) is the ``stft``: frames added where they overlap."""
+def kaiser_window(
+    window_length: builtins.int, periodic: builtins.bool = True, beta: builtins.float = 12.0, *,
+    dtype: _DType | None = None, layout: Any = None, device: _Device | None = None, pin_memory: builtins.bool = False,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Window I0(beta sqrt(1 - (2 k / N - 1)^2)) / I0(beta), I0 Bessel's function: N is window_length, or one less."""
 def kl_div(
     input: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
     reduction: str = 'mean', log_target: builtins.bool = False,
 ) -> Tensor:
     """target * (log(target) - input); with ``log_target`` the target, too, is given as a logarithm."""
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Kronecker product: each element of ``input`` times all of ``other``; sizes are multiplied."""
 def kthvalue(
     input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *,
     out: Tensor | None = None, axis: builtins.int = -1, keepdims: builtins.bool = False,
@@ -736,6 +1106,14 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias, mean and variance over the last dims of an input."""
 layout = _Format
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The least common multiple, without sign; 0 if either is 0. Integers only."""
+def lcm_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of ``lcm``."""
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``x * 2 ** y``, for tensors; integers become the default float."""
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of ``ldexp``."""
 def le(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x <= y``."""
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -780,6 +1158,10 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     """log(exp(x) + exp(y)), without overflow."""
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log2(2**x + 2**y), without overflow."""
+def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """log(exp(x[0]) + ... + exp(x[i])) for each place i along ``dim``, without overflow."""
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinants: NaN where one is negative, complex for complex matrices."""
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether both are not zero."""
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -813,6 +1195,19 @@ def logsumexp(
 long: dtypes.dtype
 def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x < y``."""
+def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Tensor | None = None) -> Any:
+    """(L and U in one matrix, the rows that were exchanged), and with ``get_infos`` LAPACK's info of each matrix."""
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """X of A X = B from what ``lu_factor`` made of A."""
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *,
+    out: Tensor | None = None,
+) -> Any:
+    """(P, L, U) from what ``lu_factor`` returned; those that are not asked for are empty."""
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1,
+) -> Tensor:
+    """``nn.functional.margin_ranking_loss``, with the reduction as a number."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
     """A copy with the elements where ``mask`` is true set to ``value``; both broadcast."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -821,6 +1216,10 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     """The elements where ``mask`` is true, as a vector; the two broadcast."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of tensors of any rank."""
+def matrix_exp(input: Tensor) -> Tensor:
+    """``linalg.matrix_exp``, as a method too."""
+def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """``linalg.matrix_power`` by its elder name."""
 @overload
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``."""
@@ -833,6 +1232,35 @@ def max(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = False, o
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``."""
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    ceil_mode: builtins.bool = False,
+) -> Tensor:
+    """The largest element of each window of ``kernel_size`` elements along the last dim, every ``stride``."""
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] | None = None,
+    padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    ceil_mode: builtins.bool = False, return_indices: builtins.bool = False,
+) -> Any:
+    """The largest element of each window of ``kernel_size`` elements along the last dim, every ``stride``."""
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    ceil_mode: builtins.bool = False,
+) -> Tensor:
+    """The largest element of each window of ``kernel_size`` elements along the last two dims, every ``stride``."""
+def max_pool2d_with_indices_backward(
+    grad_output: Tensor, self: Tensor, kernel_size: Any, stride: Sequence[builtins.int], padding: Any, dilation: Any,
+    ceil_mode: builtins.bool, indices: Tensor,
+) -> Tensor:
+    """The gradient of max_pool2d's input: zeros, to which ``grad_output`` is added at the places ``indices``."""
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Sequence[builtins.int] = (),
+    padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1,
+    ceil_mode: builtins.bool = False,
+) -> Tensor:
+    """The largest element of each window of ``kernel_size`` elements along the last three dims, every ``stride``."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two; NaN if either is. At a tie each gets half the gradient."""
 def mean(
@@ -871,6 +1299,11 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
     """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts."""
+def mode(
+    input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Tensor | None = None,
+    axis: builtins.int = -1, keepdims: builtins.bool = False,
+) -> Any:
+    """(values, indices) of the commonest elements along ``dim``, the smallest of those that are equally common."""
 def moveaxis(
     input: Tensor, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int],
 ) -> Tensor:
@@ -897,6 +1330,8 @@ def multiply(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | 
     """Product: ``x * y``."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of a matrix (n, k) and a vector (k) to a vector (n)."""
+def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
 nan: builtins.float
 def nan_to_num(
     input: Tensor, nan: builtins.float | None = None, posinf: builtins.float | None = None,
@@ -927,6 +1362,11 @@ def nanmedian(
     input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = False, out: Any = None,
 ) -> return_types.nanmedian:
     """The median of what is not NaN; with ``dim`` (values, indices) along it."""
+def nanquantile(
+    input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+    interpolation: str = 'linear', out: Tensor | None = None,
+) -> Tensor:
+    """``quantile`` of the elements that are not NaN; NaN where there is none."""
 def nansum(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False,
     dtype: _DType | None = None, *, out: Tensor | None = None,
@@ -935,6 +1375,31 @@ def nansum(
     """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
 def narrow(input: Tensor, dim: builtins.int, start: Tensor | builtins.int, length: builtins.int) -> Tensor:
     """``length`` elements of dim ``dim`` from ``start`` on."""
+def narrow_copy(
+    input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``narrow`` shows."""
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: builtins.bool, momentum: builtins.float, eps: builtins.float, *, out: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(``batch_norm``, the means of channels, their inverse standard deviations); both empty unless ``training``."""
+def native_channel_shuffle(input: Tensor, groups: Any, *, out: Tensor | None = None) -> Tensor:
+    """The channels, dim 1, of several groups in turns: (n, groups k, *) read as (n, k, groups, *)."""
+def native_dropout(input: Tensor, p: builtins.float, train: builtins.bool | None) -> tuple[Tensor, Tensor]:
+    """(``dropout``, which elements stayed); ``train`` None counts as True."""
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: builtins.float) -> Tensor:
+    """grad_output * mask * scale: the gradient of ``native_dropout``, whose scale is 1 / (1 - p)."""
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: builtins.int, C: builtins.int, HxW: builtins.int,
+    group: builtins.int, eps: builtins.float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(``group_norm`` of (N, C, *), its means (N, group), its inverse standard deviations), all with gradients."""
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None, bias: Tensor | None,
+    eps: builtins.float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(``layer_norm``, the means of its rows, their inverse standard deviations)."""
 def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x != y``."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -946,6 +1411,8 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def negative_(input: Tensor) -> Tensor:
     """In-place version of ``neg``."""
 newaxis: None
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The number next to ``x`` on the way to ``y``. The gradient goes to ``x`` where it differs from ``y``."""
 def nll_loss(
     input: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None,
     ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean',
@@ -957,6 +1424,10 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Tensor | None = None) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero: int64 of shape (count, ndim)."""
+def nonzero_static(
+    input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None,
+) -> Tensor:
+    """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none."""
 def norm(
     input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
     keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
@@ -970,6 +1441,11 @@ def normal(
     """Normals of a mean and a standard deviation, each a number or a tensor; of ``size`` if both are numbers."""
 def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x != y``."""
+def nuclear_norm(
+    input: Tensor, dim: builtins.int | Sequence[builtins.int] = (-2, -1), keepdim: builtins.bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum of the singular values of the matrices in two dims."""
 def numel(input: Tensor) -> builtins.int:
     """The number of elements."""
 @overload
@@ -991,15 +1467,46 @@ def ones_like(
     requires_grad: builtins.bool = False, memory_format: Any = None,
 ) -> Tensor:
     """A tensor of ones of the given size. The shape is ``input``'s."""
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``linalg.householder_product``."""
+def ormqr(
+    input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Q ``input3``, or ``input3`` Q if not ``left``, for Q as ``geqrf`` returns it; ``transpose``: with Q^H."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of two vectors' elements, (n) and (m) to (n, m)."""
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False,
+) -> Tensor:
+    """The norm of order ``p`` of x1 - x2 + eps along the last dim."""
+def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> Any:
+    """(U, S, V) of rank ``q`` of a matrix less the means of its columns: V has its principal directions as columns."""
+def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
+    """The distances of order ``p`` of each row of a matrix (n, d) to each behind it, as (n (n - 1) / 2)."""
 @overload
 def permute(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
 @overload
 def permute(input: Tensor, *dims: builtins.int) -> Tensor:
     """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+def permute_copy(
+    input: Tensor, *each: Any, dims: builtins.int | Sequence[builtins.int] | None = None, out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``permute`` shows."""
 pi: builtins.float
+def pinverse(input: Tensor, rcond: builtins.float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with a relative tolerance of 1e-15."""
+def pixel_shuffle(input: Tensor, upscale_factor: Any, *, out: Tensor | None = None) -> Tensor:
+    """(*, c r r, h, w) as (*, c, h r, w r): of r r channels the pixels of squares of side r, ``upscale_factor``."""
+def pixel_unshuffle(input: Tensor, downscale_factor: Any, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of ``pixel_shuffle``: (*, c, h r, w r) as (*, c r r, h, w), r being ``downscale_factor``."""
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Counts of Poisson's distribution with the rates ``input``. RuntimeError for a negative rate."""
+def poisson_nll_loss(
+    input: Tensor, log_input: builtins.bool, full: builtins.bool, eps: builtins.float, reduction: builtins.int,
+) -> Tensor:
+    """``nn.functional.poisson_nll_loss``, with the reduction as a number."""
 def polar(input: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex tensor with these absolute values and angles: ``abs * exp(i * angle)``."""
 def polygamma(n: builtins.int, input: Tensor) -> Tensor:
@@ -1008,6 +1515,8 @@ def positive(input: Tensor) -> Tensor:
     """``input`` itself; RuntimeError for booleans."""
 def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input`` to the power ``exponent``, tensors or numbers."""
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where it is positive, else ``weight * input``; one weight, or one a channel, dim 1."""
 preserve_format: _Format
 def prod(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
@@ -1019,6 +1528,13 @@ def put(
     input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False, *, out: Tensor | None = None,
 ) -> Tensor:
     """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
+def qr(input: Tensor, some: builtins.bool = True, *, out: Tensor | None = None) -> Any:
+    """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
+def quantile(
+    input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+    interpolation: str = 'linear', out: Tensor | None = None,
+) -> Tensor:
+    """The values below which the fractions ``q``, a number or a vector, of the elements along ``dim`` (all) lie."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
@@ -1094,6 +1610,12 @@ def randperm(
     pin_memory: builtins.bool = False,
 ) -> Tensor:
     """The numbers 0 .. n - 1 in random order; int64 by default."""
+def range(
+    start: Tensor | _Number = 0, end: Tensor | _Number | None = None, step: builtins.int = 1, *,
+    out: Tensor | None = None, dtype: _DType | None = None, layout: Any = None, device: _Device | None = None,
+    pin_memory: builtins.bool = False, requires_grad: builtins.bool = False,
+) -> Tensor:
+    """start, start + step, ... up to ``end``, which is included; of the default dtype. Use ``arange``."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
 def real(input: Tensor) -> Tensor:
@@ -1108,6 +1630,10 @@ def relu_(input: Tensor) -> Tensor:
     """In-place version of ``relu``."""
 def remainder(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of ``y``, as Python's ``%``."""
+def renorm(
+    input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None,
+) -> Tensor:
+    """The slices at each place of ``dim``, scaled down to norm ``maxnorm`` where theirs of order ``p`` is larger."""
 def repeat_interleave(
     input: Tensor, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *,
     output_size: builtins.int | None = None,
@@ -1147,6 +1673,16 @@ def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one below another; vectors count as rows."""
+def rrelu(
+    input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False, generator: Generator | None = None,
+) -> Tensor:
+    """``nn.functional.rrelu``, with slopes from a generator of one's own."""
+def rrelu_(
+    input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False, generator: Generator | None = None,
+) -> Tensor:
+    """In-place version of ``rrelu``."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """One over the square root."""
 def rsqrt_(input: Tensor) -> Tensor:
@@ -1165,8 +1701,27 @@ def scatter(
     """A copy with elements along ``dim`` set: x[index[i][j]][j] = src[i][j], or a number."""
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
+def scatter_reduce(
+    input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The "sum", "prod", "mean", "amax" or "amin" of the elements of ``src`` that ``index`` sends to one place."""
+def searchsorted(
+    sorted_sequence: Tensor, input: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False,
+    side: str | None = None, sorter: Tensor | None = None, self: Tensor, out: Tensor | None = None,
+) -> Tensor:
+    """Places at which values would keep the rows of ``sorted_sequence``, along its last dim, sorted."""
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: builtins.int = 0, unsafe: builtins.bool = False, initial: Any = None,
+) -> Tensor:
+    """The "sum", "mean", "max", "min" or "prod" of each segment of ``data`` along ``axis``."""
 def select(input: Tensor, dim: builtins.int, index: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The slice at ``index`` of dim ``dim``, without that dim."""
+def select_copy(
+    x: Tensor, dim: builtins.int | Sequence[builtins.int], index: Tensor, *, out: Tensor | None = None,
+) -> Any:
+    """A copy, in row-major memory, of what ``select`` shows."""
 def select_scatter(
     input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int, *, out: Tensor | None = None,
 ) -> Tensor:
@@ -1175,6 +1730,8 @@ def selu(input: Tensor) -> Tensor:
     """``elu`` scaled so that layers keep mean 0 and variance 1."""
 def selu_(input: Tensor) -> Tensor:
     """In-place version of ``selu``."""
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of a type such as ``DoubleTensor``, or its name, that of new tensors (deprecated in PyTorch)."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign; of complex numbers ``input / abs(input)``, 0 at 0."""
 short: dtypes.dtype
@@ -1198,11 +1755,23 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic sine."""
 def sinh_(input: Tensor) -> Tensor:
     """In-place version of ``sinh``."""
+def slice_copy(
+    input: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None,
+    step: builtins.int = 1, *, out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``slice`` shows."""
+def slice_inverse(
+    input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None,
+    end: builtins.int | None = None, step: builtins.int = 1,
+) -> Tensor:
+    """The memory of ``input`` by the shape, strides and offset of ``src``, one of its slices."""
 def slice_scatter(
     input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None,
     end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None,
 ) -> Tensor:
     """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
+def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
+    """(sign, logabsdet): the sign, or phase, of the determinant, and the logarithm of its absolute value."""
 def smooth_l1_loss(
     input: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
     reduction: str = 'mean', beta: builtins.float = 1.0,
@@ -1225,8 +1794,17 @@ def split(
     tensor: Tensor, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0,
 ) -> tuple[Tensor, ...]:
     """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
+def split_copy(
+    tensor: Tensor, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0, *,
+    out: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """A copy, in row-major memory, of what ``split`` shows."""
 def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts of given sizes along ``dim``; views."""
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, out: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """A copy, in row-major memory, of what ``split_with_sizes`` shows."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Square root; NaN below zero for real numbers."""
 def sqrt_(input: Tensor) -> Tensor:
@@ -1239,6 +1817,11 @@ def squeeze(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
 ) -> Tensor:
     """Drop dims of size 1: all, or those of ``dim`` (an int or several, also named ``axis``) and ``more``."""
+def squeeze_copy(
+    input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``squeeze`` shows."""
 def stack(
     tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None, axis: builtins.int = 0,
 ) -> Tensor:
@@ -1255,6 +1838,13 @@ def std_mean(
     axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over ``dim``; see ``var``."""
+def stft(
+    input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None,
+    window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect',
+    normalized: builtins.bool = False, onesided: builtins.bool | None = None,
+    return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None,
+) -> Tensor:
+    """Fourier transforms of overlapping frames of a signal (n) or of several (batch, n): (..., frequencies, frames)."""
 strided: _Format
 def sub(input: Tensor, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """Difference with a factor: ``x - alpha * y``."""
@@ -1272,12 +1862,20 @@ def sum_to_size(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
 @overload
 def sum_to_size(input: Tensor, *size: builtins.int) -> Tensor:
     """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+def svd(
+    input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Tensor | None = None,
+) -> Any:
+    """(U, S, V) with input = U diag(S) V^H; ``some``: of U and V only the vectors that have a value."""
+def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | None = 2, M: Tensor | None = None) -> Any:
+    """(U, S, V) with A - M about U diag(S) V^H, of rank ``q``: (*, m, q), (*, q) and (*, n, q)."""
 def swapaxes(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 def swapdims(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
 def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The transpose of a matrix; vectors and scalars stay as they are."""
+def t_copy(x: Tensor, *, out: Tensor | None = None) -> Any:
+    """A copy, in row-major memory, of what ``t`` shows."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at ``index``, counted row by row; of the index's shape."""
 def take_along_dim(
@@ -1324,6 +1922,17 @@ def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the diagonal of a matrix; int64 for whole numbers. RuntimeError for what is no matrix."""
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
+def transpose_copy(x: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Any:
+    """A copy, in row-major memory, of what ``transpose`` shows."""
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """The integral along ``dim`` of samples ``y`` at places ``x``, or ``dx`` apart, by the trapezoidal rule."""
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
+    """``trapezoid`` by its older name."""
+def triangular_solve(
+    input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False,
+    unitriangular: builtins.bool = False, *, out: Tensor | None = None,
+) -> Any:
+    """(solution X of A X = B, copy of A) for triangular matrices A; batches broadcast."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
 def tril_indices(
@@ -1331,6 +1940,11 @@ def tril_indices(
     device: _Device | None = None,
 ) -> Tensor:
     """Rows and columns of the elements that ``tril`` keeps, int64 of shape (2, count)."""
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2,
+    eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 1,
+) -> Tensor:
+    """``nn.functional.triplet_margin_loss``, with the reduction as a number."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices: zero below ``diagonal`` (0: the main one, 1: the next one up)."""
 def triu_indices(
@@ -1346,8 +1960,28 @@ def trunc_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``."""
 def unbind(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int | None = None) -> tuple[Tensor, ...]:
     """The slices along ``dim``, without that dim; views. ``axis``: NumPy's name of ``dim``."""
+def unbind_copy(
+    input: Tensor, dim: builtins.int = 0, *, axis: builtins.int | None = None, out: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """A copy, in row-major memory, of what ``unbind`` shows."""
 def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
     """Split one dim into several whose sizes multiply to its own; one may be -1."""
+def unfold_copy(
+    x: Tensor, dimension: builtins.int, size: Sequence[builtins.int], step: builtins.int, *, out: Tensor | None = None,
+) -> Any:
+    """A copy, in row-major memory, of what ``unfold`` shows."""
+def unique(
+    input: Tensor, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False, dim: builtins.int | None = None,
+) -> Any:
+    """The distinct elements in order, or the distinct slices along ``dim``; without a gradient."""
+def unique_consecutive(
+    input: Tensor, return_inverse: builtins.bool = False, return_counts: builtins.bool = False,
+    dim: builtins.int | None = None,
+) -> Any:
+    """The elements, or slices along ``dim``, without those that are equal to the one before; see ``unique``."""
+def unravel_index(indices: Tensor, shape: Sequence[builtins.int]) -> tuple[Tensor, ...]:
+    """Places counted row by row in a tensor of ``shape`` as coordinates, a tensor for each of its dims."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """``chunk`` with parts that may be written to; see ``unsafe_split``."""
 def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -1358,6 +1992,10 @@ def unsafe_split_with_sizes(
     """``split_with_sizes`` with parts that may be written to; see ``unsafe_split``."""
 def unsqueeze(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """A new dim of size 1 at ``dim``."""
+def unsqueeze_copy(x: Tensor, dim: builtins.int | Sequence[builtins.int], *, out: Tensor | None = None) -> Any:
+    """A copy, in row-major memory, of what ``unsqueeze`` shows."""
+def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
+    """The powers N - 1 to 0 of the elements of a vector, (n) to (n, N), or 0 to N - 1; N is n by default."""
 def var(
     input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
     keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,
@@ -1374,10 +2012,19 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Dot product with the first vector conjugated."""
 def view_as_complex(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A real tensor whose last dim has size 2 as a complex one."""
+def view_as_complex_copy(x: Tensor, *, out: Tensor | None = None) -> Any:
+    """A copy, in row-major memory, of what ``view_as_complex`` shows."""
 def view_as_dtype(input: Tensor, dtype: dtypes.dtype, *, out: Tensor | None = None) -> Tensor:
     """The bits of ``x`` read as ``dtype``; the last dim shrinks or grows with the element size."""
 def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A complex tensor as a real one whose last dim holds the real and the imaginary part."""
+def view_as_real_copy(x: Tensor, *, out: Tensor | None = None) -> Any:
+    """A copy, in row-major memory, of what ``view_as_real`` shows."""
+def view_copy(
+    self: Tensor, *each: Any, size: Sequence[builtins.int] | None = None, dtype: _DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy, in row-major memory, of what ``view`` shows."""
 @overload
 def vsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``vsplit`` is named for."""

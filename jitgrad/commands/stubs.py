@@ -115,6 +115,8 @@ def _public_name(stub: StubFile, name: str, value: Any, homes: dict[str, tuple[s
         stub.export(*homes[name], name)
     elif isinstance(value, dtype):
         stub.add(f"{name}: {stub.type('dtypes.dtype')}")
+    elif type(value) is type and (base := value.__mro__[1]) in FUNCTIONS.values():  # made in a loop, as FloatStorage
+        stub.add(f"{name}: {stub.type('builtins')}.type[{stub.private(base.__module__, base.__qualname__)}]")
     elif isinstance(value, FunctionType) or type(value) is type:
         stub.export(value.__module__, value.__qualname__, name)
     else:  # an object of a class of ours, such as ``torch.strided``

@@ -4,17 +4,129 @@ from typing import NamedTuple
 
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["aminmax", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = ["aminmax", "cummax", "cummin", "frexp", "geqrf", "histogram", "histogramdd", "kthvalue", "linalg_cholesky_ex", "linalg_eig", "linalg_eigh", "linalg_inv_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_lstsq", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet", "linalg_solve_ex", "linalg_svd", "lu_unpack", "max", "median", "min", "mode", "nanmedian", "qr", "slogdet", "sort", "svd", "topk", "triangular_solve"]
 
 class aminmax(NamedTuple):
     """The min and the max that ``jitgrad.aminmax`` found."""
     min: Tensor
     max: Tensor
 
+class cummax(NamedTuple):
+    """The values and the indices that ``jitgrad.cummax`` found."""
+    values: Tensor
+    indices: Tensor
+
+class cummin(NamedTuple):
+    """The values and the indices that ``jitgrad.cummin`` found."""
+    values: Tensor
+    indices: Tensor
+
+class frexp(NamedTuple):
+    """The mantissa and the exponent that ``jitgrad.frexp`` found."""
+    mantissa: Tensor
+    exponent: Tensor
+
+class geqrf(NamedTuple):
+    """The a and the tau that ``jitgrad.geqrf`` found."""
+    a: Tensor
+    tau: Tensor
+
+class histogram(NamedTuple):
+    """The hist and the bin_edges that ``jitgrad.histogram`` found."""
+    hist: Tensor
+    bin_edges: Tensor
+
+class histogramdd(NamedTuple):
+    """The hist and the bin_edges that ``jitgrad.histogramdd`` found."""
+    hist: Tensor
+    bin_edges: Tensor
+
 class kthvalue(NamedTuple):
     """The values and the indices that ``jitgrad.kthvalue`` found."""
     values: Tensor
     indices: Tensor
+
+class linalg_cholesky_ex(NamedTuple):
+    """The L and the info that ``jitgrad.linalg_cholesky_ex`` found."""
+    L: Tensor
+    info: Tensor
+
+class linalg_eig(NamedTuple):
+    """The eigenvalues and the eigenvectors that ``jitgrad.linalg_eig`` found."""
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class linalg_eigh(NamedTuple):
+    """The eigenvalues and the eigenvectors that ``jitgrad.linalg_eigh`` found."""
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class linalg_inv_ex(NamedTuple):
+    """The inverse and the info that ``jitgrad.linalg_inv_ex`` found."""
+    inverse: Tensor
+    info: Tensor
+
+class linalg_ldl_factor(NamedTuple):
+    """The LD and the pivots that ``jitgrad.linalg_ldl_factor`` found."""
+    LD: Tensor
+    pivots: Tensor
+
+class linalg_ldl_factor_ex(NamedTuple):
+    """The LD and the pivots and the info that ``jitgrad.linalg_ldl_factor_ex`` found."""
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class linalg_lstsq(NamedTuple):
+    """The solution and the residuals and the rank and the singular_values that ``jitgrad.linalg_lstsq`` found."""
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+class linalg_lu(NamedTuple):
+    """The P and the L and the U that ``jitgrad.linalg_lu`` found."""
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+class linalg_lu_factor(NamedTuple):
+    """The LU and the pivots that ``jitgrad.linalg_lu_factor`` found."""
+    LU: Tensor
+    pivots: Tensor
+
+class linalg_lu_factor_ex(NamedTuple):
+    """The LU and the pivots and the info that ``jitgrad.linalg_lu_factor_ex`` found."""
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class linalg_qr(NamedTuple):
+    """The Q and the R that ``jitgrad.linalg_qr`` found."""
+    Q: Tensor
+    R: Tensor
+
+class linalg_slogdet(NamedTuple):
+    """The sign and the logabsdet that ``jitgrad.linalg_slogdet`` found."""
+    sign: Tensor
+    logabsdet: Tensor
+
+class linalg_solve_ex(NamedTuple):
+    """The result and the info that ``jitgrad.linalg_solve_ex`` found."""
+    result: Tensor
+    info: Tensor
+
+class linalg_svd(NamedTuple):
+    """The U and the S and the Vh that ``jitgrad.linalg_svd`` found."""
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+class lu_unpack(NamedTuple):
+    """The P and the L and the U that ``jitgrad.lu_unpack`` found."""
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 class max(NamedTuple):
     """The values and the indices that ``jitgrad.max`` found."""
@@ -41,12 +153,33 @@ class nanmedian(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class qr(NamedTuple):
+    """The Q and the R that ``jitgrad.qr`` found."""
+    Q: Tensor
+    R: Tensor
+
+class slogdet(NamedTuple):
+    """The sign and the logabsdet that ``jitgrad.slogdet`` found."""
+    sign: Tensor
+    logabsdet: Tensor
+
 class sort(NamedTuple):
     """The values and the indices that ``jitgrad.sort`` found."""
     values: Tensor
     indices: Tensor
 
+class svd(NamedTuple):
+    """The U and the S and the V that ``jitgrad.svd`` found."""
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
 class topk(NamedTuple):
     """The values and the indices that ``jitgrad.topk`` found."""
     values: Tensor
     indices: Tensor
+
+class triangular_solve(NamedTuple):
+    """The solution and the cloned_coefficient that ``jitgrad.triangular_solve`` found."""
+    solution: Tensor
+    cloned_coefficient: Tensor

@@ -11,6 +11,7 @@ from jitgrad.core.device import device as _device
 from jitgrad.core.handles import RemovableHandle
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import Edge
+from jitgrad.ops.creation.storage import TypedStorage, UntypedStorage
 from jitgrad.random import Generator
 
 _Number: TypeAlias = builtins.int | builtins.float | builtins.complex
@@ -40,6 +41,8 @@ class Tensor:
     def __contains__(self, element: Tensor | _Number) -> builtins.bool: ...
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor: ...
     def __delitem__(self, key: Any) -> None: ...
+    def __div__(self, other: Tensor | _Number) -> Tensor:
+        """``input / other``, in floating point also for integers."""
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]: ...
     def __eq__(self, other: object) -> Tensor: ...
@@ -55,6 +58,8 @@ class Tensor:
         """In-place version of ``add``."""
     def __iand__(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``bitwise_and``."""
+    def __idiv__(self, other: Tensor | _Number) -> Tensor:
+        """In-place version of ``div``."""
     def __ifloordiv__(self, other: Tensor | _Number) -> Tensor:
         """``input / other`` rounded down; RuntimeError for integers by zero. Not differentiable."""
     def __ilshift__(self, other: Tensor | _Number) -> Tensor:
@@ -99,12 +104,15 @@ class Tensor:
         """``input`` to the power ``exponent``, tensors or numbers."""
     def __radd__(self, other: Tensor | _Number) -> Tensor: ...
     def __rand__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rdiv__(self, other: Tensor | _Number) -> Tensor: ...
     def __reduce_ex__(self, protocol: Any) -> Any: ...
     def __repr__(self) -> str:
         """What ``repr`` shows of a tensor, inside transforms and outside."""
     def __reversed__(self) -> Tensor: ...
     def __rfloordiv__(self, other: Tensor | _Number) -> Tensor: ...
     def __rlshift__(self, other: Tensor | _Number) -> Tensor: ...
+    def __rmatmul__(self, other: Tensor | _Number) -> Tensor:
+        """other @ self."""
     def __rmod__(self, other: Tensor | _Number) -> Tensor: ...
     def __rmul__(self, other: Tensor | _Number) -> Tensor: ...
     def __ror__(self, other: Tensor | _Number) -> Tensor: ...
@@ -190,6 +198,12 @@ class Tensor:
         """Sum with a factor: ``x + alpha * y``."""
     def add_(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:
         """In-place version of ``add``."""
+    def addbmm(
+        self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+    ) -> Tensor:
+        """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m)."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """In-place version of ``addbmm``."""
     def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
     def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
@@ -210,6 +224,12 @@ class Tensor:
         """beta * x + alpha * mat @ vec; RuntimeError where sizes or dtypes differ."""
     def addmv_(self, mat: Tensor, vec: Tensor, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """In-place version of ``addmv``."""
+    def addr(
+        self, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
+    ) -> Tensor:
+        """beta * input + alpha * vec1[:, None] * vec2, (n) and (m) to (n, m); ``input`` broadcasts."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """In-place version of ``addr``."""
     def adjoint(self) -> Tensor:
         """The conjugate transpose of a matrix or of each of a batch of matrices."""
     def all(
@@ -246,6 +266,8 @@ class Tensor:
         keepdims: builtins.bool = False,
     ) -> Tensor:
         """Whether any element over ``dim`` (all dims by default) is not zero; NaN is not zero."""
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Set each element to ``callable(element)``. For tensors on the CPU that do not require grad."""
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Inverse cosine."""
     def arccos_(self) -> Tensor:
@@ -299,6 +321,11 @@ class Tensor:
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None,
     ) -> Tensor:
         """In-place version of ``as_strided``: the tensor's own layout changes."""
+    def as_strided_scatter(
+        self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int],
+        storage_offset: builtins.int | None = None,
+    ) -> Tensor:
+        """A copy in which the part that ``as_strided`` shows with these arguments is ``src``."""
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Inverse sine."""
     def asin_(self) -> Tensor:
@@ -342,6 +369,10 @@ class Tensor:
         """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
     def bernoulli_(self, p: Tensor | builtins.float = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with ones with probability ``p`` (a number, or a tensor that broadcasts), else zeros."""
+    def bfloat16(self, memory_format: Any = None) -> Tensor:
+        """The tensor as bfloat16; itself if it is so already."""
+    def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
+        """How often each number 0, 1, ... is there, or the sum of its ``weights``; at least ``minlength`` of them."""
     def bitwise_and(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """The bits that both have."""
     def bitwise_and_(self, other: Tensor | _Number) -> Tensor:
@@ -388,6 +419,12 @@ class Tensor:
         """The tensor as complex64; itself if it is so already."""
     def char(self, memory_format: Any = None) -> Tensor:
         """The tensor as int8; itself if it is so already."""
+    def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The lower, or upper, triangular factor of positive-definite matrices; LinAlgError for others."""
+    def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """The inverse of A for a factor of A, lower triangular unless ``upper``."""
+    def cholesky_solve(self, L: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+        """X of A X = B for a factor of A, lower triangular unless ``upper``; batches broadcast."""
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """At most ``chunks`` parts of equal size (the last may be smaller) along ``dim``; views."""
     def clamp(
@@ -426,6 +463,8 @@ class Tensor:
         """The size of ``x`` with the sign of ``y``."""
     def copysign_(self, other: Tensor | _Number) -> Tensor:
         """The size of ``x`` with the sign of ``y``."""
+    def corrcoef(self) -> Tensor:
+        """The correlations of the rows of a matrix, whose columns are observations: covariances over deviations."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Cosine."""
     def cos_(self) -> Tensor:
@@ -439,6 +478,10 @@ class Tensor:
         axis: builtins.int | Sequence[builtins.int] | None = None,
     ) -> Tensor:
         """How many elements over ``dim`` (all dims by default) and ``more`` are not zero, as int64."""
+    def cov(
+        self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None,
+    ) -> Tensor:
+        """The covariances of the rows of a matrix, whose columns are observations, (n, m) to (n, n); of a vector a number."""
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in this process's memory."""
     def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -447,6 +490,10 @@ class Tensor:
         self, device: _Device | None = None, non_blocking: builtins.bool = False, memory_format: Any = None,
     ) -> Tensor:
         """The tensor on a CUDA device; AssertionError where there is none."""
+    def cummax(self, dim: builtins.int, *, out: Tensor | None = None) -> Any:
+        """(values, indices) of the largest element up to each place along ``dim``; the latest of equal ones, NaN wins."""
+    def cummin(self, dim: builtins.int, *, out: Tensor | None = None) -> Any:
+        """(values, indices) of the smallest element up to each place along ``dim``; the latest of equal ones, NaN wins."""
     @overload
     def cumprod(self, dim: builtins.int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running products along ``dim``; bools and integers as int64 unless ``dtype`` says otherwise."""
@@ -476,6 +523,8 @@ class Tensor:
         """Degrees to radians."""
     def deg2rad_(self) -> Tensor:
         """In-place version of ``deg2rad``."""
+    def det(self) -> Tensor:
+        """The determinants of square matrices."""
     def detach(self) -> Tensor:
         """The same memory outside the graph, with the same version counter: a write to either is noticed by both."""
     def detach_(self) -> Tensor:
@@ -500,12 +549,19 @@ class Tensor:
         out: Tensor | None = None,
     ) -> Tensor:
         """A copy whose diagonal, as ``diagonal`` takes it, is ``src``."""
+    def diff(
+        self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None,
+        *, out: Tensor | None = None,
+    ) -> Tensor:
+        """The ``n``-th differences of neighbours along ``dim``; of bools, whether they differ."""
     def digamma(self, *, out: Tensor | None = None) -> Tensor:
         """Derivative of ``lgamma``."""
     def digamma_(self) -> Tensor:
         """In-place version of ``digamma``."""
     def dim(self) -> builtins.int:
         """The number of dimensions."""
+    def dist(self, other: Tensor, p: builtins.float = 2, *, out: Tensor | None = None) -> Tensor:
+        """The norm of order ``p`` of the difference of two tensors, which broadcast."""
     def div(self, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """``input / other``, in floating point also for integers."""
     def div_(self, other: Tensor | _Number, *, rounding_mode: str | None = None) -> Tensor:
@@ -619,16 +675,24 @@ class Tensor:
         """The fraction of ``x``, with its sign."""
     def frac_(self) -> Tensor:
         """In-place version of ``frac``."""
+    def frexp(self, *, out: Tensor | None = None) -> Any:
+        """(mantissa, exponent) with ``input = mantissa * 2 ** exponent``, the mantissa from 1 / 2 to 1 in size."""
     def gather(
         self, dim: builtins.int, index: Tensor, sparse_grad: builtins.bool = False, *, out: Tensor | None = None,
     ) -> Tensor:
         """out[i][j] = x[index[i][j]][j] along dim 0, and likewise along others; of the index's shape."""
+    def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The greatest common divisor, without sign; of 0 and 0 it is 0. Integers only."""
+    def gcd_(self, other: Tensor) -> Tensor:
+        """In-place version of ``gcd``."""
     def ge(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x >= y``."""
     def ge_(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``ge``."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
         """Fill with the numbers of trials up to the first success, each of probability ``p``."""
+    def geqrf(self, *, out: Tensor | None = None) -> Any:
+        """(a, tau): R and, below it, the reflectors whose product is Q, with their factors. It has no gradient."""
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """All products of two vectors' elements, (n) and (m) to (n, m)."""
     def get_device(self) -> builtins.int:
@@ -655,8 +719,24 @@ class Tensor:
         """Whether ``x > y``."""
     def gt_(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``gt``."""
+    def half(self, memory_format: Any = None) -> Tensor:
+        """The tensor as float16; itself if it is so already."""
     def hardshrink(self, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
         """``x``, but 0 within ``lambd`` of 0."""
+    def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0. Not differentiable."""
+    def heaviside_(self, values: Tensor) -> Tensor:
+        """In-place version of ``heaviside``."""
+    def histc(
+        self, bins: builtins.int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0, *,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """How many elements are in each of ``bins`` equal bins from ``min`` to ``max``, in the dtype of ``input``."""
+    def histogram(
+        self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
+        out: Tensor | None = None,
+    ) -> Any:
+        """(hist, bin_edges) of all elements: how many, or how much ``weight``, there is in each bin."""
     @overload
     def hsplit(self, sections: builtins.int) -> tuple[Tensor, ...]:
         """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
@@ -667,6 +747,18 @@ class Tensor:
         """The square root of x*x + y*y, without overflow on the way."""
     def hypot_(self, other: Tensor) -> Tensor:
         """In-place version of ``hypot``."""
+    def i0(self, *, out: Tensor | None = None) -> Tensor:
+        """The modified Bessel function of the first kind and order 0."""
+    def i0_(self) -> Tensor:
+        """In-place version of ``i0``."""
+    def igamma(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+        """``P(x, y)``, the regularised lower incomplete gamma function."""
+    def igamma_(self, other: Tensor | _Number) -> Tensor:
+        """``P(x, y)``, the regularised lower incomplete gamma function."""
+    def igammac(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+        """``1 - P(x, y)``, the regularised upper incomplete gamma function."""
+    def igammac_(self, other: Tensor | _Number) -> Tensor:
+        """``1 - P(x, y)``, the regularised upper incomplete gamma function."""
     @property
     def imag(self) -> Tensor:
         """The imaginary part of a complex tensor, as a view: of a conjugated one, with the negative bit."""
@@ -690,12 +782,23 @@ class Tensor:
         """A copy with the elements that a tuple of index tensors names set, or added to."""
     def index_put_(self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Set, or with ``accumulate`` add to, the elements that a tuple of index tensors names."""
+    def index_reduce(
+        self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """The "prod", "mean", "amax" or "amin" of the slices of ``source`` along ``dim`` that go to one place."""
+    def index_reduce_(
+        self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True,
+    ) -> Tensor:
+        """In-place version of ``index_reduce``."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices along ``dim`` that ``index`` names, an int vector; copied."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
     def int(self, memory_format: Any = None) -> Tensor:
         """The tensor as int32; itself if it is so already."""
+    def inverse(self, *, out: Tensor | None = None) -> Tensor:
+        """The inverse of square matrices; LinAlgError where one is singular."""
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is complex64 or complex128."""
     def is_conj(self) -> builtins.bool:
@@ -713,11 +816,26 @@ class Tensor:
     def is_inference(self) -> builtins.bool:
         """Whether the tensor was made in inference mode, or shows the memory of one that was."""
     @property
+    def is_ipu(self) -> Any:
+        """Always False: there are no tensors of ipu."""
+    @property
     def is_leaf(self) -> builtins.bool:
         """Whether no recorded op made this tensor."""
     @property
+    def is_maia(self) -> Any:
+        """Always False: there are no tensors of maia."""
+    @property
     def is_meta(self) -> builtins.bool:
         """Always False: every tensor has values."""
+    @property
+    def is_mkldnn(self) -> Any:
+        """Always False: there are no tensors of mkldnn."""
+    @property
+    def is_mps(self) -> Any:
+        """Always False: there are no tensors of mps."""
+    @property
+    def is_mtia(self) -> Any:
+        """Always False: there are no tensors of mtia."""
     def is_neg(self) -> builtins.bool:
         """Whether the tensor has its negative bit set: it shows what its memory holds, times -1."""
     @property
@@ -734,11 +852,25 @@ class Tensor:
         """Whether two tensors have the same shape."""
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Whether two tensors show the same elements of the same memory in the same order; never if one has a bit set."""
+    def is_shared(self) -> builtins.bool:
+        """Whether other processes see writes to the memory: never here."""
     def is_signed(self) -> builtins.bool:
         """Whether the dtype has negative numbers."""
     @property
     def is_sparse(self) -> builtins.bool:
         """Always False: there are no sparse tensors."""
+    @property
+    def is_sparse_csr(self) -> Any:
+        """Always False: there are no tensors of sparse_csr."""
+    @property
+    def is_vulkan(self) -> Any:
+        """Always False: there are no tensors of vulkan."""
+    @property
+    def is_xla(self) -> Any:
+        """Always False: there are no tensors of xla."""
+    @property
+    def is_xpu(self) -> Any:
+        """Always False: there are no tensors of xpu."""
     def isclose(
         self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08,
         equal_nan: builtins.bool = False,
@@ -746,10 +878,6 @@ class Tensor:
         """Element by element: |input - other| <= atol + rtol * |other|, or equal."""
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is neither an infinity nor NaN."""
-    def isin(
-        self, test_elements: Tensor | _Number, *, assume_unique: builtins.bool = False, invert: builtins.bool = False,
-    ) -> Tensor:
-        """Which elements are among ``test_elements``; either may be a number. ``invert``: which are not."""
     def isinf(self, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x`` is an infinity."""
     def isnan(self, *, out: Tensor | None = None) -> Tensor:
@@ -760,11 +888,20 @@ class Tensor:
         """Whether ``x`` is plus infinity."""
     def isreal(self) -> Tensor:
         """Whether the imaginary part is zero."""
+    def istft(
+        self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None,
+        window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False,
+        onesided: builtins.bool | None = None, length: builtins.int | None = None,
+        return_complex: builtins.bool = False,
+    ) -> Tensor:
+        """The signal of which ``input`` (..., frequencies, frames) is the ``stft``: frames added where they overlap."""
     def item(self) -> Any:
         """The value of a tensor of one element, as a Python number."""
     @property
     def itemsize(self) -> builtins.int:
         """Bytes an element."""
+    def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The Kronecker product: each element of ``input`` times all of ``other``; sizes are multiplied."""
     def kthvalue(
         self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Tensor | None = None,
         axis: builtins.int = -1, keepdims: builtins.bool = False,
@@ -773,6 +910,14 @@ class Tensor:
     @property
     def layout(self) -> Any:
         """How values are stored: always strided."""
+    def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The least common multiple, without sign; 0 if either is 0. Integers only."""
+    def lcm_(self, other: Tensor) -> Tensor:
+        """In-place version of ``lcm``."""
+    def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """``x * 2 ** y``, for tensors; integers become the default float."""
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """In-place version of ``ldexp``."""
     def le(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
         """Whether ``x <= y``."""
     def le_(self, other: Tensor | _Number) -> Tensor:
@@ -823,6 +968,10 @@ class Tensor:
         """log(exp(x) + exp(y)), without overflow."""
     def logaddexp2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log2(2**x + 2**y), without overflow."""
+    def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """log(exp(x[0]) + ... + exp(x[i])) for each place i along ``dim``, without overflow."""
+    def logdet(self) -> Tensor:
+        """The logarithm of the determinants: NaN where one is negative, complex for complex matrices."""
     def logical_and(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Whether both are not zero."""
     def logical_and_(self, other: Tensor) -> Tensor:
@@ -861,12 +1010,20 @@ class Tensor:
         """Whether ``x < y``."""
     def lt_(self, other: Tensor | _Number) -> Tensor:
         """In-place version of ``lt``."""
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Tensor | None = None) -> Any:
+        """(L and U in one matrix, the rows that were exchanged), and with ``get_infos`` LAPACK's info of each matrix."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """X of A X = B from what ``lu_factor`` made of A."""
     @property
     def mH(self) -> Tensor:
         """Each matrix transposed and conjugated."""
     @property
     def mT(self) -> Tensor:
         """Each matrix transposed."""
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+        """Set each element to ``callable(element, of_x, of_y)``; ``x`` and ``y`` broadcast and have the dtype."""
+    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Set each element to ``callable(element, other)``, with that of ``tensor``, which broadcasts and has the dtype."""
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
         """A copy with the elements where ``mask`` is true set to ``value``; both broadcast."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
@@ -879,6 +1036,10 @@ class Tensor:
         """The elements where ``mask`` is true, as a vector; the two broadcast."""
     def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Matrix product of tensors of any rank."""
+    def matrix_exp(self) -> Tensor:
+        """``linalg.matrix_exp``, as a method too."""
+    def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """``linalg.matrix_power`` by its elder name."""
     @overload
     def max(self, *, out: Tensor | None = None) -> Tensor:
         """The largest element; with ``dim`` (values, indices) along it; with a tensor, ``maximum``."""
@@ -924,6 +1085,11 @@ class Tensor:
         """The smaller of two; NaN if either is. At a tie each gets half the gradient."""
     def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Product of two matrices, (n, k) and (k, m) to (n, m); nothing broadcasts."""
+    def mode(
+        self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Tensor | None = None,
+        axis: builtins.int = -1, keepdims: builtins.bool = False,
+    ) -> Any:
+        """(values, indices) of the commonest elements along ``dim``, the smallest of those that are equally common."""
     def moveaxis(
         self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int],
     ) -> Tensor:
@@ -949,6 +1115,13 @@ class Tensor:
         """In-place version of ``mul``."""
     def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Product of a matrix (n, k) and a vector (k) to a vector (n)."""
+    def mvlgamma(self, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
+        """The logarithm of the multivariate gamma function of dimension ``p``."""
+    def mvlgamma_(self, p: builtins.int) -> Tensor:
+        """In-place version of ``mvlgamma``."""
+    @property
+    def name(self) -> Any:
+        """Always None: tensors have no names."""
     def nan_to_num(
         self, nan: builtins.float | None = None, posinf: builtins.float | None = None,
         neginf: builtins.float | None = None, *, out: Tensor | None = None,
@@ -978,6 +1151,11 @@ class Tensor:
         self, *, axis: builtins.int, keepdims: builtins.bool = False, out: Any = None,
     ) -> return_types.nanmedian:
         """The median of what is not NaN; with ``dim`` (values, indices) along it."""
+    def nanquantile(
+        self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+        interpolation: str = 'linear', out: Tensor | None = None,
+    ) -> Tensor:
+        """``quantile`` of the elements that are not NaN; NaN where there is none."""
     def nansum(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False,
         dtype: _DType | None = None, *, out: Tensor | None = None,
@@ -986,6 +1164,10 @@ class Tensor:
         """Sum over ``dim``, an int, several or None for all, that counts NaN as zero."""
     def narrow(self, dim: builtins.int, start: Tensor | builtins.int, length: builtins.int) -> Tensor:
         """``length`` elements of dim ``dim`` from ``start`` on."""
+    def narrow_copy(
+        self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None,
+    ) -> Tensor:
+        """A copy, in row-major memory, of what ``narrow`` shows."""
     @property
     def nbytes(self) -> builtins.int:
         """Bytes of all elements."""
@@ -1063,12 +1245,18 @@ class Tensor:
         requires_grad: builtins.bool = False, layout: Any = None, pin_memory: builtins.bool = False,
     ) -> Tensor:
         """A tensor of zeros of the given size. dtype and device are this tensor's."""
+    def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """The number next to ``x`` on the way to ``y``. The gradient goes to ``x`` where it differs from ``y``."""
+    def nextafter_(self, other: Tensor) -> Tensor:
+        """In-place version of ``nextafter``."""
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
         """The indices of the elements that are not zero: int64 of shape (count, ndim)."""
     @overload
     def nonzero(self, *, as_tuple: Literal[True], out: Tensor | None = None) -> tuple[Tensor, ...]:
         """The indices of the elements that are not zero: int64 of shape (count, ndim)."""
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
+        """The indices of the first ``size`` elements that are not zero, a row for each; ``fill_value`` where there is none."""
     def norm(
         self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None,
         keepdim: builtins.bool = False, dtype: _DType | None = None, *, out: Tensor | None = None,
@@ -1086,6 +1274,13 @@ class Tensor:
         """The number of elements."""
     def numpy(self, *, force: builtins.bool = False) -> np.ndarray:
         """The values as an array on the same memory."""
+    def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """``linalg.householder_product``."""
+    def ormqr(
+        self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """Q ``input3``, or ``input3`` Q if not ``left``, for Q as ``geqrf`` returns it; ``transpose``: with Q^H."""
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """All products of two vectors' elements, (n) and (m) to (n, m)."""
     @property
@@ -1097,6 +1292,10 @@ class Tensor:
     @overload
     def permute(self, *dims: builtins.int) -> Tensor:
         """The dims in another order: ``x.permute(2, 0, 1)`` puts the last dim first."""
+    def pin_memory(self, device: _Device | None = None) -> Tensor:
+        """A copy in pinned memory, of which there is none without CUDA: RuntimeError, as PyTorch says it."""
+    def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
+        """``linalg.pinv`` with a relative tolerance of 1e-15."""
     def polygamma(self, n: builtins.int) -> Tensor:
         """The n-th derivative of digamma, n >= 0."""
     def polygamma_(self, n: builtins.int) -> Tensor:
@@ -1107,6 +1306,8 @@ class Tensor:
         """``input`` to the power ``exponent``, tensors or numbers."""
     def pow_(self, exponent: Tensor | _Number) -> Tensor:
         """``input`` to the power ``exponent``, tensors or numbers."""
+    def prelu(self, weight: Tensor) -> Tensor:
+        """``input`` where it is positive, else ``weight * input``; one weight, or one a channel, dim 1."""
     def prod(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
         dtype: _DType | None = None, out: Tensor | None = None,
@@ -1119,6 +1320,13 @@ class Tensor:
         """Set (or with ``accumulate`` add to) the elements at ``index``, counted row by row."""
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Any:
         """In-place version of ``put``."""
+    def qr(self, some: builtins.bool = True, *, out: Tensor | None = None) -> Any:
+        """(Q, R) as ``linalg.qr``; without ``some`` Q is square."""
+    def quantile(
+        self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *,
+        interpolation: str = 'linear', out: Tensor | None = None,
+    ) -> Tensor:
+        """The values below which the fractions ``q``, a number or a vector, of the elements along ``dim`` (all) lie."""
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
         """Radians to degrees."""
     def rad2deg_(self) -> Tensor:
@@ -1155,6 +1363,12 @@ class Tensor:
         """Remainder with the sign of ``y``, as Python's ``%``."""
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """Remainder with the sign of ``y``, as Python's ``%``."""
+    def renorm(
+        self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None,
+    ) -> Tensor:
+        """The slices at each place of ``dim``, scaled down to norm ``maxnorm`` where theirs of order ``p`` is larger."""
+    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+        """In-place version of ``renorm``."""
     @overload
     def repeat(self, repeats: Sequence[builtins.int]) -> Tensor:
         """The tensor laid out ``repeats`` times along each dim; more numbers than dims add leading ones."""
@@ -1230,13 +1444,25 @@ class Tensor:
         """Add src[i][j] to x[index[i][j]][j] along dim 0, and likewise along others."""
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Any:
         """In-place version of ``scatter_add``."""
+    def scatter_reduce(
+        self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """The "sum", "prod", "mean", "amax" or "amin" of the elements of ``src`` that ``index`` sends to one place."""
+    def scatter_reduce_(
+        self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True,
+    ) -> Tensor:
+        """In-place version of ``scatter_reduce``."""
     def select(self, dim: builtins.int, index: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """The slice at ``index`` of dim ``dim``, without that dim."""
     def select_scatter(
         self, src: Tensor, dim: builtins.int, index: builtins.int, *, out: Tensor | None = None,
     ) -> Tensor:
         """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
-    def set_(self, source: Tensor | None = None) -> Tensor:
+    def set_(
+        self, source: Tensor | None = None, storage_offset: builtins.int = 0,
+        size: Sequence[builtins.int] | None = None, stride: Sequence[builtins.int] | None = None,
+    ) -> Tensor:
         """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements."""
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """The sign; of complex numbers ``input / abs(input)``, 0 at 0."""
@@ -1245,6 +1471,8 @@ class Tensor:
     @property
     def shape(self) -> Size:
         """The sizes of the dimensions."""
+    def share_memory_(self) -> Tensor:
+        """The tensor itself: processes are given copies."""
     def short(self, memory_format: Any = None) -> Tensor:
         """The tensor as int16; itself if it is so already."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
@@ -1275,11 +1503,18 @@ class Tensor:
     @overload
     def size(self, dim: builtins.int) -> builtins.int:
         """The shape, or the length of one dimension."""
+    def slice_inverse(
+        self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None,
+        step: builtins.int = 1,
+    ) -> Tensor:
+        """The memory of ``input`` by the shape, strides and offset of ``src``, one of its slices."""
     def slice_scatter(
         self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None,
         step: builtins.int = 1, *, out: Tensor | None = None,
     ) -> Tensor:
         """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
+    def slogdet(self, *, out: Tensor | None = None) -> Any:
+        """(sign, logabsdet): the sign, or phase, of the determinant, and the logarithm of its absolute value."""
     @overload
     def softmax(self, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
@@ -1317,6 +1552,15 @@ class Tensor:
         axis: builtins.int | Sequence[builtins.int] | None = None, keepdims: builtins.bool = False,
     ) -> Tensor:
         """Standard deviation over ``dim``: the root of ``var``; no gradient where it is 0."""
+    def stft(
+        self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None,
+        window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect',
+        normalized: builtins.bool = False, onesided: builtins.bool | None = None,
+        return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None,
+    ) -> Tensor:
+        """Fourier transforms of overlapping frames of a signal (n) or of several (batch, n): (..., frequencies, frames)."""
+    def storage(self) -> TypedStorage:
+        """The memory that the tensor shows all or a part of, as elements of its dtype (deprecated in PyTorch)."""
     def storage_offset(self) -> builtins.int:
         """How many elements into its storage, the memory that it shares with its base, this tensor begins."""
     @overload
@@ -1345,6 +1589,8 @@ class Tensor:
     @overload
     def sum_to_size(self, *size: builtins.int) -> Tensor:
         """Sum over what broadcasting ``size`` to this shape would repeat; the inverse of expand."""
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Tensor | None = None) -> Any:
+        """(U, S, V) with input = U diag(S) V^H; ``some``: of U and V only the vectors that have a value."""
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
     def swapaxes_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
@@ -1412,6 +1658,11 @@ class Tensor:
         """The tensor with dims ``dim0`` and ``dim1`` exchanged."""
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of ``transpose``: the tensor's own layout changes."""
+    def triangular_solve(
+        self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False,
+        unitriangular: builtins.bool = False, *, out: Tensor | None = None,
+    ) -> Any:
+        """(solution X of A X = B, copy of A) for triangular matrices A; batches broadcast."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """The lower triangle of matrices: zero above ``diagonal`` (0: the main one, 1: the next one up)."""
     def tril_(self, diagonal: builtins.int = 0) -> Any:
@@ -1448,6 +1699,16 @@ class Tensor:
         self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None,
     ) -> Tensor:
         """Fill with values uniform in [from, to); ``uniform_(from=0, to=1)``."""
+    def unique(
+        self, sorted: builtins.bool = True, return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False, dim: builtins.int | None = None,
+    ) -> Any:
+        """The distinct elements in order, or the distinct slices along ``dim``; without a gradient."""
+    def unique_consecutive(
+        self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Any:
+        """The elements, or slices along ``dim``, without those that are equal to the one before; see ``unique``."""
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """``chunk`` with parts that may be written to; see ``unsafe_split``."""
     def unsafe_split(self, split_size: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -1458,6 +1719,8 @@ class Tensor:
         """A new dim of size 1 at ``dim``."""
     def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """In-place version of ``unsqueeze``: the tensor's own layout changes."""
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that the tensor shows all or a part of."""
     def var(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
         keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,
