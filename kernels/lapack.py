@@ -23,8 +23,8 @@ from jitgrad.kernels.machine_words import NOTHING, WORD, new_library
 __all__ = ["each", "integers", "on_one", "workspace"]
 
 _KINDS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # the first letter of a routine, by the dtype's
-# Up to so many elements a matrix is so small that OpenBLAS starts no threads.
-_ON_ONE = 2304
+# Up to so many elements OpenBLAS's routines start no threads, the others do sooner or later.
+_ON_ONE = 64
 
 
 @functools.cache
@@ -134,7 +134,7 @@ def each(name: str, dtype: np.dtype[Any], matrices: int, *args: Any) -> None:
 
 
 def on_one(size: int) -> Any:
-    """A block in which LAPACK uses one thread, for matrices of so many elements."""
+    """A block in which LAPACK uses one thread, for so many elements of all matrices."""
     return one_thread if size > _ON_ONE else _nothing
 
 

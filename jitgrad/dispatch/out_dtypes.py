@@ -15,6 +15,9 @@ __all__ = ["check_out_dtype"]
 _STRICT = {
     "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
         "addmm addmv aminmax argmax argmin baddbmm bmm cross diag gather index_add index_copy log_softmax matmul mm "
+        "linalg_cholesky linalg_cholesky_ex linalg_det linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex "
+        "linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet "
+        "linalg_solve linalg_solve_ex inverse "
         "msort norm scatter_add slice_scatter softmax sort take_along_dim topk tril triu",
     "Found dtype {given} but expected {wanted}":
         "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",

@@ -190,8 +190,6 @@ def _fail(found: Any, op: str, several: bool) -> None:
             "linalg.lu_factor_ex(A, pivot)"
         )
     sentence = next((text for word, text in _SENTENCES if word in op), "Unknown error code: {}.").format(info)
-    if op == "cholesky":  # the elder function begins with a small letter
-        sentence = sentence.replace("The f", "the f", 1)
     raise LinAlgError(f"{op}: {place}{sentence}")
 
 

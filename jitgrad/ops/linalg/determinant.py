@@ -113,12 +113,12 @@ def _det_input(op: str, x: Tensor) -> Tensor:
 
 
 @takes_out
-def _linalg_det(A: Tensor) -> Tensor:
+def linalg_det(A: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return LinalgDet.apply(_det_input("linalg.det", A))[0]
 
 
-public(_linalg_det, "linalg_det", module="linalg")
+public(linalg_det, module="linalg")
 
 
 @public
@@ -162,12 +162,12 @@ def _slogdet_factor(g: Sequence[Any], sign: Tensor) -> Tensor | None:
 
 
 @takes_out
-def _linalg_slogdet(A: Tensor) -> Any:
+def linalg_slogdet(A: Tensor) -> Any:
     """(sign, logabsdet): the sign, or phase, of the determinant, and the logarithm of its absolute value."""
     return return_types.linalg_slogdet(*LinalgSlogdet.apply(_det_input("linalg.slogdet", A))[:2])
 
 
-public(_linalg_slogdet, "linalg_slogdet", module="linalg")
+public(linalg_slogdet, module="linalg")
 
 
 @public

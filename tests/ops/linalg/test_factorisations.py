@@ -159,7 +159,7 @@ def test_many_small_matrices_are_one_launch():
 
 def test_what_lapack_refuses():
     broken = torch.stack([torch.eye(3), torch.zeros(3, 3)])
-    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg.cholesky: \(Batch element 1\): The factorization could"):
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg.cholesky: \(Batch element 1\): The factorization"):
         torch.linalg.cholesky(broken)
     with pytest.raises(torch.linalg.LinAlgError, match=r"linalg.inv: The diagonal element 1 is zero, the inversion"):
         torch.linalg.inv(broken[1])
