@@ -6,6 +6,8 @@ LAPACK's order; inputs have any strides. ``info``, int32, is LAPACK's word for e
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from jitgrad.kernels.lapack import each, integers, on_one
@@ -64,6 +66,15 @@ def _keep(found, target):
     target[...] = found.reshape(target.shape)
 
 
+_MASKED = 32  # up to this size a triangle is copied by a mask, which NumPy does sooner than LAPACK is called
+
+
+@functools.lru_cache(maxsize=64)
+def _triangle(rows, columns, upper):
+    """Where a matrix has its upper, or lower, triangle."""
+    return ~np.tri(rows, columns, -1, bool) if upper else np.tri(rows, columns, dtype=bool)
+
+
 def _clear(matrices, n, upper):
     """Set the elements above, or, not ``upper``, below the diagonal of square matrices to zero."""
     if n > 1:
@@ -87,14 +98,18 @@ def cholesky(x, out, info, upper):
         info[...] = 0
         return
     n, found = out.shape[-1], _ints("potrf", x, 1, count)
-    np.copyto(out, x)
+    if n <= _MASKED:
+        out[...] = 0
+        np.copyto(out, x, where=_triangle(n, n, upper))
+    else:
+        np.copyto(out, x)
+        _clear(out, n, not upper)
     with on_one(count * n * n):
         each("potrf", x.dtype, count, "U" if upper else "L", n, out, n, found)
     last = out[..., -1, -1]
     if (last != last).any():  # NaN, which reaches the end from wherever it is; not every LAPACK stops there
         broken = np.isnan(out.diagonal(0, -2, -1)).reshape(count, n)
         found[...] = np.where(broken.any(-1) & (found == 0), broken.argmax(-1) + 1, found)
-    _clear(out, n, not upper)
     _keep(found, info)
 
 
@@ -294,8 +309,10 @@ def geqrf(x, out, tau):
 def upper(x, out):
     """The upper triangle of the first rows, as many as ``out`` has; zeros below."""
     out[...] = 0
-    if count := _count(out):
-        (m, n), k = x.shape[-2:], out.shape[-2]
+    (m, n), k = x.shape[-2:], out.shape[-2]
+    if max(k, n) <= _MASKED:
+        np.copyto(out, x[..., :k, :], where=_triangle(k, n, True))
+    elif count := _count(out):
         each("lacpy", x.dtype, count, "U", k, n, x, m, out, k)
 
 
