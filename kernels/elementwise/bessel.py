@@ -1,6 +1,9 @@
 """The table: Bessel functions and Airy's. Their kernels compute in float64 for floats of any size.
 
 Few programs use them: the file is imported when one of their names is first used.
+
+Where PyTorch errs these do not: i0 and i1 are infinite at the infinities (NaN there), k0 and k1 of the smallest numbers
+and Airy's function of infinity have their limits, and j0, j1, y0 and y1 are not off by 1e-7 from 4 to 9.
 """
 
 from __future__ import annotations
