@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from array import array
+import struct
 from importlib import import_module
 from typing import Any
 
@@ -23,8 +23,8 @@ from jitgrad.kernels.machine_words import NOTHING, WORD, new_library
 __all__ = ["each", "integers", "on_one", "workspace"]
 
 _KINDS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # the first letter of a routine, by the dtype's
-# Up to so many elements a matrix is so small that OpenBLAS starts no threads.
-_ON_ONE = 2304
+# Up to so many elements OpenBLAS's routines start no threads, the others do sooner or later.
+_ON_ONE = 64
 
 
 @functools.cache
@@ -53,27 +53,37 @@ def integers(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
 
 
 @functools.cache
-def _caller(count: int, texts: int) -> Any:
-    """A C function ``void(intptr_t words)`` that calls a routine of so many arguments, ``texts`` of them letters.
+def _caller(kinds: str) -> Any:
+    """A C function ``void(words)`` that calls a routine of arguments of these kinds: text, integer or array.
 
-    The words: the routine's address, the number of matrices, then of each argument its address and step. Fortran's
-    compilers expect the lengths of texts after all arguments.
+    The words: the routine's address, the number of matrices, then of each array its address and step, and of each other
+    argument the word itself, whose address the routine gets. Fortran's compilers expect the lengths of texts after all
+    arguments.
     """
 
     def build(module: ir.Module) -> None:
         function = ir.Function(module, ir.FunctionType(NOTHING, [WORD]), "each")
         builder = ir.IRBuilder(function.append_basic_block())
-        words = builder.inttoptr(function.args[0], WORD.as_pointer())
-        routine, matrices, *pairs = [builder.load(builder.gep(words, [WORD(k)])) for k in range(2 + 2 * count)]
-        kind = ir.FunctionType(NOTHING, [WORD] * (count + texts)).as_pointer()
+        place = iter(range(2 + 2 * len(kinds)))
+
+        def address() -> Any:
+            return builder.add(function.args[0], WORD(8 * next(place)))
+
+        def word() -> Any:
+            return builder.load(builder.inttoptr(address(), WORD.as_pointer()))
+
+        routine, matrices = word(), word()
+        pairs = [(word(), word()) if kind == "a" else (address(), WORD(0)) for kind in kinds]
+        lengths = [WORD(1)] * kinds.count("t")
+        called = ir.FunctionType(NOTHING, [WORD] * (len(kinds) + len(lengths))).as_pointer()
         start, (test, body, end) = builder.block, [function.append_basic_block() for _ in range(3)]
         builder.branch(test)
         builder.position_at_end(test)
         number = builder.phi(WORD)
         builder.cbranch(builder.icmp_signed("<", number, matrices), body, end)
         builder.position_at_end(body)
-        given = [builder.add(a, builder.mul(number, s)) for a, s in zip(pairs[::2], pairs[1::2], strict=True)]
-        builder.call(builder.inttoptr(routine, kind), [*given, *[WORD(1)] * texts])
+        given = [builder.add(first, builder.mul(number, step)) for first, step in pairs]
+        builder.call(builder.inttoptr(routine, called), [*given, *lengths])
         number.add_incoming(WORD(0), start)
         number.add_incoming(builder.add(number, WORD(1)), body)
         builder.branch(test)
@@ -82,17 +92,20 @@ def _caller(count: int, texts: int) -> Any:
 
     library = new_library("each", build)
     _kept.append(library)
-    return ctypes.CFUNCTYPE(None, ctypes.c_ssize_t)(library.get_pointer_to_function("each"))
+    # The words are passed as bytes: ctypes gives the function their address.
+    return ctypes.CFUNCTYPE(None, ctypes.c_char_p)(library.get_pointer_to_function("each"))
 
 
 _kept: list[Any] = []  # machine code lives as long as its library
+_plans: dict[Any, tuple[Any, Any, int]] = {}  # {(routine, dtype, types of arguments): (caller, pack, address)}
 
 
-@functools.cache
-def _plan(name: str, kinds: str) -> tuple[Any, int, array[int]]:
-    """(caller, address of the routine, words to begin with) for arguments of these kinds, a letter each."""
-    address, _ = _routine(name)
-    return _caller(len(kinds), kinds.count("t")), address, array("q", bytes(8 * (2 + 3 * len(kinds))))
+def _plan(key: Any) -> tuple[Any, Any, int]:
+    name, letter, *types = key
+    address, _ = _routine(_KINDS[letter] + name)
+    kinds = "".join(["t" if t is str else "i" if t is int else "a" for t in types])
+    found = _plans[key] = _caller(kinds), struct.Struct(f"={2 + len(kinds) + kinds.count('a')}q").pack, address
+    return found
 
 
 def each(name: str, dtype: np.dtype[Any], matrices: int, *args: Any) -> None:
@@ -101,28 +114,27 @@ def each(name: str, dtype: np.dtype[Any], matrices: int, *args: Any) -> None:
     args: letters, whole numbers, and arrays, of which each matrix has its share: they lie one after the other. A pair
     (array, offset in elements) begins so far from there; a pair (array, None) is the same for all.
     """
-    kinds = "".join(["t" if type(a) is str else "i" if type(a) is int else "a" for a in args])
-    caller, address, empty = _plan(_KINDS[dtype.char] + name, kinds)
-    words = empty[:]
-    words[0], words[1] = address, matrices
-    own = words.buffer_info()[0] + 8 * (2 + 2 * len(args))  # where the numbers are, behind the addresses
-    place, number = 2, 2 + 2 * len(args)
-    for argument, kind in zip(args, kinds, strict=True):
-        if kind == "a":
-            offset: Any = 0
-            if type(argument) is tuple:
-                argument, offset = argument
-            words[place] = argument.__array_interface__["data"][0] + (offset or 0) * argument.itemsize
-            words[place + 1] = 0 if offset is None else argument.nbytes // matrices
+    key = (name, dtype.char, *map(type, args))
+    caller, pack, address = _plans.get(key) or _plan(key)
+    words = [address, matrices]
+    for a in args:
+        kind = a.__class__
+        if kind is int:
+            words.append(a)
+        elif kind is str:
+            words.append(ord(a))
+        elif kind is tuple:
+            whole, offset = a
+            words.append(whole.__array_interface__["data"][0] + (offset or 0) * whole.itemsize)
+            words.append(0 if offset is None else whole.nbytes // matrices)
         else:
-            words[number] = argument if kind == "i" else ord(argument)
-            words[place] = own
-        own, place, number = own + 8, place + 2, number + 1
-    caller(words.buffer_info()[0])
+            words.append(a.__array_interface__["data"][0])
+            words.append(a.nbytes // matrices)
+    caller(pack(*words))
 
 
 def on_one(size: int) -> Any:
-    """A block in which LAPACK uses one thread, for matrices of so many elements."""
+    """A block in which LAPACK uses one thread, for so many elements of all matrices."""
     return one_thread if size > _ON_ONE else _nothing
 
 

@@ -17,7 +17,7 @@ def _vector(rng: np.random.Generator, n: int) -> list[Any]:
 
 
 def _matrix(rng: np.random.Generator, n: int) -> list[Any]:
-    side = max(int(math.isqrt(n)), 1)
+    side = max(math.isqrt(n), 1)
     return [rng.standard_normal((side, side), dtype=np.float32)]
 
 

@@ -3,7 +3,7 @@
 The arguments are widened, the op runs as it does on float32, and floating results are narrowed; backward does the same
 with the incoming gradient and what was saved, which are of 16 bits, so a graph is as large as PyTorch's. Views move no
 numbers, and ops that are copies of each element (``half = True`` in a declaration) convert where they load and store:
-both are left alone.
+both are left alone. Ops that move elements move their bits.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jitgrad.core import dtypes
-from jitgrad.core.layout import Layout, as_float32
-from jitgrad.core.tensor import Tensor
+import numpy as np
 
-__all__ = ["among", "computed_widely", "narrowed", "widened", "widening"]
+from jitgrad.core import dtypes
+from jitgrad.core.layout import Layout, as_float32, cache, intern, is_dense
+from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.copying import copy_into, copy_to_layout, copying
+from jitgrad.dispatch.strides import empty_with_strides
+
+__all__ = ["among", "computed_widely", "mixed", "narrowed", "planned_widely", "widened", "widening"]
 
 
 def among(values: Iterable[Any]) -> bool:
@@ -46,17 +50,31 @@ def computed_widely(op: Any) -> bool:
     return not (op.is_view or op.half)
 
 
-def widened(value: Any) -> Any:
-    """A tensor, dtype or layout of 16-bit floats, or a list with such, as float32; recorded if it requires grad."""
+def widened(value: Any, recorded: bool = True) -> Any:
+    """A tensor, dtype or layout of 16-bit floats, or a list with such, as float32.
+
+    recorded: whether that is an op that gradients flow through; else strides are kept, with their gaps.
+    """
     if isinstance(value, Tensor):
-        return value.to(dtypes.float32) if value._layout.dtype.is_half else value
+        if not value._layout.dtype.is_half:
+            return value
+        return value.to(dtypes.float32) if recorded else _copied(value, as_float32(value._layout))
     if isinstance(value, dtypes.dtype):
         return value.compute
     if isinstance(value, Layout):
         return as_float32(value)
     if isinstance(value, (list, tuple)) and value and type(value) in (list, tuple) and type(value[0]) is not int:
-        return type(value)(map(widened, value))
+        return type(value)([widened(v, recorded) for v in value])
     return value
+
+
+def _copied(x: Tensor, layout: Layout) -> Tensor:
+    """The numbers of a tensor in memory of a layout of the same strides."""
+    if layout.contiguous or is_dense(layout):
+        return copy_to_layout(x, layout)
+    data = empty_with_strides(layout)
+    copy_into(data, layout, x)
+    return wrap(data, layout)
 
 
 def narrowed(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
@@ -64,29 +82,124 @@ def narrowed(wanted: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([_as(g, d) if d is not None and d.is_half else g for g, d in zip(grads, wanted, strict=True)])
 
 
-def _as(value: Any, dtype: dtypes.dtype) -> Any:
+def _as(value: Any, dtype: dtypes.dtype, recorded: bool = True) -> Any:
     """A floating tensor as ``dtype``, a complex one as it is: no complex dtype is of 16 bits."""
     if isinstance(value, Tensor) and value._layout.dtype.is_floating_point:
-        return value.to(dtype)
-    return type(value)([_as(v, dtype) for v in value]) if isinstance(value, (list, tuple)) else value
+        layout = value._layout
+        if recorded or layout.dtype is dtype:
+            return value.to(dtype)
+        return _copied(value, _layout_as(layout, dtype))
+    if not isinstance(value, (list, tuple)):
+        return value
+    parts = [_as(v, dtype, recorded) for v in value]
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, the computation of an op, as a function of arguments of which some are of 16 bits."""
 
     def compute(*args: Any) -> Any:
-        found = _result_dtype(args)
-        out = call(*map(widened, args))
-        if found is None or not found.is_half:
-            return out
-        if not isinstance(out, tuple) or not hasattr(out, "_fields"):
-            return _as(out, found)
-        return type(out)(*[_as(o, found) for o in out])
+        found = result_dtype(args)
+        out = call(*[widened(a, False) for a in args])
+        return out if found is None or not found.is_half else _as(out, found, False)
 
     return compute
 
 
-def _result_dtype(args: Sequence[Any]) -> dtypes.dtype | None:
+def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that computes a planned op for arguments as these, of which it gets those at ``places``.
+
+    plan: makes the function for arguments of 32 bits, or for bits as integers. All that depends on layouts is worked
+    out once.
+    """
+    found = result_dtype(args)
+    half = found is not None and found.is_half
+    moves = half and op.name in _MOVING  # all are of this dtype: a common one would be float32
+    inner = plan(op, [_stand_in(a, moves) for a in args])
+    convert = [_converter(args[k], moves) for k in places]
+    finish = _from_bits(found) if moves else _narrowing(found) if half else None
+
+    def compute(*given: Any) -> Any:
+        out = inner(*[g if c is None else c(g) for c, g in zip(convert, given, strict=True)])
+        return out if finish is None else finish(out)
+
+    return compute
+
+
+class _StandIn:
+    """In the place of a tensor where only its layout is looked at."""
+
+    def __init__(self, layout: Layout):
+        self._layout = layout
+
+
+def _stand_in(value: Any, bits: bool) -> Any:
+    if isinstance(value, Tensor):
+        layout = value._layout
+        return _StandIn(_layout_as(layout, dtypes.int16) if bits and layout.dtype.is_half else as_float32(layout))
+    if type(value) in (list, tuple) and among(value):
+        return [_stand_in(v, bits) for v in value]
+    return widened(value)
+
+
+def _converter(value: Any, bits: bool) -> Callable[[Any], Any] | None:
+    """What makes the argument of the inner function; None if that is the argument itself."""
+    if type(value) in (list, tuple) and among(value):
+        parts = [_converter(v, bits) for v in value]
+        return lambda given: [g if c is None else c(g) for c, g in zip(parts, given, strict=True)]
+    if not isinstance(value, Tensor) or not value._layout.dtype.is_half:
+        return None
+    layout = _layout_as(value._layout, dtypes.int16 if bits else dtypes.float32)
+    if bits:
+        return lambda x: wrap(x._data.view(_INT16), layout)
+    return copying(value._layout, layout) if is_dense(layout) else lambda x: _copied(x, layout)
+
+
+def _narrowing(dtype: Any) -> Callable[[Any], Any]:
+    """A function that rounds results to ``dtype``."""
+    plans: dict[Layout, Callable[[Any], Any]] = cache()
+
+    def narrow(out: Any) -> Any:
+        if type(out) is not Tensor:
+            return _as(out, dtype, False)
+        found = plans.get(out._layout)
+        if found is None:
+            layout = out._layout
+            fits = layout.dtype.is_floating_point and layout.dtype is not dtype and is_dense(layout)
+            found = copying(layout, _layout_as(layout, dtype)) if fits else lambda x: _as(x, dtype, False)
+            plans[layout] = found
+        return found(out)
+
+    return narrow
+
+
+def _from_bits(dtype: Any) -> Callable[[Any], Any]:
+    """A function that reads int16 as ``dtype``."""
+    layouts: dict[Layout, Layout] = cache()
+    numpy_dtype = dtype.numpy
+
+    def read(bits: Any) -> Any:
+        layout = layouts.get(bits._layout)
+        if layout is None:
+            layout = layouts[bits._layout] = _layout_as(bits._layout, dtype)
+        return wrap(bits._data.view(numpy_dtype), layout)
+
+    return read
+
+
+_INT16 = np.dtype("int16")
+# Ops of one result that only move elements: they move the bits, as integers.
+_MOVING = frozenset(
+    "cat diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
+    "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu".split()
+)
+
+
+def _layout_as(layout: Layout, dtype: dtypes.dtype) -> Layout:
+    return intern(dtype.numpy, layout.shape, layout.strides, layout.device)
+
+
+def result_dtype(args: Sequence[Any]) -> dtypes.dtype | None:
     """The dtype of an op's floating results: the one that was asked for, else the arguments' common one."""
     found: dtypes.dtype | None = None
     for arg in args:

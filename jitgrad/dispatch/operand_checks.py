@@ -53,6 +53,22 @@ def check_kernel(op: Any, common: dtypes.dtype) -> None:
     """NotImplementedError unless a declaration ``accepts`` the category of its operands' common dtype."""
     if _CATEGORY_NAMES[common.category] not in op.accepts.split():
         raise not_implemented_for(op.error_name, common)
+    if common in _UNSIGNED and op.name in _NOT_UNSIGNED:
+        raise not_implemented_for(_NOT_UNSIGNED[op.name], common)
+
+
+# What PyTorch has no kernels for with uint16, uint32 and uint64, and the kernels that its errors name.
+_UNSIGNED = frozenset([dtypes.uint16, dtypes.uint32, dtypes.uint64])
+_NOT_UNSIGNED = {
+    name: f"{name}_cpu" for name in
+    ("abs", "bitwise_not", "ge", "gt", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum",
+     "minimum", "neg", "sign")
+} | {
+    "add": "add_stub", "sub": "add_stub", "relu": "clamp_min_scalar_cpu", "fmax": "maximum_cpu", "fmin": "maximum_cpu",
+    "bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu", "remainder": "remainder_cpu",
+    "remainder_number": "remainder_cpu", "fmod": "fmod_cpu", "fmod_number": "fmod_cpu", "pow": "pow",
+    "pow_number": "pow", "number_pow": "pow", "div_floor": "div_floor_cpu", "div_trunc": "div_trunc_cpu",
+}  # fmt: skip
 
 
 def check_result_cast(result: dtypes.dtype, target: dtypes.dtype) -> None:

@@ -14,9 +14,11 @@ __all__ = ["check_out_dtype"]
 
 _STRICT = {
     "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
-        "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag gather index_add index_copy "
-        "log_softmax matmul max.dim mean min.dim mm msort norm prod scatter_add slice_scatter softmax sort sum "
-        "take_along_dim topk tril triu",
+        "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag gather index_add index_copy inverse "
+        "linalg_cholesky linalg_cholesky_ex linalg_det linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex "
+        "linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet "
+        "linalg_solve linalg_solve_ex log_softmax matmul max.dim mean min.dim mm msort norm prod scatter_add "
+        "slice_scatter softmax sort sum take_along_dim topk tril triu",
     "Found dtype {given} but expected {wanted}":
         "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",
     "dtype {wanted} does not match dtype of out parameter ({given})":

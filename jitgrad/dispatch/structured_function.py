@@ -241,28 +241,12 @@ def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
     if halves and half_ops.computed_widely(op) and half_ops.among(args):
         if half_ops.mixed(planned):
             op.plan(*planned)  # for its error, where dtypes have to be the same
-        return _widening(op, args)
+        places = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
+        return half_ops.planned_widely(op, args, places, _plan)
     made = op.plan(*planned)
     if isinstance(made, Launches):
         made = compiled(made, {n: v for (n, v), role in zip(given.items(), op.roles, strict=True) if role != ARGUMENT})
     return made
-
-
-def _widening(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
-    """The function that computes a planned op in float32."""
-    kept = list(args)
-    places = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
-    whole = half_ops.widening(op, op.forward)
-
-    def compute(*given: Any) -> Any:
-        full = kept.copy()
-        for k, value in zip(places, given, strict=True):
-            full[k] = value
-        return whole(*full)
-
-    for k in places:
-        kept[k] = None  # a plan must not hold tensors
-    return compute
 
 
 def _planned_recorder(op: Any, args: tuple[Any, ...], records: dict[Any, Any], wants: Any) -> Callable[..., Any]:

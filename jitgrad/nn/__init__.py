@@ -20,10 +20,12 @@ __all__ = ["Buffer", "Parameter", "functional", "init", "modules", "utils"]
 __all__ += [*modules.__all__, *modules.LATER]
 
 if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.nn.modules.attention import *  # noqa: F403
     from jitgrad.nn.modules.bilinear import *  # noqa: F403
     from jitgrad.nn.modules.distance import *  # noqa: F403
     from jitgrad.nn.modules.embedding_bag import *  # noqa: F403
     from jitgrad.nn.modules.gate import *  # noqa: F403
+    from jitgrad.nn.modules.linear_cross_entropy import *  # noqa: F403
     from jitgrad.nn.modules.margin_loss import *  # noqa: F403
 
 set_lazy_attributes(__name__, modules.LATER)

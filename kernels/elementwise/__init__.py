@@ -10,6 +10,8 @@ in ``kernels/loops/``, new scalar functions into ``kernels/words/``.
 Floor: above ``kernels/cuda/``, beside ``kernels/loops/``. Read `arithmetic` first, then `declaration`. Rules may not
 branch: LLVM vectorises selects, and the same rule runs on whole tensors as the differentiable backward. An op that
 differs from another in attributes alone, such as ``clamp`` with numbers for bounds, is one of its ``variants``.
+
+Files that are not imported here are named to ``publish_later`` in jitgrad/ops/pointwise: few programs use their rows.
 """
 
 from jitgrad.kernels.elementwise import (

@@ -56,6 +56,25 @@ class BinaryExponent(Elementwise):
         return binary_exponent(x)
 
 
+class Ldexp(Elementwise, public=True):
+    """``x * 2 ** y``, for tensors; integers become the default float."""
+
+    numbers, error_name = (), "pow"
+
+    @staticmethod
+    def reference(x, y):
+        return x * np.exp2(y)
+
+    def forward(x, y):
+        return x * exp2(y)
+
+    def grad_x(g, y):
+        return g * exp2(y)
+
+    def grad_y(g, out):
+        return g * (out * 0.6931471805599453)
+
+
 class Heaviside(Elementwise):
     """0 where ``x`` is negative, 1 where it is positive, ``y`` where it is 0."""
 

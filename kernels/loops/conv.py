@@ -40,10 +40,10 @@ def multiply(function, x, x_turned, y, y_turned, out, keep):
             target[:] = T(0)
         if y_turned:
             for j in range(target.size):
-                total, row, left = T(0), y[j], x[i]
+                total, row, left = W(0), y[j], x[i]
                 for k in range(inner):
                     total += left[k] * row[k]
-                target[j] += total
+                target[j] += T(total)
         else:
             for k in range(inner):
                 factor, row = x[k, i] if x_turned else x[i, k], y[k]

@@ -175,7 +175,7 @@ def slices_of(x, out, *rest):
     return x.shape[1], x.size
 
 
-@loop(pieces=slices_of)
+@loop(pieces=slices_of, reassoc=True)
 def renorm(x, out, kind, order, limit, first, last):
     """The slices x[:, k] of (outer, n, inner), scaled down to norm ``limit`` where theirs is larger."""
     p, most = np.float64(order), T(limit).real

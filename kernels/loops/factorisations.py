@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.lapack import each, integers, on_one, workspace
+from jitgrad.kernels.lapack import each, integers, on_one
 from jitgrad.kernels.launch import library, loop
 
 __all__ = [
@@ -72,8 +72,8 @@ def _clear(matrices, n, upper):
              (zero, None), (matrices, offset), n)  # fmt: skip
 
 
-def _work(name, dtype, *args):
-    size = workspace(name, dtype, *args)
+def _work(dtype, size):
+    """Working memory of so many elements, and its size: 64 columns, or rows, are LAPACK's largest block."""
     return (np.empty(size, dtype), None), size
 
 
@@ -88,8 +88,12 @@ def cholesky(x, out, info, upper):
         return
     n, found = out.shape[-1], _ints("potrf", x, 1, count)
     np.copyto(out, x)
-    with on_one(n * n):
+    with on_one(count * n * n):
         each("potrf", x.dtype, count, "U" if upper else "L", n, out, n, found)
+    last = out[..., -1, -1]
+    if (last != last).any():  # NaN, which reaches the end from wherever it is; not every LAPACK stops there
+        broken = np.isnan(out.diagonal(0, -2, -1)).reshape(count, n)
+        found[...] = np.where(broken.any(-1) & (found == 0), broken.argmax(-1) + 1, found)
     _clear(out, n, not upper)
     _keep(found, info)
 
@@ -100,7 +104,7 @@ def cholesky_solve(b, factor, out, upper):
     np.copyto(out, b)
     if count := _count(out):
         (n, k), found = out.shape[-2:], _ints("potrs", b, 1, count)
-        with on_one(n * max(n, k)):
+        with on_one(count * n * max(n, k)):
             each("potrs", b.dtype, count, "U" if upper else "L", n, k, columns_of(factor), n, out, n, found)
 
 
@@ -110,7 +114,7 @@ def cholesky_inverse(factor, out, upper):
     np.copyto(out, factor)
     if count := _count(out):
         n, found = out.shape[-1], _ints("potri", out, 1, count)
-        with on_one(n * n):
+        with on_one(count * n * n):
             each("potri", out.dtype, count, "U" if upper else "L", n, out, n, found)
         other = np.tri(n, k=-1, dtype=bool)
         np.copyto(out, out.swapaxes(-1, -2).conj(), where=other if upper else other.T)
@@ -128,7 +132,7 @@ def lu_factor(x, out, pivots, info):
     (m, n), found = out.shape[-2:], _ints("getrf", x, 1, count)
     exchanged = _ints("getrf", x, min(m, n), count)
     np.copyto(out, x)
-    with on_one(m * n):
+    with on_one(count * m * n):
         each("getrf", x.dtype, count, m, n, out, m, exchanged, found)
     _keep(exchanged, pivots)
     _keep(found, info)
@@ -148,14 +152,10 @@ def lu_solve(lu, pivots, b, out, left, adjoint):
         (n, k), found = turned.shape[-2:], _ints("getrs", lu, 1, count)
         how = ("C" if adjoint else "N") if left else ("N" if adjoint else "T")
         exchanged = pivots.astype(integers(lu.dtype, "getrs"), order="C")
-        with on_one(n * max(n, k)):
+        with on_one(count * n * max(n, k)):
             each("getrs", lu.dtype, count, how, n, k, columns_of(lu), n, exchanged, turned, n, found)
         if adjoint and not left:
             np.conjugate(out, out)
-
-
-def _inverse_work(dtype, n):
-    return _work("getri", dtype, n, None, n, None)
 
 
 @library("out", "info")
@@ -166,9 +166,9 @@ def inverse(x, out, info):
         return
     n, found, exchanged = out.shape[-1], _ints("getrf", x, 1, count), _ints("getrf", x, out.shape[-1], count)
     np.copyto(out, x)
-    with on_one(n * n):
+    with on_one(count * n * n):
         each("getrf", x.dtype, count, n, n, out, n, exchanged, found)
-        each("getri", x.dtype, count, n, out, n, exchanged, *_inverse_work(x.dtype, n), found)
+        each("getri", x.dtype, count, n, out, n, exchanged, *_work(x.dtype, 64 * n), found)
     _keep(found, info)
     if info.any():
         out[info != 0] = np.nan
@@ -181,8 +181,8 @@ def scaled_inverse(lu, pivots, factor, out):
     np.copyto(turned, lu)
     if count := _count(out):
         n, found, exchanged = out.shape[-1], _ints("getri", out, 1, count), pivots.astype(integers(out.dtype, "getri"))
-        with on_one(n * n):
-            each("getri", out.dtype, count, n, turned, n, exchanged, *_inverse_work(out.dtype, n), found)
+        with on_one(count * n * n):
+            each("getri", out.dtype, count, n, turned, n, exchanged, *_work(out.dtype, 64 * n), found)
         if out.dtype.kind == "c":
             np.conjugate(out, out)
         np.multiply(out, factor[..., None, None], out)
@@ -235,23 +235,33 @@ def log_determinants(lu, pivots, sign, log):
         log[s] = total
 
 
-@library("lower", "upper")
+@loop
 def unpack(lu, lower, upper):
-    """L, of ones on the diagonal, and U as matrices of their own."""
-    k = lower.shape[-1]
-    np.copyto(lower, np.tril(lu[..., :k], -1))
-    np.copyto(upper, np.triu(lu[..., :k, :]))
-    lower[..., range(k), range(k)] = 1
+    """L, of ones on the diagonal, and U as matrices of their own; all arrays have three dims."""
+    for s in range(lu.shape[0]):
+        for i in range(lower.shape[1]):
+            for j in range(lower.shape[2]):
+                lower[s, i, j] = lu[s, i, j] if j < i else T(1) if j == i else T(0)
+        for i in range(upper.shape[1]):
+            for j in range(upper.shape[2]):
+                upper[s, i, j] = lu[s, i, j] if j >= i else T(0)
 
 
-@library("out")
+@loop(dtype_from="out")
 def permutation(pivots, out):
-    """The matrices P of A = P L U, row-major, from the rows that were exchanged."""
-    m, k = out.shape[-1], pivots.shape[-1]
-    out[...] = np.eye(m, dtype=out.dtype)
-    if (count := _count(out)) and k:  # exchanges of the rows of column-major matrices make the transposed of P
-        exchanged = pivots.astype(integers(out.dtype, "laswp"), order="C")
-        each("laswp", out.dtype, count, m, out, m, 1, k, exchanged, 1)
+    """The matrices P of A = P L U, of three dims, from the rows that were exchanged."""
+    m = out.shape[1]
+    rows = np.empty(m, np.int64)
+    for s in range(out.shape[0]):
+        for i in range(m):
+            rows[i] = i
+            for j in range(m):
+                out[s, i, j] = T(0)
+        for i in range(pivots.shape[1]):
+            k = pivots[s, i] - 1
+            rows[i], rows[k] = rows[k], rows[i]
+        for i in range(m):
+            out[s, rows[i], i] = T(1)
 
 
 @library("out")
@@ -263,7 +273,7 @@ def solve_triangular(a, b, out, upper, left, unit):
         turned = a.flags.c_contiguous  # row-major matrices are column-major transposed ones
         factor, one = a if turned else columns_of(a), np.ones(1, a.dtype)
         options = "L" if left else "R", "U" if upper != turned else "L", "T" if turned else "N", "U" if unit else "N"
-        with on_one(a.shape[-1] * max(m, n)):
+        with on_one(count * a.shape[-1] * max(m, n)):
             each("trsm", a.dtype, count, *options, m, n, (one, None), factor, a.shape[-1], out, m)
 
 
@@ -276,9 +286,8 @@ def geqrf(x, out, tau):
     np.copyto(out, x)
     if count := _count(out):
         (m, n), found = out.shape[-2:], _ints("geqrf", x, 1, count)
-        with on_one(m * n):
-            work = _work("geqrf", x.dtype, m, n, None, m, None)
-            each("geqrf", x.dtype, count, m, n, out, m, tau, *work, found)
+        with on_one(count * m * n):
+            each("geqrf", x.dtype, count, m, n, out, m, tau, *_work(x.dtype, 64 * n), found)
 
 
 @library("out")
@@ -300,8 +309,8 @@ def orgqr(x, tau, out):
     out[..., : x.shape[-1]] = x[..., :n]
     if count := _count(out):
         name, found = "ungqr" if out.dtype.kind == "c" else "orgqr", _ints("geqrf", out, 1, count)
-        with on_one(m * n):
-            work = _work(name, out.dtype, m, n, k, None, m, None)
+        with on_one(count * m * n):
+            work = _work(out.dtype, 64 * n)
             each(name, out.dtype, count, m, n, k, out, m, np.ascontiguousarray(tau), *work, found)
 
 
@@ -315,8 +324,8 @@ def ormqr(x, tau, other, out, left, adjoint):
         name, found = "unmqr" if complex_ else "ormqr", _ints("geqrf", out, 1, count)
         options = "L" if left else "R", ("C" if complex_ else "T") if adjoint else "N", m, n, k
         reflectors = columns_of(x).copy()  # in which some versions write while they work
-        with on_one(max(m * n, x.shape[-1] * rows)):
-            work = _work(name, out.dtype, *options, None, rows, None, None, m)
+        with on_one(count * max(m * n, x.shape[-1] * rows)):
+            work = _work(out.dtype, 64 * (n if left else m) + 65 * 64)
             each(name, out.dtype, count, *options, reflectors, rows, np.ascontiguousarray(tau), out, m, *work, found)
 
 
@@ -336,8 +345,8 @@ def ldl_factor(x, out, pivots, info, hermitian):
         return
     n, name = out.shape[-1], _symmetric("trf", x.dtype, hermitian)
     found, exchanged = _ints(name, x, 1, count), _ints(name, x, n, count)
-    with on_one(n * n):
-        work = _work(name, x.dtype, "L", n, None, n, None)
+    with on_one(count * n * n):
+        work = _work(x.dtype, 64 * n)
         each(name, x.dtype, count, "L", n, out, n, exchanged, *work, found)
     _clear(out, n, True)
     _keep(exchanged, pivots)
@@ -351,5 +360,5 @@ def ldl_solve(ld, pivots, b, out, hermitian):
     if count := _count(out):
         (n, k), name = out.shape[-2:], _symmetric("trs", ld.dtype, hermitian)
         exchanged, found = pivots.astype(integers(ld.dtype, name), order="C"), _ints(name, ld, 1, count)
-        with on_one(n * max(n, k)):
+        with on_one(count * n * max(n, k)):
             each(name, ld.dtype, count, "L", n, k, columns_of(ld), n, exchanged, out, n, found)

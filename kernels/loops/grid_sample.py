@@ -1,7 +1,7 @@
 """Values of images and volumes at places between their elements.
 
-x is (n, channels, depth, height, width), grid (n, places, dims) with dims 2 or 3, of which the first number is the place
-along the width, from -1 to 1. Each result is a sum over taps: elements of the volume, each with a weight and the
+x is (n, channels, depth, height, width), grid (n, places, dims) with dims 2 or 3, of which the first number is the
+place along the width, from -1 to 1. Each result is a sum over taps: elements of the volume, each with a weight and the
 weight's derivatives by the dims of the grid. So one function finds taps for all modes, and the loops are short.
 """
 
@@ -138,8 +138,9 @@ def sample(x, grid, direction, mode, padding, align, out, first, last):
         for p in range(grid.shape[1]):
             along_it = direction[n, p] if direction.size else direction[0, 0]
             count = taps_at(
-                grid[n, p], along_it, x.shape, mode, padding, align, at, weights, slopes, curves, places, factors, by_dim
-            )
+                grid[n, p], along_it, x.shape, mode, padding, align, at, weights, slopes, curves, places, factors,
+                by_dim,
+            )  # fmt: skip
             for c in range(x.shape[1]):
                 total = T(0)
                 for k in range(count):
@@ -162,8 +163,9 @@ def sample_gradients(x, grid, direction, g, mode, padding, align, x_grad, grid_g
         for p in range(grid.shape[1]):
             along_it = direction[n, p] if direction.size else direction[0, 0]
             count = taps_at(
-                grid[n, p], along_it, x.shape, mode, padding, align, at, weights, slopes, curves, places, factors, by_dim
-            )
+                grid[n, p], along_it, x.shape, mode, padding, align, at, weights, slopes, curves, places, factors,
+                by_dim,
+            )  # fmt: skip
             for d in range(dims):
                 grid_grad[n, p, d] = T(0)
             for c in range(x.shape[1]):

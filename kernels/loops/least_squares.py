@@ -45,7 +45,7 @@ def least_squares(a, b, both, residuals, rank, values, info, rcond, driver):
         scratch = _scratch(driver, complex_, m, n, k, real, whole)
         before, after = (*sizes, factors, m, both, most, kept, limit, ranks), (*scratch, found)
         asked = (*sizes, None, m, None, most, None, None, None)
-    with on_one(m * n):
+    with on_one(count * m * n):
         size = workspace(driver, dtype, *asked, more=len(after) - 1)
         each(driver, dtype, count, *before, (np.empty(size, dtype), None), size, *after)
     info[...] = found.reshape(batch)

@@ -83,9 +83,9 @@ def extremes_rows(x, values, index, largest):
         if row.size:
             best, at = row[0], 0
             for i in range(row.size):
-                v = row[i]
-                later = supersedes(v, best, largest)
-                best, at = (v if later else best), (i if later else at)
+                # A branch, though it may be taken often in ordered rows: selects would wait for one another.
+                if supersedes(row[i], best, largest):
+                    best, at = row[i], i
                 target[i], places[i] = best, at
 
 

@@ -9,7 +9,7 @@ from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 from jitgrad.kernels.words.rows import _rank
 from jitgrad.kernels.words.vocabulary import T, scratch
 
-__all__ = ["INSERTED", "kth", "mode", "select", "sort", "sort_short"]
+__all__ = ["INSERTED", "kth", "median", "mode", "select", "sort", "sort_short"]
 
 INSERTED = 64  # So many elements are sorted by insertion, the cost of which grows with their number.
 
@@ -302,4 +302,25 @@ def _commonest(x, places, values, index):
             begin = i if row[i] != row[begin] else begin
             if i - begin >= longest:
                 longest, at = i - begin + 1, i
+        values[r, 0], index[r, 0] = row[at], places[r, at]
+
+
+@library("values", "index")
+def median(x, values, index, skip_nan):
+    """The lower of the two middle elements of each row: of those that are not NaN, or else the first NaN if any is."""
+    ordered, places = np.empty_like(x), np.empty(x.shape, np.int64)
+    (sort_short if x.shape[1] <= INSERTED else sort).call(x, ordered, places, False)
+    _middle.call(ordered, places, values, index, skip_nan)
+
+
+@loop(split=("x", "places", "values", "index"))
+def _middle(x, places, values, index, skip_nan):
+    """The same of rows in order, whose NaN are last."""
+    for r in range(x.shape[0]):
+        row, numbers = x[r], x.shape[1]
+        while numbers and row[numbers - 1] != row[numbers - 1]:
+            numbers -= 1
+        at = numbers
+        if skip_nan or numbers == row.size:
+            at = max(numbers - 1, 0) // 2
         values[r, 0], index[r, 0] = row[at], places[r, at]

@@ -13,11 +13,11 @@ from jitgrad.kernels.blas import one_thread
 from jitgrad.kernels.lapack import on_one
 from jitgrad.kernels.launch import library, loop
 
-__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "far_apart", "matrix_exp", "svd", "svdvals"]
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh", "far_apart", "matrix_exp", "pseudo_inverse", "svd", "svdvals"]
 
 # NumPy's own loops over stacks, which ``np.linalg.eigh`` and its kind call after checks that take longer than a small
 # matrix. They write to any memory, and NaN for a matrix that LAPACK has failed at.
-_LOOPS = np.linalg._umath_linalg  # type: ignore[attr-defined]
+_LOOPS = np.linalg._umath_linalg
 # Multiplications in a stack, about, from which two threads are clearly quicker.
 SPLIT = 1 << 17
 
@@ -108,6 +108,20 @@ def svd(x, left, values, right, failed, full):
 def svdvals(x, values, failed):
     """Singular values, descending."""
     _decompose(_svd("", x), x, (values,), values, failed)
+
+
+@library("out")
+def pseudo_inverse(left, values, right, absolute, relative, out):
+    """right^H diag(1 / values) left^H, values of a size up to max(absolute, relative * the largest) taken as infinite.
+
+    The two tolerances broadcast against stacks of values.
+    """
+    size = np.abs(values)
+    kept = size > np.maximum(absolute, relative * size.max(-1, keepdims=True))
+    inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
+    first, last = (np.conj(a).swapaxes(-1, -2) for a in (right, left))
+    with on_one(values.shape[-1] * max(out.shape[-2:])):
+        np.matmul(first * inverse[..., None, :], last, out=out)
 
 
 @loop

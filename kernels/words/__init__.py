@@ -9,7 +9,9 @@ Floor: the lowest. Read `vocabulary` first: what a word is, and the four rules t
 `exponential`, the model of all others. `syntax` is here because every floor above reads functions' texts.
 
 Words are written rather than called from the C library because a call keeps a loop from being vectorised, and SciPy's
-functions are no machine code that a kernel could hold.
+functions are no machine code that a kernel could hold. Words that few programs use (`polygamma`, `modified_bessel`,
+`bessel`, `normal`, `zeta`, `incomplete_gamma`, `orthogonal`, `integers`) are imported by the rows that call them, and the
+special ones among them have bodies for float64 alone: rows that call them say ``in_double``.
 """
 
 from jitgrad.kernels.words import (

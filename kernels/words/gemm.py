@@ -35,7 +35,8 @@ def gemm(
         shapes = [cgutils.unpack_tuple(builder, m.shape, 2) for m in matrices]
         steps = [builder.sdiv(cgutils.unpack_tuple(builder, m.strides, 2)[0], size) for m in matrices]
         data = [builder.bitcast(m.data, pointer) for m in matrices]
-        flags = [builder.select(f, ir.Constant(small, _TURNED), ir.Constant(small, _AS_IT_IS)) for f in (x_flag, y_flag)]
+        turned, plain = ir.Constant(small, _TURNED), ir.Constant(small, _AS_IT_IS)
+        flags = [builder.select(f, turned, plain) for f in (x_flag, y_flag)]
         inner = builder.select(x_flag, shapes[0][0], shapes[0][1])
         one, zero = ir.Constant(number, 1.0), ir.Constant(number, 0.0)
         given = [

@@ -28,7 +28,8 @@ from numba import cuda
 CAPABILITY = (8, 0)
 # libdevice reduces huge angles in float64; the words of these functions work in float64 throughout.
 WIDE = {"sin", "cos", "tan", "sinc", "lgamma", "digamma", "polygamma"}
-FLOATS = sorted(n for n, op in TABLE.items() if "float" in op.accepts.split())
+FLOATS = sorted(n for n, op in TABLE.items() if "float" in op.accepts.split() and not op.in_double)
+IN_DOUBLE = sorted(n for n, op in TABLE.items() if op.in_double)
 COMPLEX = sorted(n for n, op in TABLE.items() if "complex" in op.accepts.split())
 
 
@@ -83,6 +84,12 @@ def compiled(op, dtype, strided=False):
 def test_float32_kernels_compute_in_float32(name):
     for text in compiled(TABLE[name], "float32"):
         assert name in WIDE or ".f64" not in text
+
+
+@pytest.mark.parametrize("name", IN_DOUBLE)
+def test_kernels_in_double_precision_compile(name):
+    for _ in compiled(TABLE[name], "float64"):
+        pass
 
 
 @pytest.mark.parametrize("name", COMPLEX)

@@ -116,7 +116,10 @@ def _checked(values: list[Any], dtype: dtypes.dtype) -> list[Any]:
         if isinstance(value, complex) and 0 < dtype.category < 3:
             what = ("be interpreted as an integer" if dtype.category == 1 else "")
             raise TypeError(f"'complex' object cannot {what}" if what else "must be real number, not complex")
-        if dtype.category == 1:
+        if dtype is dtypes.uint64 and isinstance(value, int):
+            if value < 0 or value >= 1 << 64:
+                raise OverflowError("can't convert negative int to unsigned" if value < 0 else "int too big to convert")
+        elif dtype.category == 1:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise ValueError("Overflow when unpacking long long")
             if not fits(value, dtype):

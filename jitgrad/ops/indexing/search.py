@@ -24,7 +24,7 @@ from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.creation.type_info import result_type
 from jitgrad.ops.indexing.gather import Gather
 from jitgrad.ops.indexing.places import checked_index
-from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 
@@ -97,12 +97,16 @@ def _refuse_sorter(value: int) -> NoReturn:
 
 def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: Tensor | None = None) -> Tensor:
     """The places of values, a tensor or a number, in checked rows, all of them in the dtype that both promote to."""
-    dtype = result_type(bounds, values)
+    if isinstance(values, Tensor) and values._layout.dtype is bounds._layout.dtype:
+        dtype = values._layout.dtype
+    else:
+        dtype = result_type(bounds, values)
     values = values if isinstance(values, Tensor) else tensor(values, dtype=dtype)
-    _check(bounds._layout, values._layout, None if sorter is None else sorter._layout)
+    if values._layout.ndim == 0 or bounds._layout.ndim != 1 or sorter is not None:
+        _check(bounds._layout, values._layout, None if sorter is None else sorter._layout)
     if dtype.category in (0, 3):
         raise not_implemented_for("searchsorted_out_cpu", dtype)
-    bounds, values = unrecorded(bounds, dtype), unrecorded(values, dtype)
+    bounds, values = cast(bounds, dtype), cast(values, dtype)
     if sorter is not None:
         bounds = Gather.apply(bounds, -1, checked_index(sorter, bounds._layout.shape[-1], _refuse_sorter))
     return Search.apply(bounds, values, as_flag(right), as_flag(out_int32))
@@ -193,7 +197,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         if kind.category in (0, 3):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {scalar_type(kind)}")
     values, wanted = (t if isinstance(t, Tensor) else tensor(t, dtype=dtype) for t in (elements, test_elements))
-    return Member.apply(unrecorded(values, dtype), unrecorded(wanted, dtype).reshape(-1), as_flag(invert))
+    return Member.apply(cast(values, dtype), cast(wanted, dtype), as_flag(invert))
 
 
 for _function in (searchsorted, bucketize, isin):

@@ -37,8 +37,9 @@ def segment_reduce(
     the last one ends. initial: what a reduction starts from. An empty segment has that, and else 0, NaN, -inf, inf, 1.
     """
     d, layout = normalize_dim(axis, data._layout.ndim), data._layout
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _START:
-        raise RuntimeError(f"unsupported reduction given! {reduce}")
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not layout.numel:
         raise RuntimeError("Expected data.numel() > 0 to be true, but got false.")
     if indices is not None:
@@ -64,7 +65,10 @@ def _check_lengths(lengths: Any, size: int) -> None:
     if bool((lengths < 0).any().item()):
         raise RuntimeError("lengths contains negative value!")
     if bool((lengths.sum(-1) != size).any().item()):
-        raise RuntimeError("Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe")
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+            "!unsafe."
+        )
 
 
 def _reduced(data: Tensor, reduce: str, d: int, edges: Any, initial: Any) -> Tensor:

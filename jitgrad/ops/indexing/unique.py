@@ -64,15 +64,11 @@ def _runs(starts: Any, order: Any, shape: tuple[int, ...], inverse: bool, counts
     return numbers, lengths
 
 
-def _check_slices(op: str, x: Layout, d: int) -> None:
+def _check_slices(x: Layout, d: int) -> None:
     """RuntimeError if there are slices, but nothing in them that could tell them apart."""
     empty = [n for k, n in enumerate(x.shape) if not n and k != d]
     if empty and x.shape[d]:
-        raise RuntimeError(
-            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
-            if op == "unique_dim" else "There are 0 sized dimensions, and they aren't selected, so "
-            "unique_consecutive cannot be applied"
-        )  # fmt: skip
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
 
 
 def _distinct_slices(x: Tensor, d: int, ordered: bool, inverse: bool, counts: bool) -> tuple[Tensor, Any, Any]:
@@ -100,7 +96,7 @@ def _unique(op: str, x: Tensor, dim: Any, ordered: bool, inverse: bool, counts: 
         found = _distinct(x, ordered, inverse, counts)
     else:
         d = normalize_dim(int_argument("unique", "dim", 5, dim), x._layout.ndim)
-        _check_slices(op, x._layout, d)
+        _check_slices(x._layout, d)
         found = _distinct_slices(x, d, ordered, inverse, counts)
     asked = tuple([t for t in found if t is not None])
     return asked if inverse or counts else found[0]

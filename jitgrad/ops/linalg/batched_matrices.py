@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from jitgrad.core.errors import LinAlgError, not_implemented_for, scalar_type
-from jitgrad.core.layout import Layout, broadcast_shapes, contiguous_strides, intern
+from jitgrad.core.layout import Layout, broadcast_shapes, cache, contiguous_strides, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.structured import Structured
@@ -19,7 +21,7 @@ from jitgrad.ops.shape.view import Transpose
 
 __all__ = [
     "BatchedMatrices", "adjoint", "broadcast_batches", "check_dtypes", "check_factors", "check_floating",
-    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "row_major", "transposed",
+    "check_matrix", "check_numbers", "check_pivots", "check_square", "column_major", "kept", "row_major", "transposed",
     "whole_batches", "with_check",
 ]  # fmt: skip
 
@@ -78,8 +80,8 @@ def adjoint(x: Tensor) -> Tensor:
 
 def broadcast_batches(*matrices: Tensor) -> tuple[Tensor, ...]:
     """The matrices with their batches expanded to the shape that these broadcast to."""
-    batches = [x.shape[:-2] for x in matrices]
-    if all(b == batches[0] for b in batches):
+    batches = [x._layout.shape[:-2] for x in matrices]
+    if batches.count(batches[0]) == len(batches):
         return matrices
     shape = broadcast_shapes(*batches)
     return tuple([
@@ -90,12 +92,28 @@ def broadcast_batches(*matrices: Tensor) -> tuple[Tensor, ...]:
 # -- checks ---------------------------------------------------------------------------------------------
 
 
+def kept(check: Callable[..., Any]) -> Callable[..., Any]:
+    """``check`` of layouts and other arguments, called once for such as are equal; its errors are not kept."""
+    known = cache()
+
+    @functools.wraps(check)
+    def find(*key: Any) -> Any:
+        try:
+            return known[key]
+        except KeyError:
+            known[key] = found = check(*key)
+            return found
+
+    return find
+
+
 def check_matrix(op: str, x: Layout, name: str = "A") -> None:
     """RuntimeError for a tensor of less than two dims; ``op`` is what the error speaks of."""
     if x.ndim < 2:
         raise RuntimeError(f"{op}: The input tensor {name} must have at least 2 dimensions.")
 
 
+@kept
 def check_square(op: str, x: Layout, name: str = "A") -> None:
     """RuntimeError for what is no batch of square matrices."""
     check_matrix(op, x, name)
@@ -121,6 +139,7 @@ def check_numbers(kernel: str, x: Layout) -> None:
         raise not_implemented_for(kernel, x.dtype)
 
 
+@kept
 def check_dtypes(op: str, x: Layout, y: Layout, names: str = "A B") -> None:
     """RuntimeError for two tensors of different dtypes."""
     if x.dtype is not y.dtype:
@@ -131,6 +150,7 @@ def check_dtypes(op: str, x: Layout, y: Layout, names: str = "A B") -> None:
         )
 
 
+@kept
 def check_factors(op: str, a: Layout, b: Layout, left: bool = True) -> None:
     """RuntimeError unless a matrix ``b`` has as many rows, or for X A = B columns, as a square one ``a``."""
     if a.shape[-2] != b.shape[-2 if left else -1]:
@@ -170,8 +190,6 @@ def _fail(found: Any, op: str, several: bool) -> None:
             "linalg.lu_factor_ex(A, pivot)"
         )
     sentence = next((text for word, text in _SENTENCES if word in op), "Unknown error code: {}.").format(info)
-    if op == "cholesky":  # the elder function begins with a small letter
-        sentence = sentence.replace("The f", "the f", 1)
     raise LinAlgError(f"{op}: {place}{sentence}")
 
 

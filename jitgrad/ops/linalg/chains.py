@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from functools import partial
 
 from jitgrad.core.errors import cpp_type
+from jitgrad.core.layout import CAPACITY
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.out_argument import takes_out
@@ -20,7 +22,8 @@ from jitgrad.ops.linalg.matrix_products import Mm
 __all__: list[str] = []
 
 
-def _splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+@functools.lru_cache(CAPACITY)
+def _splits(*sizes: int) -> dict[tuple[int, int], int]:
     """Where to split each run of factors (first, last) for least work; factor k is sizes[k] by sizes[k + 1]."""
     n = len(sizes) - 1
     cost, split = dict.fromkeys([(i, i) for i in range(n)], 0), {}
@@ -34,7 +37,7 @@ def _splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def _product(factors: Sequence[Tensor]) -> Tensor:
-    split = _splits([factors[0]._layout.shape[0], *[f._layout.shape[1] for f in factors]])
+    split = _splits(factors[0]._layout.shape[0], *[f._layout.shape[1] for f in factors])
 
     def run(i: int, j: int) -> Tensor:
         return factors[i] if i == j else Mm.apply(run(i, split[i, j]), run(split[i, j] + 1, j))
@@ -80,7 +83,8 @@ def _check_pairs(factors: Sequence[Tensor]) -> None:
 
 
 @partial(public, method_too=False)
-def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+@takes_out
+def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the order of least work; ``linalg.multi_dot`` takes its place."""
     warnings.warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
@@ -92,7 +96,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    return matrices[0] if len(matrices) == 1 else linalg_multi_dot(matrices, out=out)
+    return matrices[0] if len(matrices) == 1 else linalg_multi_dot(matrices)
 
 
 # -- powers ----------------------------------------------------------------------------------------------

@@ -83,26 +83,26 @@ def _checked_factor(op: str, x: Tensor, upper: Any, wanted: str, floating: bool 
 
 
 @takes_out
-def _linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L of A = L L^H, or the upper triangular U of A = U^H U; one triangle of A is read.
 
     LinAlgError where a matrix is not positive-definite.
     """
-    return _checked_factor("linalg.cholesky", A, upper, "linalg.cholesky")[0]
+    return _checked_factor("linalg.cholesky", input, upper, "linalg.cholesky")[0]
 
 
 @takes_out
-def _linalg_cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(factor, info) as ``cholesky``, but where a matrix is not positive-definite ``info`` is not 0.
 
     With ``check_errors`` LinAlgError is raised there.
     """
     wanted = "linalg.cholesky_ex" if as_flag(check_errors) else ""
-    return return_types.linalg_cholesky_ex(*_checked_factor("linalg.cholesky", A, upper, wanted))
+    return return_types.linalg_cholesky_ex(*_checked_factor("linalg.cholesky", input, upper, wanted))
 
 
-public(_linalg_cholesky, "linalg_cholesky", module="linalg")
-public(_linalg_cholesky_ex, "linalg_cholesky_ex", module="linalg")
+public(linalg_cholesky, module="linalg")
+public(linalg_cholesky_ex, module="linalg")
 
 
 class Cholesky(BatchedMatrices):

@@ -96,8 +96,8 @@ class LinalgDet(BatchedMatrices):
         return _of_determinants(x_layout, kernels.determinants, [x_layout.numpy_dtype])
 
     def grad_x(g, x, LU, pivots):
-        if not x._layout.numel:
-            return zeros_like(x)
+        if x.shape[-1] < 2:  # of one element the gradient is a constant
+            return zeros_like(x) if not x._layout.numel else _of_each(g[0])
         near = _away_from_singular(x, LU, pivots)
         found = [adjoint(LinalgInvEx.apply(y)[0]) * _of_each(g[0] * conj(LinalgDet.apply(y)[0])) for y in near]
         return (found[0] + found[1]) * 0.5
@@ -113,12 +113,12 @@ def _det_input(op: str, x: Tensor) -> Tensor:
 
 
 @takes_out
-def _linalg_det(A: Tensor) -> Tensor:
+def linalg_det(A: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return LinalgDet.apply(_det_input("linalg.det", A))[0]
 
 
-public(_linalg_det, "linalg_det", module="linalg")
+public(linalg_det, module="linalg")
 
 
 @public
@@ -162,12 +162,12 @@ def _slogdet_factor(g: Sequence[Any], sign: Tensor) -> Tensor | None:
 
 
 @takes_out
-def _linalg_slogdet(A: Tensor) -> Any:
+def linalg_slogdet(A: Tensor) -> Any:
     """(sign, logabsdet): the sign, or phase, of the determinant, and the logarithm of its absolute value."""
     return return_types.linalg_slogdet(*LinalgSlogdet.apply(_det_input("linalg.slogdet", A))[:2])
 
 
-public(_linalg_slogdet, "linalg_slogdet", module="linalg")
+public(linalg_slogdet, module="linalg")
 
 
 @public

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ def _slopes(differences: Tensor, g: Tensor, distances: Tensor, p: float) -> Tens
     return differences.sign() * powers * common
 
 
+def _in_stacks(call: BatchedCall) -> Any:
+    return call.run(x1=call.whole("x1"), x2=call.whole("x2"))
+
+
 class Cdist(Structured):
     """Distances of order p of the rows of x1 (*, n, d) to the rows of x2 (*, m, d)."""
 
@@ -58,9 +63,7 @@ class Cdist(Structured):
         lambda: (draw(3, 2), draw(2, 2, seed=1), 1.5),
     )
 
-    def batch(call: BatchedCall) -> Tensor:
-        first, second = call.whole("x1"), call.whole("x2")
-        return call.run(x1=first, x2=second)
+    batch = _in_stacks
 
     def plan(x1_layout, x2_layout, p):
         _check_rows(x1_layout, x2_layout, p)
@@ -74,12 +77,21 @@ class Cdist(Structured):
 
     def grad_x1(g, out, x1, x2, p):
         if p == 2:  # without a tensor of all differences
-            ratio = table.where(out == 0, 0.0, g / table.where(out == 0, 1.0, out))
-            return x1 * SumDim.apply(ratio, -1, True) - matmul(ratio, x2)
+            return _by_products(x1, x2, table.where(out == 0, 0.0, g / table.where(out == 0, 1.0, out)))
         return SumDim.apply(_slopes(x1.unsqueeze(-2) - x2.unsqueeze(-3), g, out, p), -2, False)
 
     def grad_x2(g, out, x1, x2, p):
         return Cdist.grad_x1(transposed(g), transposed(out), x2, x1, p)
+
+    def kernels(wants, g, out, x1, x2, p):
+        if p != 2 or max(out.shape[-2:]) <= _BY_LOOPS:
+            return {}
+        found, ratio = {}, _ratios(g, out)  # once for both
+        if "x1" in wants:
+            found["x1"] = _by_products(x1, x2, ratio)
+        if "x2" in wants:
+            found["x2"] = _by_products(x2, x1, transposed(ratio))
+        return found
 
     def kernel_x1(g, out, x1, x2, p):
         return _gradient(x1, x2, g, out, p)
@@ -92,8 +104,6 @@ class Cdist(Structured):
 def _gradient(x, y, g, distances, p):
     *lead, n, d = x.shape
     m, stack = y.shape[-2], math.prod(lead)
-    if p == 2 and max(n, m) > _BY_LOOPS:
-        return _by_products
     rows, others, pairs = (stack, n, d), (stack, m, d), (stack, n, m)
     arrays = [row_major(name, layout, shape) for name, layout, shape in
               (("x", x, rows), ("y", y, others), ("g", g, pairs), ("distances", distances, pairs))]  # fmt: skip
@@ -105,8 +115,8 @@ def _gradient(x, y, g, distances, p):
 _BY_LOOPS = 25
 
 
-def _by_products(x: Tensor, y: Tensor, g: Tensor, distances: Tensor, p: float) -> Tensor:
-    ratio = _ratios(g, distances)
+def _by_products(x: Tensor, y: Tensor, ratio: Tensor) -> Tensor:
+    """The gradient of x by distances of order 2 to y, from the quotients of their gradients and themselves."""
     return x * SumDim.apply(ratio, -1, True) - matmul(ratio, y)
 
 

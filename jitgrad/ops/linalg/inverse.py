@@ -56,13 +56,13 @@ def _inverse(x: Tensor, op: str) -> Any:
 
 
 @takes_out
-def _linalg_inv(A: Tensor) -> Tensor:
+def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; LinAlgError where one is singular."""
     return _inverse(A, "linalg.inv")[0]
 
 
 @takes_out
-def _linalg_inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def linalg_inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): where a matrix is singular ``info`` is the place of the first zero on U's diagonal.
 
     With ``check_errors`` LinAlgError is raised there.
@@ -70,8 +70,8 @@ def _linalg_inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     return return_types.linalg_inv_ex(*_inverse(A, "linalg.inv_ex" if as_flag(check_errors) else ""))
 
 
-public(_linalg_inv, "linalg_inv", module="linalg")
-public(_linalg_inv_ex, "linalg_inv_ex", module="linalg")
+public(linalg_inv, module="linalg")
+public(linalg_inv_ex, module="linalg")
 
 
 @public
@@ -82,8 +82,9 @@ def inverse(input: Tensor) -> Tensor:
 
 
 @takes_out
-def _linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a tensor that is read as a matrix: its first ``ind`` dims are the rows, the others the columns."""
+    A = input
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind', but got " f"{ind}")
     rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
@@ -96,4 +97,4 @@ def _linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inverted.reshape(*A.shape[ind:], *A.shape[:ind])
 
 
-public(_linalg_tensorinv, "linalg_tensorinv", module="linalg")
+public(linalg_tensorinv, module="linalg")

@@ -8,6 +8,7 @@ import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
@@ -88,23 +89,23 @@ def _factor(x: Tensor, hermitian: Any, op: str) -> tuple[Tensor, ...]:
 
 
 @takes_out
-def _linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def linalg_ldl_factor(input: Tensor, *, hermitian: bool = False) -> Any:
     """(L and D in one matrix, pivots) of symmetric, or Hermitian, matrices, of which the lower triangle is read.
 
     It has no gradient. RuntimeError where D is singular.
     """
-    return return_types.linalg_ldl_factor(*_factor(A, hermitian, "torch.linalg.ldl_factor")[:2])
+    return return_types.linalg_ldl_factor(*_factor(input, hermitian, "torch.linalg.ldl_factor")[:2])
 
 
 @takes_out
-def _linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """(LD, pivots, info) as ``ldl_factor``, but where D is singular ``info`` is the place of the zero."""
     wanted = "torch.linalg.ldl_factor_ex" if as_flag(check_errors) else ""
-    return return_types.linalg_ldl_factor_ex(*_factor(A, hermitian, wanted))
+    return return_types.linalg_ldl_factor_ex(*_factor(input, hermitian, wanted))
 
 
-public(_linalg_ldl_factor, "linalg_ldl_factor", module="linalg")
-public(_linalg_ldl_factor_ex, "linalg_ldl_factor_ex", module="linalg")
+public(linalg_ldl_factor, module="linalg")
+public(linalg_ldl_factor_ex, module="linalg")
 
 
 def _no_pivot(found: Any) -> NoReturn:
@@ -144,10 +145,11 @@ class LinalgLdlSolve(BatchedMatrices):
 
 
 @takes_out
-def _linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X of A X = B from what ``ldl_factor`` made of A; batches broadcast. It has no gradient."""
     title = "torch.linalg.ldl_solve"
     check_square(title, LD._layout)
+    normalize_dim(-2, B.ndim)  # IndexError for a vector
     check_systems(title, B, LD)
     if pivots.dtype.is_floating_point or pivots.dtype.is_complex:
         raise RuntimeError(f"{title}: Expected pivots to be integers. Got {scalar_type(pivots.dtype)}")
@@ -163,4 +165,4 @@ def _linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool 
     return underived("linalg_ldl_solve", LinalgLdlSolve.apply(factors, pivots, b, as_flag(hermitian)), LD, B)
 
 
-public(_linalg_ldl_solve, "linalg_ldl_solve", module="linalg")
+public(linalg_ldl_solve, module="linalg")

@@ -8,16 +8,23 @@ import numpy as np
 
 from jitgrad.core import return_types
 from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import broadcast_shapes, intern
+from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.loops import least_squares as kernels
-from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, adjoint, column_major, row_major, with_check
+from jitgrad.ops.linalg.batched_matrices import (
+    BatchedMatrices,
+    adjoint,
+    broadcast_batches,
+    column_major,
+    row_major,
+    with_check,
+)
 from jitgrad.ops.linalg.matmul import matmul
-from jitgrad.ops.shape.expand import Expand, Unsqueeze
+from jitgrad.ops.shape.expand import Unsqueeze
 
 __all__: list[str] = []
 
@@ -129,19 +136,18 @@ def _check(a: Tensor, b: Tensor, driver: Any) -> bool:
 
 
 @takes_out
-def _linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the X for which |A X - B| is smallest; batches broadcast.
 
     driver: LAPACK's routine: "gelsy" (the default), "gelsd" and "gelss", which take singular values below ``rcond``
     times the largest for zeros, or "gels", for matrices of full rank. What it does not find is empty.
     """
-    vectors = _check(A, B, driver)
+    vectors = _check(input, b, driver)
     driver = driver or "gelsy"
-    b = Unsqueeze.apply(B, -1) if vectors else B
-    batch = broadcast_shapes(A.shape[:-2], b.shape[:-2])
-    a, b = [x if x.shape[:-2] == batch else Expand.apply(x, (*batch, *x.shape[-2:])) for x in (A, b)]
-    x, left, *found, _ = LinalgLstsq.apply(a, b, rcond, driver)
+    columns = Unsqueeze.apply(b, -1) if vectors else b
+    x, y = broadcast_batches(input, columns)
+    x, left, *found, _ = LinalgLstsq.apply(x, y, rcond, driver)
     return return_types.linalg_lstsq(x.squeeze(-1) if vectors else x, left, *found)
 
 
-public(_linalg_lstsq, "linalg_lstsq", module="linalg")
+public(linalg_lstsq, module="linalg")

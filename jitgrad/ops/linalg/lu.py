@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written, compiled
+from jitgrad.dispatch.planned import row_major as row_major_read
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
 from jitgrad.kernels.loops import factorisations as kernels
@@ -137,7 +139,7 @@ def _factors(x: Tensor, pivot: Any, op: str, title: str = "torch.lu_factor") -> 
 
 
 @takes_out
-def _linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(L and U in one matrix, int32 of the rows that were exchanged): what ``lu_solve`` takes.
 
     RuntimeError where U has a zero on its diagonal.
@@ -146,14 +148,14 @@ def _linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 
 @takes_out
-def _linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU, pivots, info) as ``lu_factor``, but where U has a zero on its diagonal ``info`` is its place."""
     wanted = "torch.linalg.lu_factor_ex" if as_flag(check_errors) else ""
     return return_types.linalg_lu_factor_ex(*_factors(A, pivot, wanted))
 
 
-public(_linalg_lu_factor, "linalg_lu_factor", module="linalg")
-public(_linalg_lu_factor_ex, "linalg_lu_factor_ex", module="linalg")
+public(linalg_lu_factor, module="linalg")
+public(linalg_lu_factor_ex, module="linalg")
 
 
 @public
@@ -183,8 +185,8 @@ def _unpacked(lu: Layout, where: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]]
     """The launch that takes L and U from the array ``where``, and their layouts."""
     batch, (m, n), dtype = lu.shape[:-2], lu.shape[-2:], lu.numpy_dtype
     k = min(m, n)
-    layouts = [row_major(dtype, batch, m, k), row_major(dtype, batch, k, n)]
-    return [(kernels.unpack, where, Written(0), Written(1))], layouts
+    layouts, count = [row_major(dtype, batch, m, k), row_major(dtype, batch, k, n)], math.prod(batch)
+    return [(kernels.unpack, where, Written(0, (count, m, k)), Written(1, (count, k, n)))], layouts
 
 
 def _unpacked_reference(lu: Any) -> Any:
@@ -202,7 +204,10 @@ class LuUnpack(BatchedMatrices):
 
     def plan(x_layout):
         check_numbers("lu_unpack", x_layout)
-        return Launches(*_unpacked(x_layout, Read("x")), 2)
+        batch, sizes = x_layout.shape[:-2], x_layout.shape[-2:]
+        # Matrices in any order, which the loop reads across: a reshape would copy some.
+        whole = Read("x", (math.prod(batch), *sizes)) if x_layout.ndim != 3 else Read("x")
+        return Launches(*_unpacked(x_layout, whole), 2)
 
     def grad_x(g, x_layout):
         (m, n), parts = x_layout.shape[-2:], []
@@ -239,8 +244,9 @@ class Permutation(BatchedMatrices):
     def plan(lu_layout, pivots_layout):
         check_numbers("lu_unpack", lu_layout)
         batch, m = lu_layout.shape[:-2], lu_layout.shape[-2]
-        out = row_major(lu_layout.numpy_dtype, batch, m, m)
-        return Launches([(kernels.permutation, Read("pivots"), Written(0))], [out])
+        out, count = row_major(lu_layout.numpy_dtype, batch, m, m), math.prod(batch)
+        pivots = row_major_read("pivots", pivots_layout, (count, pivots_layout.shape[-1]))
+        return Launches([(kernels.permutation, pivots, Written(0, (count, m, m)))], [out])
 
 
 class LinalgLu(BatchedMatrices):
@@ -255,7 +261,8 @@ class LinalgLu(BatchedMatrices):
 
     def plan(x_layout):
         factor, (whole, pivots, info) = factored(x_layout)
-        unpack, parts = _unpacked(x_layout, Written(3))
+        stack = math.prod(x_layout.shape[:-2]), *x_layout.shape[-2:]
+        unpack, parts = _unpacked(x_layout, Written(3, stack))
         # The results come first: L, U and pivots, then the matrix that holds both and info.
         factor = (kernels.lu_factor, Read("x"), Written(3), Written(2), Written(4))
         return Launches([factor, *unpack], [*parts, pivots, whole, info], 3)
@@ -265,7 +272,7 @@ class LinalgLu(BatchedMatrices):
 
 
 @takes_out
-def _linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) of A = P L U: a permutation, lower triangular with ones on the diagonal, upper triangular."""
     if A._layout.ndim < 2:
         raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
@@ -275,11 +282,11 @@ def _linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu(Permutation.apply(lower.detach(), pivots), lower, upper)
 
 
-public(_linalg_lu, "linalg_lu", module="linalg")
+public(linalg_lu, module="linalg")
 
 
 @takes_out
-def _lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """(P, L, U) from what ``lu_factor`` returned; those that are not asked for are empty."""
     if LU_data._layout.ndim < 2:
         raise RuntimeError(
@@ -297,7 +304,7 @@ def _lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unp
     return return_types.lu_unpack(p, lower, upper)
 
 
-public(_lu_unpack, "lu_unpack", method_too=False)
+public(lu_unpack, method_too=False)
 
 
 class CheckedPermutation(Permutation):

@@ -103,7 +103,7 @@ def solved_by_lu(LU, pivots, g, left):
 
 
 @takes_out
-def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = B, or X A = B if not ``left``, from what ``lu_factor`` made of A; batches broadcast.
 
     ``adjoint``: A^H stands in the place of A. RuntimeError for pivots that are no rows.
@@ -130,7 +130,7 @@ def _linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True
     return LinalgLuSolve.apply(factors, pivots, b, left, as_flag(adjoint))
 
 
-public(_linalg_lu_solve, "linalg_lu_solve", module="linalg")
+public(linalg_lu_solve, module="linalg")
 
 
 @public
@@ -142,4 +142,4 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
         "\nNote that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\n"
         "should be replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)", UserWarning, stacklevel=user_level(),
     )  # fmt: skip
-    return _linalg_lu_solve(LU_data, LU_pivots, input)
+    return linalg_lu_solve(LU_data, LU_pivots, input)

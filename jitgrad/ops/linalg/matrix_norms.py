@@ -136,7 +136,8 @@ def linalg_norm(
     of_matrix = isinstance(ord, str) or len(dims if dims is not None else A._layout.shape) == 2
     if ord is not None and of_matrix:
         return linalg_matrix_norm(A, ord, (0, 1) if dims is None else dims, keepdim, dtype=dtype)
-    return linalg_vector_norm(A, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
+    order: Any = 2 if ord is None else ord
+    return linalg_vector_norm(A, order, dims, keepdim, dtype=dtype)
 
 
 def _warn_old(name: str, instead: str) -> None:

@@ -9,37 +9,50 @@ import numpy as np
 
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import Layout
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.storage import empty_for
+from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag
-from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_square
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import spectral as kernels
+from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_square, row_major
 from jitgrad.ops.linalg.eigen import LinalgEigh
 from jitgrad.ops.linalg.matmul import matmul
 from jitgrad.ops.linalg.svd import LinalgSvd
 from jitgrad.ops.reduction.reduction_plan import unrecorded
+from jitgrad.ops.shape.copy import cast
 
 __all__ = ["LinalgPinv", "threshold"]
 
 
-def threshold(largest: Tensor, sizes: tuple[int, ...], absolute: Any, relative: Any) -> Tensor | Any:
-    """max(absolute, relative * largest): what counts as zero among the singular values of matrices of these sizes.
+def tolerances(values: Layout, sizes: tuple[int, int], absolute: Any, relative: Any) -> tuple[Any, Any]:
+    """(absolute, relative): below what singular values of matrices of these sizes count as zero, and so relatively.
 
     Without a relative tolerance that is the dtype's rounding times the longer side, or 0 if an absolute one above 0 is
-    given. Tolerances are numbers or tensors with one element for each matrix.
+    given. Tolerances are numbers or tensors, which get a dim more, with one element for each matrix.
     """
-    dtype = largest._layout.numpy_dtype
-    default = float(np.finfo(dtype).eps) * max(sizes) if sizes else 0.0
     if relative is None:
-        relative = default
+        relative = float(np.finfo(values.numpy_dtype).eps) * max(sizes)
         if isinstance(absolute, Tensor):
-            relative = table.where(absolute > 0, 0.0, default).to(largest.dtype)
+            relative = table.where(absolute > 0, 0.0, relative)
         elif absolute is not None and absolute > 0:
             relative = 0.0
-    relative, absolute = [t.unsqueeze(-1) if isinstance(t, Tensor) else t for t in (relative, absolute)]
-    bound = largest * relative
+    bounds = [t.unsqueeze(-1) if isinstance(t, Tensor) else float(t or 0) for t in (absolute, relative)]
+    return bounds[0], bounds[1]
+
+
+def _array(bound: Any, values: Tensor) -> Any:
+    """A tolerance as a kernel takes it, in the dtype of the values."""
+    return cast(unrecorded(bound), values.dtype)._data if isinstance(bound, Tensor) else bound
+
+
+def threshold(largest: Tensor, sizes: tuple[int, int], absolute: Any, relative: Any) -> Tensor:
+    """max(absolute, relative * largest): what counts as zero among the singular values of matrices of these sizes."""
+    absolute, relative = tolerances(largest._layout, sizes, absolute, relative)
+    bound: Tensor = largest * relative
     if isinstance(absolute, Tensor):
         return bound.maximum(absolute.to(bound.dtype) if absolute.dtype is not bound.dtype else absolute)
     return bound if not absolute else bound.clamp(min=float(absolute))
@@ -60,15 +73,14 @@ class LinalgPinv(BatchedMatrices):
             return x.new_empty((*batch, n, m))
         if hermitian:
             values, u = LinalgEigh.forward(x, True, True)
-            sizes, vh = values.abs(), u.mH
-            largest = sizes.amax(-1, True)
+            vh = u.mH
         else:
             u, values, vh = LinalgSvd.forward(x, False, True)
-            sizes, largest = values, values.narrow(-1, 0, 1)
-        kept = sizes > threshold(largest, (m, n), absolute, relative)
-        inverse = table.where(kept, values.reciprocal(), 0).to(x.dtype)
-        right, left = (u, vh) if hermitian else (vh.mH, u.mH)
-        return matmul(right * inverse.unsqueeze(-2), left)
+        bounds = [_array(t, values) for t in tolerances(values._layout, (m, n), absolute, relative)]
+        out = row_major(x._layout.numpy_dtype, tuple(batch), n, m)
+        data = empty_for(out)
+        launch(kernels.pseudo_inverse, u._data, values._data, vh._data, *bounds, data)
+        return wrap(data, out)
 
     def grad_x(g, out, x):
         # PyTorch's formula: the products are of the smaller of the two sizes.

@@ -87,7 +87,7 @@ def _check_derivable(mode: str, m: int, n: int) -> None:
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
-            "mode='reduced') if you are going to require gradients."
+            "mode='reduced') if you are going to differentiate through linalg.qr."
         )
     if mode == "complete" and m > n:
         raise RuntimeError(
@@ -111,7 +111,7 @@ def _of_square(of_q: Tensor | None, of_r: Tensor | None, q: Tensor, r: Tensor) -
 
 
 @takes_out
-def _linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
+def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) of A = Q R: the columns of Q are orthonormal, R is upper triangular.
 
     Of (m, n) matrices Q has min(m, n) columns; mode "complete" all m, and in "r" it is empty.
@@ -125,7 +125,7 @@ def _linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
     return return_types.linalg_qr(*LinalgQr.apply(A, mode))
 
 
-public(_linalg_qr, "linalg_qr", module="linalg")
+public(linalg_qr, module="linalg")
 
 
 @public
@@ -138,7 +138,7 @@ def qr(input: Tensor, some: bool = True) -> Any:
         "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')", UserWarning,
         stacklevel=user_level(),
     )  # fmt: skip
-    return return_types.qr(*_linalg_qr(input, "reduced" if as_flag(some) else "complete"))
+    return return_types.qr(*linalg_qr(input, "reduced" if as_flag(some) else "complete"))
 
 
 # -- reflectors -----------------------------------------------------------------------------------------
@@ -170,13 +170,15 @@ def geqrf(input: Tensor) -> Any:
     return return_types.geqrf(*[underived("geqrf", found, input) for found in Geqrf.apply(input)])
 
 
-def _of_reflectors(g: Tensor, x: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+def _of_reflectors(g: Tensor, x: Tensor, tau: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of reflectors v_i and their factors by that of the first columns of H_1 H_2 ... H_k.
 
     H_i = I - tau_i v_i v_i^H, and their product is I - V T V^H with T = (I + D S)^-1 D, where D has the factors on its
     diagonal and S is what V^H V has above it. So no product of single reflectors is needed.
     """
     k, columns = tau.shape[-1], g.shape[-1]
+    if not (x._layout.numel and k):  # as PyTorch's: no gradients
+        return None, None
     v, t, s, m = _compact(x.narrow(-1, 0, k), tau)
     first = v.narrow(-2, 0, columns)  # the product's columns are those of I - V T first^H
     gv = -matmul(g, matmul(first, adjoint(t)))
@@ -268,7 +270,7 @@ def _householder_product(x: Tensor, tau: Tensor) -> Tensor:
 
 
 @takes_out
-def _linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
+def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first columns of H_1 H_2 ... H_k, as many as ``input`` has, with H_i = I - tau_i v_i v_i^H.
 
     Of v_i the elements below the diagonal are column i of ``input``; that on it is 1.
@@ -276,7 +278,7 @@ def _linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     return _householder_product(input, tau)
 
 
-public(_linalg_householder_product, "linalg_householder_product", module="linalg")
+public(linalg_householder_product, module="linalg")
 
 
 @public
@@ -308,13 +310,9 @@ class Ormqr(BatchedMatrices):
         return Launches([(kernels.ormqr, *map(Read, ("x", "tau", "other")), Written(0), left, transpose)], [out])
 
     def grad_x(g, x, tau, other, left, transpose):
-        if not x._layout.numel:  # as PyTorch's: no gradient
-            return None
         return _of_reflectors(_of_product(g, other, left, transpose), x, tau)[0]
 
     def grad_tau(g, x, tau, other, left, transpose):
-        if not tau._layout.numel:
-            return None
         return _of_reflectors(_of_product(g, other, left, transpose), x, tau)[1]
 
     def grad_other(g, x, tau, left, transpose):

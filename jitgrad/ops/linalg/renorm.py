@@ -30,6 +30,13 @@ def _limited(x: Any, p: float, dim: int, limit: float) -> Any:
     return x * np.where(norms > limit, limit / (norms + 1e-7), 1)
 
 
+def _of_samples(call: BatchedCall) -> Tensor:
+    x, p, dim, limit = call.args.values()
+    norms = VectorNorm.apply(x, p, tuple([d + 1 for d in range(call.ndim("x")) if d != dim]), True)
+    limited: Tensor = x * table.where(norms > limit, limit / (norms + 1e-7), 1.0)
+    return limited
+
+
 class Renorm(Structured):
     """The slices at each place of ``dim``, scaled to norm ``limit`` where theirs of order ``p`` is larger."""
 
@@ -41,11 +48,7 @@ class Renorm(Structured):
     )
     reference = _limited
 
-    def batch(call: BatchedCall) -> Tensor:
-        x, p, dim, limit = call.args.values()
-        others = tuple([d + 1 for d in range(call.ndim("x")) if d != dim])
-        norms = VectorNorm.apply(x, p, others, True)
-        return x * table.where(norms > limit, limit / (norms + 1e-7), 1.0)
+    batch = _of_samples
 
     def plan(x_layout, p, dim, limit):
         shape = x_layout.shape

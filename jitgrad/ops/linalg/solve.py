@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core import return_types
-from jitgrad.core.layout import Layout, broadcast_shapes, normalize_dim
+from jitgrad.core.layout import Layout, broadcast_shapes, intern, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
@@ -27,6 +27,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     check_numbers,
     check_square,
     column_major,
+    kept,
     row_major,
     whole_batches,
     with_check,
@@ -105,30 +106,28 @@ def _solved_layout(a: Layout, b: Layout, left: bool) -> Layout:
     return column_major(b.numpy_dtype, b.shape[:-2], *b.shape[-2:]) if b.ndim > 1 else row_major(b.numpy_dtype, b.shape)
 
 
+@kept
+def _plan_system(a: Layout, b: Layout, left: bool) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+    """(whether right-hand sides are vectors, their shape with the batch of both, the batch) of what fits."""
+    title = "linalg.solve"
+    check_floating(title, a)
+    check_dtypes(title, a, b)
+    check_square(title, a)
+    vectors = _is_vector(a, b)
+    if not vectors:
+        check_matrix(title, b, "B")
+    check_factors(title, a, intern(b.numpy_dtype, (*b.shape, 1)) if vectors else b, left)
+    core = b.ndim - (1 if vectors else 2)
+    batch = tuple(broadcast_shapes(b.shape[:core], a.shape[:-2]))
+    return vectors, (*batch, *b.shape[core:]), batch
+
+
 def _solve(op: str, A: Tensor, B: Tensor, left: Any) -> tuple[Tensor, Tensor]:
     """(X, info) of checked arguments; ``op``: the function that raises an error for singular matrices, "" for none."""
-    title, left = "linalg.solve", as_flag(left)
-    check_floating(title, A._layout)
-    check_dtypes(title, A._layout, B._layout)
-    check_square(title, A._layout)
-    vectors = _is_vector(A._layout, B._layout)
-    if not vectors:
-        check_matrix(title, B._layout, "B")
-        check_factors(title, A._layout, B._layout, left)
-    elif A.shape[-1] != B.shape[-1]:
-        n = A.shape[-1]
-        raise RuntimeError(
-            f"{title}: Incompatible shapes of A and B for the equation AX = B ({n}x{n} and {B.shape[-1]}x1)"
-        )
-    if vectors and not left:
-        raise RuntimeError(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
-            "linalg.solve is equivalent to B / A.squeeze(-1)"
-        )
-    core = 1 if vectors else 2
-    batch = broadcast_shapes(A.shape[:-2], B.shape[: B.ndim - core])
-    b = B if B.shape[: B.ndim - core] == batch else Expand.apply(B, (*batch, *B.shape[B.ndim - core :]))
-    if A.shape[:-2] == batch:
+    left = as_flag(left)
+    vectors, shape, batch = _plan_system(A._layout, B._layout, left)
+    b = B if B._layout.shape == shape else Expand.apply(B, shape)
+    if A._layout.shape[:-2] == batch:
         found = LinalgSolveEx.apply(A, b, left, op)
         return found[0], found[3]
     # One factorisation serves several right-hand sides.
@@ -140,7 +139,7 @@ def _solve(op: str, A: Tensor, B: Tensor, left: Any) -> tuple[Tensor, Tensor]:
 
 
 @takes_out
-def _linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A X = B, or of X A = B if not ``left``, for square matrices A; batches broadcast.
 
     B may be a vector, or a batch of as many vectors as there are matrices. LinAlgError where A is singular.
@@ -149,18 +148,19 @@ def _linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @takes_out
-def _linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(X, info) as ``solve``: where A is singular, ``info`` is the place of the first zero on U's diagonal."""
     return return_types.linalg_solve_ex(*_solve("torch.linalg.solve_ex" if as_flag(check_errors) else "", A, B, left))
 
 
-public(_linalg_solve, "linalg_solve", module="linalg")
-public(_linalg_solve_ex, "linalg_solve_ex", module="linalg")
+public(linalg_solve, module="linalg")
+public(linalg_solve_ex, module="linalg")
 
 
 @takes_out
-def _linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+def linalg_tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     """X of which the product with A over all dims of X is B; ``dims`` of A are moved to its end before."""
+    A, B = input, other
     if dims is not None:
         places = [normalize_dim(d, A.ndim) for d in dims]
         A = A.movedim(places, list(range(A.ndim - len(places), A.ndim)))
@@ -174,4 +174,4 @@ def _linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     return _solve("torch.linalg.solve", A.reshape(rows, rows), B.reshape(rows), True)[0].reshape(*rest)
 
 
-public(_linalg_tensorsolve, "linalg_tensorsolve", module="linalg")
+public(linalg_tensorsolve, module="linalg")

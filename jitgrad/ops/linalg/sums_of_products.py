@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import Any
 
 from jitgrad.core.errors import scalar_type
+from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import takes_out
@@ -16,7 +18,7 @@ from jitgrad.ops.linalg.batched_matrices import check_floating
 from jitgrad.ops.linalg.matmul import matmul, outer, vdot
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import Diagonal
-from jitgrad.ops.shape.view import UnsafeView
+from jitgrad.ops.shape.view import UnsafeView, reshaped
 
 __all__: list[str] = []
 
@@ -80,6 +82,15 @@ for _function in (addbmm, addr):
     public(inplace_form(_function), function_too=False)
 
 
+@functools.lru_cache(CAPACITY)
+def _kron_shapes(x: Layout, y: Layout) -> tuple[tuple[int, ...], ...]:
+    """The shapes in which the two broadcast to all products, and that of the result."""
+    n = max(x.ndim, y.ndim)
+    a, b = [(1,) * (n - t.ndim) + t.shape for t in (x, y)]
+    first, second = tuple([s for i in a for s in (i, 1)]), tuple([s for j in b for s in (1, j)])
+    return first, second, tuple([i * j for i, j in zip(a, b, strict=True)])
+
+
 @public
 @takes_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
@@ -87,10 +98,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
     The tensor with fewer dims gets ones in front.
     """
-    n = max(input._layout.ndim, other._layout.ndim)
-    a, b = [(1,) * (n - t._layout.ndim) + tuple(t._layout.shape) for t in (input, other)]
-    wide = input.reshape([size for i in a for size in (i, 1)]) * other.reshape([size for j in b for size in (1, j)])
-    return UnsafeView.apply(wide, tuple([i * j for i, j in zip(a, b, strict=True)]))
+    first, second, shape = _kron_shapes(input._layout, other._layout)
+    return UnsafeView.apply(reshaped(input, first) * reshaped(other, second), shape)
 
 
 @partial(public, module="linalg")

@@ -103,7 +103,10 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise expected_scalar_type(input.dtype, other.dtype)
     if input._layout.dtype.category == 0:
         raise not_implemented_for("cross", input.dtype)
-    shape = broadcast_shapes(input._layout.shape, other._layout.shape)
+    shape = input._layout.shape
+    if shape == other._layout.shape:
+        return Cross.apply(input, other, d - len(shape))
+    shape = broadcast_shapes(shape, other._layout.shape)
     x, y = [t if t._layout.shape == shape else t.expand(shape) for t in (input, other)]
     return Cross.apply(x, y, d - len(shape))
 

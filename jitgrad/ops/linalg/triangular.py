@@ -82,22 +82,24 @@ class LinalgSolveTriangular(BatchedMatrices):
 
 
 @takes_out
-def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+def linalg_solve_triangular(
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
     """X of A X = B, or of X A = B if not ``left``, for triangular matrices A; batches broadcast.
 
     Of A only the triangle is read, and with ``unitriangular`` no diagonal. Nothing is raised for singular A.
     """
     op = "linalg.solve_triangular"
-    check_dtypes(op, A._layout, B._layout)
-    check_square(op, A._layout)
+    check_dtypes(op, input._layout, B._layout)
+    check_square(op, input._layout)
     check_matrix(op, B._layout, "B")
     left = as_flag(left)
-    check_factors(op, A._layout, B._layout, left)
-    A, B = broadcast_batches(A, B)
-    return LinalgSolveTriangular.apply(A, B, as_flag(upper), left, as_flag(unitriangular))
+    check_factors(op, input._layout, B._layout, left)
+    b, a = broadcast_batches(B, input)
+    return LinalgSolveTriangular.apply(a, b, as_flag(upper), left, as_flag(unitriangular))
 
 
-public(_solve_triangular, "linalg_solve_triangular", module="linalg")
+public(linalg_solve_triangular, module="linalg")
 
 
 class TriangularSolve(BatchedMatrices):

@@ -43,13 +43,14 @@ publish_later("jitgrad.ops.nn.shuffle",
               **{"nn.functional": "channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle"})  # fmt: skip
 publish_later("jitgrad.ops.nn.avg_pool", functions="adaptive_avg_pool1d avg_pool1d",
               **{"nn.functional": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d "
-                 "avg_pool3d local_response_norm lp_pool1d lp_pool2d lp_pool3d"})  # fmt: skip
+                 "avg_pool3d local_response_norm"})  # fmt: skip
 publish_later("jitgrad.ops.nn.max_pool",
               functions="adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d "
               "max_pool2d_with_indices_backward max_pool3d",
               **{"nn.functional": "adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d "
                  "adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices max_pool1d "
-                 "max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices"})  # fmt: skip
+                 "max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d "
+                 "max_pool3d_with_indices"})  # fmt: skip
 _CONVOLUTIONS = "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d"
 publish_later("jitgrad.ops.nn.convolution", functions=f"convolution {_CONVOLUTIONS}",
               **{"nn.functional": _CONVOLUTIONS})  # fmt: skip
@@ -68,3 +69,7 @@ publish_later("jitgrad.ops.nn.interpolate", functions="_upsample_bilinear2d_aa",
 publish_later("jitgrad.ops.nn.grid_sample",
               functions="affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d",
               **{"nn.functional": "affine_grid grid_sample"})  # fmt: skip
+publish_later("jitgrad.ops.nn.attention", **{"nn.functional": "scaled_dot_product_attention"})
+publish_later("jitgrad.ops.nn.linear_cross_entropy", **{"nn.functional": "linear_cross_entropy"})
+publish_later("jitgrad.ops.nn.multihead_attention", **{"nn.functional": "multi_head_attention_forward"})
+publish_later("jitgrad.ops.nn.lp_pool", **{"nn.functional": "lp_pool1d lp_pool2d lp_pool3d"})

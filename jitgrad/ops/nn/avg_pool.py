@@ -1,9 +1,8 @@
-"""Means over windows: avg_pool, adaptive_avg_pool, lp_pool, local_response_norm."""
+"""Means over windows: avg_pool, adaptive_avg_pool, local_response_norm."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,8 +65,8 @@ def _divided(sums: Tensor, windows: Sequence[Window], with_padding: bool, diviso
 
 
 def avg_pool(
-    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The means of windows along the last ``dims`` dims."""
     windows = sliding(f"avg_pool{dims}d", input, dims, kernel_size, stride, padding, 1, ceil_mode)
@@ -100,26 +99,28 @@ def _mapped(title: str, input: Tensor, maps: Sequence[Map]) -> Tensor:
 
 
 @functools.partial(public, method_too=False)
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = (), padding: int | Sequence[int] = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Tensor:  # fmt: skip
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = (), padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:  # fmt: skip
     """The mean of each window of ``kernel_size`` elements along the last dim, every ``stride`` (the same) elements.
 
-    padding: so many zeros at both ends, which count unless ``count_include_pad`` is False; ceil_mode: windows that reach
-    over the end, too. RuntimeError where sizes do not fit.
+    padding: so many zeros at both ends, which count unless ``count_include_pad`` is False; ceil_mode: windows that
+    reach over the end, too. RuntimeError where sizes do not fit.
     """
     return avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @functools.partial(public, module="nn.functional")
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """``avg_pool1d`` over the last two dims; ``divisor_override`` in the place of the number of elements."""
     return avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @functools.partial(public, module="nn.functional")
-def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:  # fmt: skip
+def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """``avg_pool2d`` over the last three dims."""
     return avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -205,39 +206,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 for _function in (avg_pool1d, adaptive_avg_pool1d):
     public(_function, module="nn.functional")
 
-# -- powers -----------------------------------------------------------------------------------------------
-
-
-def _lp_pool(dims: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
-    if isinstance(norm_type, (int, float)) and math.isinf(norm_type):
-        from jitgrad.ops.nn.max_pool import max_pool
-
-        sign = 1 if norm_type > 0 else -1
-        return sign * max_pool(dims, sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)[0]
-    out = avg_pool(dims, input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-    width = math.prod(kernel_size) if isinstance(kernel_size, (tuple, list)) else kernel_size**dims
-    return (out.sign() * out.abs().relu()).mul(width).pow(1.0 / norm_type)
-
-
-@functools.partial(public, module="nn.functional")
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """sum(x ** p) ** (1 / p) of each window, p being ``norm_type``; the largest |x| where it is infinite."""
-    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@functools.partial(public, module="nn.functional")
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """``lp_pool1d`` over the last two dims."""
-    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-@functools.partial(public, module="nn.functional")
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """``lp_pool1d`` over the last three dims."""
-    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+# -- over channels ---------------------------------------------------------------------------------------
 
 
 @functools.partial(public, module="nn.functional")
@@ -247,7 +216,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     ValueError for fewer than three dims.
     """
     if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)")
+        gap = " " * 26  # PyTorch's
+        raise ValueError(f"Expected 3D or higher dimensionality{gap}input (got {input.ndim} dimensions)")
     if not input.numel():
         return input
     n, channels = input.shape[:2]

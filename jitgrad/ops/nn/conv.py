@@ -97,7 +97,8 @@ _ONE, _TWO = ((1,), (0,), (1,)), ((2, 1), (1, 0), (1, 2))  # strides, paddings, 
 
 def _reference(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     x = np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]])
-    sizes = [conv_size(n, k, s, 0, d) for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)]
+    windows = zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
+    sizes = [conv_size(n, k, s, 0, d) for n, k, s, d in windows]
     out = np.zeros((len(x), weight.shape[0], *sizes), np.result_type(x, weight))
     per = weight.shape[0] // groups
     for at in np.ndindex(*weight.shape[2:]):

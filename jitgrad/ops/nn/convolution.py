@@ -219,17 +219,17 @@ def _conv_transpose(dims: int, input: Tensor, weight: Tensor, bias: Tensor | Non
     return out.squeeze(0) if alone else out
 
 
-_CONV_DOC = """Sums of products of ``weight`` (o, c / groups, {k}) and the windows of ``input`` (n, c, {d}), or (c, {d}).
+_CONV_DOC = """Products of ``weight`` (o, c / groups, {k}) and the windows of ``input`` (n, c, {d}), or (c, {d}).
 
     bias (o): added to each channel. stride: from window to window; padding: zeros at both ends, or "valid" (none) or
     "same" (as many as keep the sizes); dilation: between the elements of a window; groups of channels are convolved
     apart. RuntimeError where sizes or dtypes do not fit.
     """
-_TRANSPOSED_DOC = """The transpose of ``conv{n}d``: each element of ``input`` (n, c, {d}) times ``weight`` (c, o / groups, {k}),
-    added at its window.
+_TRANSPOSED_DOC = """The transpose of ``conv{n}d``: each element of ``input`` (n, c, {d}) times ``weight``
+    (c, o / groups, {k}), added at its window.
 
-    The sizes of the result are (size - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1. RuntimeError where
-    sizes or dtypes do not fit.
+    The sizes of the result are (size - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1. RuntimeError
+    where sizes or dtypes do not fit.
     """
 
 

@@ -58,7 +58,7 @@ def _reference(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
         weight = weight * ((at >= 0) & (at < np.array(sizes))).all(-1)
         at = at.clip(0, np.array(sizes) - 1)
         for n in range(len(x)):
-            out[n] += x[(n, slice(None), *[at[n, ..., d] for d in reversed(range(len(sizes)))])] * weight[n]
+            out[n] += x[n][(slice(None), *[at[n, ..., d] for d in reversed(range(len(sizes)))])] * weight[n]
     return out
 
 
@@ -118,7 +118,8 @@ class GridSamplerBackward(Structured):
             return lambda *_: tuple(map(zeros_of, outs))
         shapes = _shapes(x_layout.shape, grid_layout.shape)
         x, grid = row_major("x", x_layout, shapes[0]), row_major("grid", grid_layout, shapes[1])
-        given = x, grid, _direction(direction_layout, shapes[1], outs[0].numpy_dtype), row_major("y", y_layout, shapes[2])
+        y = row_major("y", y_layout, shapes[2])
+        given = x, grid, _direction(direction_layout, shapes[1], outs[0].numpy_dtype), y
         written = Written(0, shapes[0]), Written(1, shapes[1])
         return Launches([(kernels.sample_gradients, *given, mode, padding, align, *written)], outs, 2)
 
@@ -132,7 +133,9 @@ class GridSamplerBackward(Structured):
 
     def grad_x(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
-        return None if g[1] is None else GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
+        if g[1] is None or (mode == 1 and x.ndim == 5):  # of zeros, which PyTorch leaves out where it leaves them out
+            return None
+        return GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
 
     def grad_grid(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
@@ -174,8 +177,8 @@ def _check(x: Tensor, grid: Tensor, mode: int) -> None:
     for d, n in enumerate(shape[2:], 2):
         if n <= 0:
             raise RuntimeError(
-                f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {shape} with "
-                f"dimension {d} being empty"
+                f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {shape} "
+                f"with dimension {d} being empty"
             )
     if len(shape) not in (4, 5) or len(shape) != len(places):
         raise RuntimeError(
@@ -193,7 +196,8 @@ def _cpp(x: Tensor) -> str:
 
 
 @functools.partial(public, method_too=False)
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
+                 align_corners: bool) -> Tensor:  # fmt: skip
     """``nn.functional.grid_sample`` with modes by numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
     _check(input, grid, interpolation_mode)
     return _SAMPLER[input.ndim - 2](input, grid, int(interpolation_mode), int(padding_mode), bool(align_corners))  # type: ignore
@@ -225,9 +229,9 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
                 align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """The values of ``input`` (n, c, h, w), or (n, c, d, h, w), at the places of ``grid`` (n, *places, 2 or 3).
 
-    A place is x, y (, z) from -1 to 1: of the outermost elements with ``align_corners``, else of their outer edges. mode:
-    "bilinear", "nearest", or of images "bicubic". padding_mode: what lies outside, "zeros", "border" or "reflection".
-    ValueError for another mode, RuntimeError where shapes or dtypes do not fit.
+    A place is x, y (, z) from -1 to 1: of the outermost elements with ``align_corners``, else of their outer edges.
+    mode: "bilinear", "nearest", or of images "bicubic". padding_mode: what lies outside, "zeros", "border" or
+    "reflection". ValueError for another mode, RuntimeError where shapes or dtypes do not fit.
     """
     if mode not in _MODES:
         raise ValueError(
@@ -286,8 +290,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if align_corners and min(size[2:]) == 1:
         warnings.warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
+            "is not an intended use case of affine_grid. See the documentation of affine_grid for details.",
             stacklevel=user_level(),
         )  # fmt: skip
     elif min(size) <= 0:

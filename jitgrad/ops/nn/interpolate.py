@@ -85,6 +85,11 @@ def _cubic(made: Map, real: Any) -> list[tuple[tuple[int, ...], tuple[Any, ...]]
     return found
 
 
+def _wide_cubic(x: Any) -> Any:
+    x = abs(x)
+    return _cubic_near(x, -0.5) if x < 1 else _cubic_far(x, -0.5) if x < 2 else 0
+
+
 def _lanczos(x: float) -> float:
     return float(np.sinc(x) * np.sinc(x / 3)) if abs(x) < 3 else 0.0
 
@@ -92,7 +97,7 @@ def _lanczos(x: float) -> float:
 # {kind: (half the width of the filter, the filter)}
 _FILTERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "linear_aa": (1, lambda x: max(1 - abs(x), 0)),
-    "cubic_aa": (2, lambda x: _cubic_near(abs(x), -0.5) if abs(x) < 1 else _cubic_far(abs(x), -0.5) if abs(x) < 2 else 0),
+    "cubic_aa": (2, _wide_cubic),
     "lanczos_aa": (3, _lanczos),
 }  # fmt: skip
 
@@ -179,8 +184,8 @@ def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[list[int] | Non
         return None, listed
     if not all(map(is_int, listed)):
         raise TypeError(
-            "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
-            f"types {[type(x) for x in listed]}"
+            "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+            f"with types {[type(x) for x in listed]}"
         )
     return [int(n) for n in listed], None
 
@@ -230,8 +235,8 @@ def interpolate(
     if needed and dims in (1, 2, 3):
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {needed}D input")
     raise NotImplementedError(
-        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | "
-        f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | "
+        f"linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
     )
 
 

@@ -101,8 +101,8 @@ def _values(
 
 
 def max_pool(
-    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1,
-    ceil_mode: bool = False,
+    dims: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(largest elements of the windows along the last ``dims`` dims, their places)."""
     windows = _windows(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -127,7 +127,7 @@ def _pooled(title: str, input: Tensor, windows: tuple[Window, ...]) -> tuple[Ten
     return out.squeeze(-2), places.squeeze(-2)
 
 
-_DOC = """The largest element of each window of ``kernel_size`` elements along the last {what}, every ``stride`` elements.
+_DOC = """The largest element of each window of ``kernel_size`` elements along the last {what}, every ``stride``.
 
     stride: the window's size if not given. padding: so many places at both ends that count for nothing. dilation: how
     far apart a window's elements are. ceil_mode: windows that reach over the end, too. RuntimeError where sizes do not
@@ -138,21 +138,23 @@ _DOC = """The largest element of each window of ``kernel_size`` elements along t
 def _publish_max_pool(dims: int) -> None:
     what = ("dim", "two dims", "three dims")[dims - 1]
 
-    def plain(input: Tensor, kernel_size: Any, stride: Any = (), padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1,
-              ceil_mode: bool = False) -> Tensor:  # fmt: skip
+    def plain(input: Tensor, kernel_size: Any, stride: Any = (), padding: int | Sequence[int] = 0,
+              dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Tensor:  # fmt: skip
         return _values(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1,
-                     ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+                     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                     return_indices: bool = False) -> Any:  # fmt: skip
         return max_pool(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def either(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def either(input: Tensor, kernel_size: Any, stride: Any = None, padding: int | Sequence[int] = 0,
+               dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:  # fmt: skip
         found = max_pool if return_indices else _values
         return found(dims, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     plain.__doc__ = _DOC.format(what=what)
-    with_indices.__doc__ = plain.__doc__.rstrip() + "\n\n    Returns (values, their places in a plane, counted through).\n"
+    with_indices.__doc__ = plain.__doc__.rstrip() + "\n\n    Returns (values, their places in a plane).\n"
     either.__doc__ = plain.__doc__.rstrip() + "\n\n    return_indices: returns (values, their places in a plane).\n"
     for function, name in ((plain, f"max_pool{dims}d"), (with_indices, f"max_pool{dims}d_with_indices")):
         function.__name__ = function.__qualname__ = name
@@ -176,7 +178,7 @@ def max_pool2d_with_indices_backward(
     sliding("max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode)
     if grad_output.dtype is not self.dtype:
         raise RuntimeError(
-            f"Expected dtype {str(self.dtype)} for `gradOutput` but got dtype {str(grad_output.dtype)}"
+            f"Expected dtype {self.dtype!s} for `gradOutput` but got dtype {grad_output.dtype!s}"
         )
     return PutInPlanes.apply(grad_output, indices, tuple(self.shape[-2:]), True, self)
 

@@ -26,7 +26,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.reduction import sum_columns
 from jitgrad.ops.reduction.reduction_plan import CHUNKS, unrecorded
-from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.expand import summed_to
 
 __all__ = [
@@ -322,9 +322,11 @@ def rms_norm(
         )
     if input._layout.dtype.category < 2:
         raise not_implemented_for("rms_norm", input.dtype)
-    smallest = np.finfo(input._layout.dtype.to_real().numpy).eps
+    smallest = input._layout.dtype.compute.limits.eps
     eps = float(smallest) if eps is None else float_argument("rms_norm", "eps", 4, eps)
-    return scaled(input * (input.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt(), weight, None)
+    wide = cast(input, input._layout.dtype.compute)
+    wide = wide * (wide.square().mean(tuple(range(-len(shape), 0)), True) + eps).rsqrt()
+    return cast(scaled(wide, weight, None), input._layout.dtype)
 
 
 public(rms_norm, method_too=False)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import not_implemented_for
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch.batch_rules import BatchedCall, rewritten
+from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.planned import Launches, Written, row_major
 from jitgrad.dispatch.registry import public

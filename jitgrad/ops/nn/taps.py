@@ -29,7 +29,7 @@ __all__ = ["MAKERS", "Map", "Tapped", "as_volume", "in_format_of", "merged_batch
 
 
 class Map(NamedTuple):
-    """The map of a dim of ``size`` elements to one of ``new``: which table it has, and the numbers that it depends on."""
+    """The map of a dim of ``size`` elements to one of ``new``: which table it has, and the numbers of that."""
 
     kind: str
     size: int

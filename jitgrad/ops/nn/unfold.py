@@ -136,7 +136,8 @@ def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequ
     shape = list(input.shape)
     if len(shape) < 3:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], but got {len(shape)})"
+            f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], but got "
+            f"{len(shape)})"
         )
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError(

@@ -117,7 +117,7 @@ def _max_unpool(dims: int, input: Tensor, indices: Tensor, kernel_size: Any, str
 @functools.partial(public, module="nn.functional")
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None,
                  padding: int | Sequence[int] = 0, output_size: Any = None) -> Tensor:  # fmt: skip
-    """Zeros with the elements that ``max_pool1d`` has found at their ``indices``; ``output_size`` where it is not clear.
+    """Zeros with the elements that ``max_pool1d`` has found at ``indices``; ``output_size`` where it is not clear.
 
     RuntimeError for an index that lies outside, ValueError for a size that does not fit.
     """
@@ -182,7 +182,8 @@ class FractionalMaxPool(Structured):
         source, target = row_major("x", x_layout, as_volume(x_layout.shape, dims)), as_volume(shape, dims)
         given = row_major("shifts", shifts_layout, (target[0], dims))
         arrays = source, given, *(1,) * (3 - dims), *width
-        made = Launches([(kernels.fractional_windows, *arrays, Written(1, target), Written(0, target))], [out, places], 2)
+        written = Written(1, target), Written(0, target)
+        made = Launches([(kernels.fractional_windows, *arrays, *written)], [out, places], 2)
         return in_format_of(x_layout, made, x=x_layout, shifts=shifts_layout)
 
     def grad_x(g, result1, x, sizes):

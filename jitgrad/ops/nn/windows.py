@@ -69,14 +69,15 @@ def pooled_size(size: int, width: int, stride: int, before: int, step: int, ceil
 
 
 def check_sizes(op: str, x: Tensor, dims: int) -> None:
-    """RuntimeError unless a tensor has ``dims`` dims of space, one of channels and perhaps one of samples, not empty."""
+    """RuntimeError unless a tensor has ``dims`` dims of space, one of channels and perhaps one of samples."""
     shape = list(x.shape)
     inner = shape[max(0, len(shape) - dims - 1) :]
     if len(shape) not in (dims + 1, dims + 2):
         if op == "max_pool1d":
             raise RuntimeError(
-                f"max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}"
-            )  # fmt: skip
+                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+                f"got:{shape}"
+            )
         if dims == 1:
             raise RuntimeError(
                 f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 'self' "
@@ -104,8 +105,9 @@ def check_sizes(op: str, x: Tensor, dims: int) -> None:
 
 
 def sliding(
-    op: str, x: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: int | Sequence[int] = 1, ceil_mode: Any = False
-) -> tuple[Window, ...]:
+    op: str, x: Tensor, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1,
+    ceil_mode: Any = False,
+) -> tuple[Window, ...]:  # fmt: skip
     """The windows of a pooling op along the last ``dims`` dims of ``x``; RuntimeError for what does not fit."""
     given = [("kernel_size", kernel_size), ("stride", stride), ("padding", padding), ("dilation", dilation)]
     widths, strides, before, steps = [per_dim(op, n, k + 2, v, dims) for k, (n, v) in enumerate(given)]

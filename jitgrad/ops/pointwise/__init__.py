@@ -22,9 +22,10 @@ publish_later("jitgrad.kernels.elementwise.orthogonal_polynomials",
                       "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
                       "laguerre_polynomial_l legendre_polynomial_p")  # fmt: skip
 publish_later("jitgrad.kernels.elementwise.probability", special="erfcx ndtr log_ndtr ndtri entr")
-publish_later("jitgrad.kernels.elementwise.parts", "gcd lcm nextafter", methods="gcd_ lcm_ nextafter_")
+publish_later("jitgrad.kernels.elementwise.parts", "gcd lcm ldexp nextafter",
+              methods="gcd_ lcm_ ldexp_ nextafter_")  # fmt: skip
 publish_later("jitgrad.ops.pointwise.special", "igamma igammac mvlgamma", functions="i0_",
               methods="igamma_ igammac_ mvlgamma_", special="xlog1py zeta")  # fmt: skip
-publish_later("jitgrad.ops.pointwise.parts", "frexp heaviside ldexp ldexp_", functions="fill gcd_ lcm_",
+publish_later("jitgrad.ops.pointwise.parts", "frexp heaviside", functions="fill gcd_ lcm_ ldexp_",
               methods="heaviside_")  # fmt: skip
 publish_later("jitgrad.ops.pointwise.element_functions", methods="apply_ map_ map2_")

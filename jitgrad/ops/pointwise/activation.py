@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
@@ -122,7 +120,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         dtype = input._layout.dtype
         raise RuntimeError(
-            f"lambda must be in range [0, {np.finfo(dtype.numpy).max:g}] for input dtype {scalar_type(dtype)}, "
+            f"lambda must be in range [0, {float(dtype.limits.max):g}] for input dtype {scalar_type(dtype)}, "
             f"but found {lambd:g}"
         )
     return apply(table.softshrink, input, lambd)
@@ -163,7 +161,7 @@ def nan_to_num(
         return input if inplace else input.clone()  # integers are never NaN
     if input._layout.dtype.is_complex:
         return _complex_nan_to_num(input, nan, posinf, neginf, inplace)
-    largest = float(np.finfo(input._layout.numpy_dtype).max)
+    largest = float(input._layout.dtype.limits.max)
     above, below = largest if posinf is None else posinf, -largest if neginf is None else neginf
     numbers = (0.0 if nan is None else nan, above, below)
     return apply(table.nan_to_num, input, *numbers, inplace=inplace)

@@ -1,4 +1,4 @@
-"""Parts of floats and their inverse, steps, and Python's functions applied to every element."""
+"""Functions of few rows: the parts of floats, steps, constants."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.underived import underived
-from jitgrad.kernels.elementwise import parts
+from jitgrad.kernels.elementwise import parts  # noqa: F401  (declares the ops)
 from jitgrad.ops.creation.constants import convert_number, filled_like
-from jitgrad.ops.pointwise.arithmetic import power
 from jitgrad.ops.shape.copy import cast
 
 __all__: list[str] = []
 
-for _op in (parts.Gcd, parts.Lcm):
-    public(_op.apply.operation.inplace, f"{_op.name}_", method_too=False)
+for _op in (table.gcd, table.lcm, table.ldexp):
+    public(_op.operation.inplace, f"{_op.__name__}_", method_too=False)
 
 
 def _check_tensors(op: str, **operands: Any) -> None:
@@ -49,17 +48,6 @@ def frexp(input: Tensor) -> Any:
 
 @public
 @functools.partial(takes_out, iterated=True)
-def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """``input * 2 ** other``."""
-    _check_tensors("ldexp", input=input, other=other)
-    return table.mul(input, power(2.0, other))
-
-
-public(inplace_form(ldexp))
-
-
-@public
-@functools.partial(takes_out, iterated=True)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0. Not differentiable.
 
@@ -78,7 +66,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 method(inplace_form(heaviside))
 
 
-@public
+@functools.partial(public, method_too=False)
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor like ``input`` of the one ``value``: a number, or a tensor without dimensions."""
     _check_tensors("fill", input=input)

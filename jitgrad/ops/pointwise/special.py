@@ -25,7 +25,7 @@ from jitgrad.ops.pointwise.arithmetic import apply, published
 
 __all__: list[str] = []
 
-public(bessel.I0.apply.operation.inplace, "i0_", method_too=False)
+public(table.i0.operation.inplace, "i0_", method_too=False)
 
 
 def _derived_in_second(op: table.Function, name: str, title: str) -> Callable[..., Tensor]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core import dtypes, return_types
-from jitgrad.core.errors import invalid_combination, must_be_tensor, not_implemented_for, scalar_type
+from jitgrad.core.errors import cpp_type, invalid_combination, must_be_tensor, not_implemented_for
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import intern
 from jitgrad.core.storage import empty_for
@@ -98,7 +98,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if dtype.kind != "f":
         raise not_implemented_for("histogram_cpu", input._layout.dtype)
     if count <= 0:
-        raise RuntimeError("bins must be > 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension 0")
     low, high = (dtype.type(number_argument("histc", n, k, v)) for n, k, v in (("min", 3, min), ("max", 4, max)))
     x = _flat(input)
     if low == high and x.size:
@@ -116,11 +116,9 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
 
 def _edges(x: Any, count: int, bounds: Sequence[float] | None, dim: int) -> Tensor:
     """The edges of ``count`` equal bins of an array's values, between ``bounds`` if they are given."""
-    op = "torch.histogramdd():"
+    op = "torch.histogramdd:"
     if count <= 0:
-        raise RuntimeError(f"{op} bins[{dim}] must be > 0, but got {count}") if dim < 0 else RuntimeError(
-            f"{op} bins must be > 0, but got {count} for dimension {dim}"
-        )
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension {dim}")
 
     def refuse(low: float, high: float) -> NoReturn:
         raise RuntimeError(f"{op} dimension {dim}'s range [{_shown(low)}, {_shown(high)}] is not finite")
@@ -162,17 +160,21 @@ def _counted(columns: list[Any], edges: Sequence[Tensor], even: bool, weight: An
 
 def _check_points(x: Tensor, count: int, edges: Sequence[Tensor], weight: Tensor | None) -> None:
     """RuntimeError unless ``x``, (..., N), has the coordinates for which there are bins, and ``weight`` fits it."""
-    op, layout = "torch.histogramdd():", x._layout
+    op, layout = "torch.histogramdd:", x._layout
     if layout.ndim < 2:
-        raise RuntimeError(f"{op} input tensor should have at least 2 dimensions, but got {layout.ndim}")
+        raise RuntimeError(f"{op} input tensor should have at least 2 dimensions")
     if layout.shape[-1] != count:
         n = layout.shape[-1]
+        if not edges:
+            raise RuntimeError(
+                "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+            )
         raise RuntimeError(f"{op} expected {n} sequences of bin edges for a {n}-dimensional histogram but got {count}")
     for d, e in enumerate(edges):
         if e._layout.dtype is not layout.dtype:
             raise RuntimeError(
                 f"{op} input tensor and bins tensors should have the same dtype, but got input with dtype "
-                f"{scalar_type(layout.dtype)} and bins for dimension {d} with dtype {scalar_type(e.dtype)}"
+                f"{cpp_type(layout.dtype)} and bins for dimension {d} with dtype {cpp_type(e.dtype)}"
             )
         if e._layout.ndim != 1:
             raise RuntimeError(
@@ -187,7 +189,7 @@ def _check_points(x: Tensor, count: int, edges: Sequence[Tensor], weight: Tensor
     if weight is not None and weight._layout.dtype is not layout.dtype:
         raise RuntimeError(
             f"{op} if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
-            f"input({scalar_type(layout.dtype)}), and weight({scalar_type(weight.dtype)})"
+            f"input({cpp_type(layout.dtype)}), and weight({cpp_type(weight.dtype)})"
         )
     if weight is not None and weight._layout.shape != layout.shape[:-1]:
         raise RuntimeError(
@@ -206,7 +208,7 @@ def _histogram(x: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | Non
         raise not_implemented_for("histogramdd", dtype)
     if bounds is not None and len(bounds) != 2 * len(bins):
         raise RuntimeError(
-            f"torch.histogramdd(): for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "
+            f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, "
             f"but got {len(bounds)}"
         )
     columns = [_flat(c) for c in unrecorded(x).unbind(-1)]

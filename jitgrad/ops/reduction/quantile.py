@@ -24,10 +24,11 @@ _MOST = 1 << 24  # up to which float32 counts elements exactly
 
 def _fractions(x: Tensor, q: Any) -> Tensor:
     """``q`` as a tensor, which is checked; RuntimeError for what quantiles are not taken of."""
-    if not isinstance(q, Tensor):
-        q = filled(intern(x._layout.numpy_dtype, ()), _in_range(float_argument("quantile", "q", 2, q)))
-    elif not ((unrecorded(q) >= 0) & (unrecorded(q) <= 1)).all().item():
-        _in_range(-1)
+    given = q if isinstance(q, Tensor) else float_argument("quantile", "q", 2, q)
+    if not isinstance(given, Tensor):
+        if not 0 <= given <= 1:
+            raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {given:g}")
+        q = filled(intern(x._layout.numpy_dtype, ()), given)
     if not x._layout.numel:
         raise RuntimeError("quantile() input tensor must be non-empty")
     if q._layout.ndim > 1:
@@ -36,11 +37,7 @@ def _fractions(x: Tensor, q: Any) -> Tensor:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if q._layout.dtype is not x._layout.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    return q
-
-
-def _in_range(q: float) -> float:
-    if not 0 <= q <= 1:
+    if q is given and not ((unrecorded(q) >= 0) & (unrecorded(q) <= 1)).all().item():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     return q
 

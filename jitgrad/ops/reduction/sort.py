@@ -14,7 +14,6 @@ from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout, as_int, intern, normalize_dim
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
-from jitgrad.dispatch import table
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
@@ -237,30 +236,16 @@ def _check_median(name: str, x: Layout) -> None:
         raise not_implemented_for(name, x.dtype)
 
 
-def _check_median_dim(x: Tensor, dim: int) -> int:
-    """The size of the dim, which must not be 0."""
-    n = x._layout.shape[normalize_dim(dim, x._layout.ndim)] if x._layout.ndim else 1
-    if not n:
-        raise IndexError(f"median(): Expected reduction dim {dim % x.ndim} to have non-zero size.")
-    return n
-
-
 def _median(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Tensor, Tensor]:
     """(values, indices) of the lower of the two middle elements along ``dim``.
 
     With ``skip_nan`` of those that are not NaN; otherwise the first NaN is taken where there is one.
     """
     _check_median("median_out", x._layout)
-    n = _check_median_dim(x, dim)
-    values, index = _along_last(kernels.sort, x, dim, None, False)
-    if not x._layout.ndim:
-        return values, index
-    # Sorting leaves NaN last and in their order, so the place behind a row's numbers is that of its first NaN.
-    numbers = (~values.isnan()).sum(dim, True)
-    rank = (numbers - 1).clamp(min=0) // 2 if skip_nan else table.where(numbers == n, (n - 1) // 2, numbers)
-    found = [t.gather(dim, rank) for t in (values, index)]
-    found = found if as_flag(keepdim) else [unrecorded(contiguous(t.squeeze(dim))) for t in found]
-    return found[0], found[1]
+    d = normalize_dim(dim, x._layout.ndim)
+    if x._layout.ndim and not x._layout.shape[d]:
+        raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
+    return _one_along(kernels.median, x, dim, keepdim, skip_nan)
 
 
 class MedianDim(OneChosenAlongDim):
@@ -306,13 +291,7 @@ class Median(ExtremumOfAll, along=MedianDim):
         if not x._layout.numel:
             return _median_of_nothing("median", x)
         _check_median("median_cpu", x._layout)
-        flat, n = unrecorded(x).reshape(-1), x._layout.numel
-        # One row needs no ranks of its own: picking two elements takes half as long as counting NaN does for rows.
-        values, _ = _along_last(kernels.sort, flat, 0, None, False)
-        last, middle = values.select(0, n - 1), values.select(0, (n - 1) // 2)
-        if x._layout.dtype.is_floating_point:
-            middle = table.where(last.isnan(), last, middle)
-        return unrecorded(contiguous(middle.clone()))
+        return _median(unrecorded(x).reshape(-1), 0, False, False)[0]
 
 
 class NanMedian(ExtremumOfAll, along=NanMedianDim):

@@ -166,7 +166,7 @@ def norm(
     if isinstance(p, str) and (p != "fro" or (isinstance(dim, (tuple, list)) and len(dim) > 2)):
         of_matrix: Any = published("linalg.matrix_norm")
         dims = tuple(range(input._layout.ndim)) if dim is None or dim is FULL else dim
-        return of_matrix(input, p, dims, keepdim, dtype=dtype)  # type: ignore[no-any-return]
+        return of_matrix(input, p, dims, keepdim, dtype=dtype)
     order = p if isinstance(p, (int, float)) else _order(p)
     if keepdim is not False and keepdim is not True:  # 1 would find the plan of True
         keepdim = as_flag(keepdim)

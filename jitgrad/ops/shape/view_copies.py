@@ -9,9 +9,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.core.layout import normalize_dim
+from jitgrad.core.layout import as_int, normalize_dim
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import int_argument
 from jitgrad.ops.shape.copy import Clone, Contiguous
@@ -34,7 +35,20 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     copying.__name__ = copying.__qualname__ = name
     copying.__doc__ = f"A copy, in row-major memory, of what ``{name.removesuffix('_copy')}`` shows."
-    return takes_out(copying, name)
+    form = takes_out(copying, name)
+    return _silent(form) if name in ("split_copy", "split_with_sizes_copy", "unbind_copy") else form
+
+
+def _silent(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, which returns nothing where it writes into several tensors."""
+
+    @functools.wraps(function)
+    def form(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return None if kwargs.get("out") is not None else result
+
+    mark_explaining(form)
+    return form
 
 
 def alias(input: Tensor) -> Tensor:
@@ -47,7 +61,7 @@ def slice_view(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     if int_argument("slice", "step", 5, step) <= 0:
         raise RuntimeError("slice step must be positive")
     if not input._layout.ndim:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     d = normalize_dim(dim, input._layout.ndim)
     n = input._layout.shape[d]
     first, last = (_within(n, edge, default) for edge, default in ((start, 0), (end, n)))
@@ -60,6 +74,23 @@ def _within(n: int, edge: int | None, default: int) -> int:
     return min(max(edge + n if edge < 0 else edge, 0), n)
 
 
+def _narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``narrow`` with the checks of ``narrow_copy``."""
+    shape, d, n = input._layout.shape, int_argument("narrow_copy", "dim", 2, dim), as_int(length)
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if d >= len(shape):
+        raise RuntimeError(
+            "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  (Could this error "
+            "message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    d, begin = normalize_dim(d, len(shape)), as_int(start)
+    begin = begin + shape[d] if -shape[d] <= begin < 0 else begin
+    if not 0 <= begin <= begin + n <= shape[d]:
+        raise RuntimeError(f"start ({begin}) + length ({n}) exceeds dimension size ({shape[d]}).")
+    return Slice.apply(input, d, begin, begin + n, 1)
+
+
 _VIEWS = (
     "as_strided", "detach", "diagonal", "expand", "permute", "select", "split", "split_with_sizes", "squeeze", "t",
     "transpose", "unbind", "unfold", "unsqueeze", "view", "view_as_complex", "view_as_real",
@@ -68,7 +99,7 @@ for _name in _VIEWS:
     public(_copying(getattr(Tensor, _name), f"{_name}_copy"), method_too=False)
 public(_copying(alias, "alias_copy"), method_too=False)
 public(_copying(slice_view, "slice_copy"), method_too=False)
-public(_copying(Tensor.narrow, "narrow_copy"))
+public(_copying(_narrow, "narrow_copy"))
 
 
 @public

@@ -191,3 +191,28 @@ def test_limits(name):
             except TypeError as error:
                 found.append(str(error))
         assert found[0] == found[1]
+
+
+def unsigned(lib, name):
+    dtype = getattr(lib, name)
+    a, b = lib.tensor([3, 5], dtype=dtype), lib.tensor([2, 7], dtype=dtype)
+    calls = [
+        lambda: a, lambda: a * b, lambda: a / b, lambda: a * 2.5, lambda: a + b, lambda: a < b, lambda: a == b,
+        lambda: a & b, lambda: a ^ 1, lambda: ~a, lambda: -a, lambda: a // b, lambda: a**2, lambda: a % b,
+        lambda: a.sum(), lambda: a.prod(), lambda: a.exp(), lambda: a.sort(), lambda: a.to(lib.int8),
+        lambda: a.view(lib.int16), lambda: a[lib.tensor([1, 0])], lambda: lib.cat([a, b]), lambda: a.type(),
+        lambda: lib.where(lib.tensor([True, False]), a, b), lambda: lib.full((2,), -1, dtype=dtype),
+        lambda: lib.tensor([-1, 2]).to(dtype), lambda: lib.tensor([1.7, 2]).to(dtype), lambda: a.fill_(4).copy_(b),
+        lambda: lib.tensor([2**64 - 1], dtype=dtype), lambda: lib.tensor([2**64], dtype=dtype), lambda: a.is_signed(),
+        lambda: lib.from_numpy(b.numpy()), lambda: a + lib.ones(2, dtype=lib.int32), lambda: a[0].item(),
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            yield repr(call())
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, OverflowError) as error:
+            yield type(error), str(error)
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+def test_wide_unsigned(name):
+    assert list(unsigned(jitgrad, name)) == list(unsigned(torch, name))

@@ -13,7 +13,10 @@ from .libraries import OURS, THEIRS, Library
 from .variants import Variant
 
 TENSORS = (torch.Tensor, jitgrad.Tensor)
-TOLERANCE = {"float32": (1.3e-6, 1e-5), "complex64": (1.3e-6, 1e-5)}  # torch.testing's; of float64 below
+# torch.testing's; of float64 below.
+TOLERANCE = {
+    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "complex64": (1.3e-6, 1e-5),
+}  # fmt: skip
 TOLERANCE_DOUBLE = (1e-7, 1e-7)
 
 
@@ -33,7 +36,8 @@ def seen(value: Any) -> Any:
     if isinstance(value, TENSORS):
         stride = tuple(s for s, n in zip(value.stride(), value.shape) if n > 1) if value.numel() else ()
         dtype = str(value.dtype).partition(".")[2]
-        values = np.array(value.detach().resolve_conj().resolve_neg().numpy(force=True))
+        plain = value.detach().resolve_conj().resolve_neg()
+        values = np.array((plain.float() if dtype == "bfloat16" else plain).numpy(force=True))
         return Seen(dtype, tuple(value.shape), stride, value.requires_grad, value._is_view(), values)
     if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
         return [seen(part) for part in value]
@@ -51,8 +55,11 @@ def tensors(value: Any) -> Iterator[Any]:
 
 
 def cotangent(library: Library, out: Any, number: int) -> Any:
-    """Numbers without a pattern, the same for both libraries, for the result of that number."""
-    values = np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2
+    """Numbers without a pattern, the same for both libraries, for the result of that number.
+
+    Every dtype holds them, bfloat16 too.
+    """
+    values = np.round((np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2) * 64) / 64
     if out.dtype.is_complex:
         values = values + 1j * np.sin(np.arange(out.numel()) * 2.3 - number)
     return library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype)
@@ -113,25 +120,29 @@ def differences(variant: Variant, sample: Any, order: int, without_values: bool 
     if a.keys() != b.keys():
         return [f"more: {sorted(a.keys() - b.keys())}, less: {sorted(b.keys() - a.keys())}"]
     found = {key: text for key in b if (text := difference(a[key], b[key], key, without_values))}
-    if any("for np.float32" in text for text in found.values()):
+    if any("for np.float32" in text or "for np.float16" in text for text in found.values()):
         exact = dict(flat(run(THEIRS, variant.theirs, sample.transform(widened), variant.inplace, order)))
         found = {key: text for key, text in found.items() if not nearer(a[key], b[key], exact.get(key))}
     return list(found.values())
 
 
 def widened(part: Any) -> Any:
-    """A part of a sample in float64, if it was float32."""
-    if isinstance(part, torch.Tensor) and part.dtype == torch.float32:
+    """A part of a sample in float64, if it was of less precision."""
+    less = (torch.float32, torch.float16, torch.bfloat16)
+    if isinstance(part, torch.Tensor) and part.dtype in less:
         return part.detach().double().requires_grad_(part.requires_grad)
-    return torch.float64 if part is torch.float32 else part
+    return torch.float64 if part in less else part
 
 
 def nearer(ours: Any, theirs: Any, exact: Any) -> bool:
     """Whether no value is further from PyTorch's in float64 than PyTorch's farthest in float32."""
-    if not isinstance(exact, Seen) or ours[:5] != theirs[:5]:
+    if not isinstance(exact, Seen) or (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         return False
-    farthest = [np.max(np.abs(x.values - exact.values), initial=0) for x in (ours, theirs)]
-    return bool(farthest[0] <= farthest[1])
+    with np.errstate(invalid="ignore"):  # infinities, which are as far from themselves as NaN from any number
+        off = [np.abs(x.values.astype(exact.values.dtype) - exact.values) for x in (ours, theirs)]
+    if not np.array_equal(*map(np.isnan, off)):
+        return False
+    return bool(np.nanmax(off[0], initial=0) <= np.nanmax(off[1], initial=0))
 
 
 def error_difference(ours: Any, theirs: Any) -> list[str]:
@@ -158,11 +169,18 @@ def difference(ours: Any, theirs: Any, path: str, without_values: bool) -> str:
     for field in ("dtype", "shape", "requires_grad") + (() if is_gradient else ("stride", "is_view")):
         if getattr(ours, field) != getattr(theirs, field):
             return f"{path}: {field} {getattr(ours, field)} for {getattr(theirs, field)}"
-    return "" if without_values and not is_gradient else value_difference(ours.values, theirs.values, path)
+    if without_values and not is_gradient:
+        return ""
+    rtol, atol = TOLERANCE.get(theirs.dtype, TOLERANCE_DOUBLE)
+    if is_gradient and theirs.dtype.endswith("float16"):
+        # PyTorch rounds each step of a gradient, which is one kernel here, and steps may cancel.
+        finite = np.abs(theirs.values.astype(np.float64))
+        rtol, atol = 4 * rtol, rtol * float(np.max(finite, where=np.isfinite(finite), initial=0))
+    return value_difference(ours.values, theirs.values, path, (rtol, atol))
 
 
-def value_difference(ours: np.ndarray, theirs: np.ndarray, path: str) -> str:
-    rtol, atol = TOLERANCE.get(str(theirs.dtype), TOLERANCE_DOUBLE)
+def value_difference(ours: np.ndarray, theirs: np.ndarray, path: str, tolerance: tuple[float, float]) -> str:
+    rtol, atol = tolerance
     with np.errstate(all="ignore"):
         if np.allclose(ours, theirs, rtol, atol, equal_nan=True):
             return ""

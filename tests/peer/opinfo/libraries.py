@@ -1,5 +1,6 @@
 """One sample under two libraries: the same memory and the same call, in each library's own types."""
 
+import dataclasses
 import types
 from functools import reduce
 from typing import Any
@@ -29,6 +30,9 @@ class Library:
             return self.module.device(str(value))
         if isinstance(value, torch.nn.Module):  # one without parameters, made without arguments
             return getattr(self.module.nn, type(value).__name__)()
+        if dataclasses.is_dataclass(value):  # options of a function
+            given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return getattr(self.module.nn, type(value).__name__)(**given)
         if isinstance(value, dict):
             return {key: self.own(part, memo) for key, part in value.items()}
         if type(value) in (list, tuple):
@@ -39,7 +43,10 @@ class Library:
         """A leaf with the same values, strides and offset, in memory of its own."""
         plain = value.detach().resolve_conj().resolve_neg()
         storage = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
-        made = self.module.from_numpy(storage.numpy().copy())
+        if plain.dtype is torch.bfloat16:  # of which NumPy gets the bits
+            made = self.module.from_numpy(storage.view(torch.int16).numpy().copy()).view(self.module.bfloat16).detach()
+        else:
+            made = self.module.from_numpy(storage.numpy().copy())
         if tuple(made.shape) != tuple(plain.shape) or tuple(made.stride()) != plain.stride():
             made = made.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset()).detach()
         return made.requires_grad_() if value.requires_grad else made

@@ -16,7 +16,8 @@ from .known_differences import is_known
 from .variants import has, variants
 
 ALL = bool(os.environ.get("JITGRAD_ALL_SAMPLES"))
-DTYPES = ("float64", "float32", "complex128", "int64", "bool") if ALL else ("float64",)
+EVERY = ("float64", "float32", "complex128", "int64", "bool", "float16", "bfloat16")
+DTYPES = EVERY if ALL else ("float64",)
 ENTRIES = [op for op in op_db if has(op)]
 
 

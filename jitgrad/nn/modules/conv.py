@@ -1,0 +1,207 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jitgrad
+from jitgrad.core.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn import init
+from jitgrad.nn.modules.module import Module
+from jitgrad.nn.parameter import Parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+
+def _each(value: Any, dims: int) -> tuple[Any, ...]:
+    """A number for each dim: one for all, or as many."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
+
+
+class _ConvNd(Module):
+    """What all convolutions share; PyTorch's users test for this class by its name."""
+
+    _dims: ClassVar[int]
+    _transposed: ClassVar[bool] = False
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+        output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+    ):  # fmt: skip
+        super().__init__()
+        _check(in_channels, out_channels, stride, padding, groups, padding_mode)
+        dims = self._dims
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.dilation = (_each(v, dims) for v in (kernel_size, stride, dilation))
+        self.padding = padding if isinstance(padding, str) else _each(padding, dims)
+        self.transposed, self.output_padding = self._transposed, _each(output_padding, dims)
+        self.groups, self.padding_mode = groups, padding_mode
+        self._reversed_padding_repeated_twice = self._both_ends()
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *self.kernel_size)
+        self.weight = Parameter(jitgrad.empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(jitgrad.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _both_ends(self) -> list[int]:
+        """The padding before and after each dim, the last dim first, as ``pad`` takes it."""
+        if self.padding == "valid":
+            return [0] * 2 * self._dims
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            return [n for t in total[::-1] for n in (t // 2, t - t // 2)]
+        return [n for n in self.padding[::-1] for _ in range(2)]
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, uniform between -1 / sqrt(n) and 1 / sqrt(n), n the elements of a window."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in:
+                init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+
+    def extra_repr(self) -> str:
+        """Sizes, and what is not the default."""
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            if getattr(self, name) != (usual,) * self._dims:
+                parts.append(f"{name}={getattr(self, name)}")
+        parts += [f"groups={self.groups}"] * (self.groups != 1) + ["bias=False"] * (self.bias is None)
+        parts += [f"padding_mode={self.padding_mode}"] * (self.padding_mode != "zeros")
+        return ", ".join(parts)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("padding_mode", "zeros")
+
+
+def _check(inputs: int, outputs: int, stride: Any, padding: Any, groups: int, padding_mode: str) -> None:
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    if inputs % groups:
+        raise ValueError("in_channels must be divisible by groups")
+    if outputs % groups:
+        raise ValueError("out_channels must be divisible by groups")
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
+        if padding == "same" and any(s != 1 for s in _each(stride, 1)):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    modes = {"zeros", "reflect", "replicate", "circular"}
+    if padding_mode not in modes:
+        raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
+
+
+class _Conv(_ConvNd):
+    """Products of ``weight`` (out_channels, in_channels / groups, *kernel_size) and windows, plus ``bias``.
+
+    padding_mode: what the padding holds, "zeros", "reflect", "replicate" or "circular".
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
+                         padding_mode, device, dtype)  # fmt: skip
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[self._dims - 1]
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)  # type: ignore
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the convolution of (n, in_channels, *sizes), or of one sample."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
+    """``nn.functional.conv1d`` of (n, in_channels, l), or (in_channels, l)."""
+
+    _dims = 1
+
+
+class Conv2d(_Conv):
+    """``nn.functional.conv2d`` of (n, in_channels, h, w), or (in_channels, h, w)."""
+
+    _dims = 2
+
+
+class Conv3d(_Conv):
+    """``nn.functional.conv3d`` of (n, in_channels, d, h, w), or (in_channels, d, h, w)."""
+
+    _dims = 3
+
+
+class _ConvTransposeNd(_ConvNd):
+    """The transpose of a convolution, with ``weight`` (in_channels, out_channels / groups, *kernel_size)."""
+
+    _transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
+                         bias, padding_mode, device, dtype)  # fmt: skip
+
+    def _extra(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
+        """The output padding that leads to ``output_size``; ValueError where none does."""
+        if output_size is None:
+            return self.output_padding  # type: ignore[no-any-return]
+        dims = self._dims
+        plain = input.ndim - dims
+        if len(output_size) == input.ndim:
+            output_size = output_size[plain:]
+        if len(output_size) != dims:
+            raise ValueError(
+                f"ConvTranspose{dims}D: for {input.ndim}D input, output_size must have {dims} or {input.ndim} elements "
+                f"(got {len(output_size)})"
+            )
+        every = zip(input.shape[plain:], self.kernel_size, self.stride, self.padding, self.dilation, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, k, s, p, d in every]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if any(not a <= n <= b for a, n, b in zip(least, output_size, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an "
+                f"input of {input.size()[2:]})"
+            )
+        return [n - a for n, a in zip(output_size, least, strict=True)]
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return the transposed convolution; ``output_size`` where the stride leaves several."""
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._dims - 1]
+        extra = self._extra(input, output_size)
+        return convolve(  # type: ignore[no-any-return]
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """``nn.functional.conv_transpose1d`` of (n, in_channels, l), or (in_channels, l)."""
+
+    _dims = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """``nn.functional.conv_transpose2d`` of (n, in_channels, h, w), or (in_channels, h, w)."""
+
+    _dims = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """``nn.functional.conv_transpose3d`` of (n, in_channels, d, h, w), or (in_channels, d, h, w)."""
+
+    _dims = 3
