@@ -29,7 +29,7 @@ def _by_numpy(name):
 
     def transform(x, scale, out, axes):
         axis = axes[2][0]
-        n = out.shape[axis]
+        n = (x if name == "rfft" else out).shape[axis]
         found = function(x, n, axis, norm="backward" if name in ("fft", "rfft") else "forward")
         np.multiply(found, scale, out=out)
 

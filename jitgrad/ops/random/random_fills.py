@@ -51,8 +51,10 @@ def fill_by(kernel: Any, out: Tensor, generator: Generator, *scalars: Any, input
     """
     if grad_state.levels:
         check_fill()
-    order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
-    memory = out._data if out._layout.contiguous else out._data.transpose(order)
+    memory, order = out._data, []
+    if not out._layout.contiguous:
+        order = sorted(range(out._layout.ndim), key=lambda d: -out._layout.strides[d])
+        memory = memory.transpose(order)
     if memory.flags.c_contiguous:
         with generator.lock:
             launch(kernel, *inputs, memory.reshape(-1), generator.state, *scalars)
