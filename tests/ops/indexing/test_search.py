@@ -88,7 +88,8 @@ def test_places():
     f = torch.compile(lambda x: torch.nonzero_static(x, size=1) + 1)
     assert [f(x + k).tolist() for k in (0, 1, -2)] == [[[1, 2]], [[1, 1]], [[1, 1]]]
     places = torch.arange(24).view(4, 6)
-    for found, expected in zip(torch.unravel_index(places, (2, 3, 4)), np.unravel_index(places, (2, 3, 4)), strict=True):
+    pairs = zip(torch.unravel_index(places, (2, 3, 4)), np.unravel_index(places, (2, 3, 4)), strict=True)
+    for found, expected in pairs:
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
