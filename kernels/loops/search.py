@@ -7,7 +7,9 @@ import numpy as np
 from jitgrad.kernels import threads
 from jitgrad.kernels.launch import SPLIT_SIZE, library, loop
 
-__all__ = ["member", "search", "sorted_values"]
+__all__ = ["FEW", "member", "member_of_few", "search", "sorted_values"]
+
+FEW = 8  # so many elements are compared one after the other faster than sorted and searched
 
 
 def search_pieces(bounds, values, out, right):
@@ -64,6 +66,16 @@ def member(values, ordered, out, invert, begin, end):
             found = ordered[at] == v
             if at + np.uint64(1) < n:
                 found |= ordered[at + np.uint64(1)] == v
+        out[k] = found != invert
+
+
+@loop(split=("values", "out"))
+def member_of_few(values, wanted, out, invert):
+    """`member` of a few elements in any order."""
+    for k in range(values.size):
+        found = False
+        for i in range(wanted.size):
+            found |= values[k] == wanted[i]
         out[k] = found != invert
 
 

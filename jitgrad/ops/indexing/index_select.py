@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jitgrad.core.dtypes import int64
 from jitgrad.core.host_reads import announce_read, read_observers
-from jitgrad.core.layout import Layout, normalize_dim
+from jitgrad.core.layout import Layout, cache, normalize_dim
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -19,7 +20,7 @@ from jitgrad.dispatch.planned import row_major as as_blocks
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import number_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
+from jitgrad.kernels.launch import Loop, launch, prepared
 from jitgrad.kernels.loops import indexing as kernels
 from jitgrad.ops.creation.from_data import tensor
 from jitgrad.ops.indexing.gather import Gather
@@ -147,16 +148,44 @@ class RowsOp(InplaceOp, abstract=True):
         return IndexFillNumber.apply(g, dim, index, 0)
 
 
-def write_rows(kernel: Any, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
-    d = normalize_dim(dim, x._layout.ndim)
-    check_index(op, index._layout)
-    check_source(op, x._layout, d, index._layout, source._layout)
-    if not x._layout.numel and (not source._layout.numel or (op == "index_add" and x._layout.ndim > 1)):
-        return  # PyTorch doesn't look at the index then
-    blocks = blocks_around(x._layout.shape, d)
-    places = _vector_index(op, index, x._layout, d)
-    rows = in_blocks(source, (blocks[0], places._layout.numel, blocks[2]))
-    through_rows(x, lambda data: launch(kernel, rows, places._data, data.reshape(blocks)))
+_WRITES: dict[Any, Callable[..., None]] = cache()
+
+
+def write_rows(kernel: Loop, op: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """Write the slices of ``source`` into those of ``x`` that an index names, by a kernel; all are checked."""
+    key = kernel, op, x._layout, dim, type(dim), index._layout, source._layout
+    write = _WRITES.get(key)
+    if write is None:
+        write = _WRITES[key] = _plan_write(kernel, op, x._layout, dim, index._layout, source._layout)
+    write(x, index, source)
+
+
+def _plan_write(kernel: Loop, op: str, x: Layout, dim: int, index: Layout, source: Layout) -> Callable[..., None]:
+    d = normalize_dim(dim, x.ndim)
+    check_index(op, index)
+    check_source(op, x, d, index, source)
+    if not x.numel and (not source.numel or (op in ("index_add", "index_reduce") and x.ndim > 1)):
+        return lambda *_: None  # PyTorch doesn't look at the index then
+    blocks, m = blocks_around(x.shape, d), index.numel
+    shape = blocks[0], m, blocks[2]
+
+    def refuse(value: int) -> None:
+        raise out_of_range(op, value, x, d)
+
+    check = checking(index, blocks[1], refuse)
+    if not (x.contiguous and source.contiguous and x.numel and m and x.device == "cpu" and index is int64_of(index)):
+
+        def write_any(x: Tensor, index: Tensor, source: Tensor) -> None:
+            places, rows = check(index)._data.reshape(-1), in_blocks(source, shape)
+            through_rows(x, lambda data: launch(kernel, rows, places, data.reshape(blocks)))
+
+        return write_any
+    run = prepared(kernel, x.numpy_dtype, shape, (m,), blocks)
+
+    def write(x: Tensor, index: Tensor, source: Tensor) -> None:
+        run(source._data.reshape(shape), check(index)._data.reshape(m), x._data.reshape(blocks))
+
+    return write
 
 
 class IndexAdd(RowsOp, public=True):

@@ -30,7 +30,6 @@ from jitgrad.kernels.loops import scatter_reduce as kernels
 from jitgrad.ops.indexing.gather import ElementsOp, Gather, ScatterAdd, ScatterValue, write_elements
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexFillNumber, IndexSelect, RowsOp, write_rows
 from jitgrad.ops.indexing.places import row_major
-from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import Slice
 
@@ -76,10 +75,10 @@ def _neutral(reduce: str, dtype: np.dtype[Any]) -> Any:
 
 def _reduced(way: Way, x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     """The result of either op, unrecorded."""
-    out = copy_to_layout(unrecorded(x), row_major(x._layout, x._layout.shape))
+    out = copy_to_layout(x, row_major(x._layout, x._layout.shape))
     if not include_self:
         way.clear.write(out, dim, index, _neutral(reduce, x._layout.numpy_dtype))
-    way.write(way.kernels[reduce], out, dim, index, unrecorded(src))
+    way.write(way.kernels[reduce], out, dim, index, src)
     if reduce != "mean":
         return out
     counts = _counts(way, out._layout, dim, index, src._layout, include_self)
@@ -216,7 +215,7 @@ def _check(op: str, x: Tensor, reduce: Any, reductions: dict[str, Loop]) -> None
 
 def _beside(src: Tensor, index: Layout) -> Tensor:
     """The first elements of ``src``, as many in each dim as the index has: the others have no part in a reduction."""
-    if src._layout.ndim == index.ndim:
+    if src._layout.shape != index.shape and src._layout.ndim == index.ndim:
         for d, (n, m) in enumerate(zip(src._layout.shape, index.shape, strict=True)):
             if m < n:
                 src = Slice.apply(src, d, 0, m, 1)

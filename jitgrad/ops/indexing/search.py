@@ -97,16 +97,15 @@ def _refuse_sorter(value: int) -> NoReturn:
 
 def _places(bounds: Tensor, values: Any, out_int32: bool, right: bool, sorter: Tensor | None = None) -> Tensor:
     """The places of values, a tensor or a number, in checked rows, all of them in the dtype that both promote to."""
-    if isinstance(values, Tensor) and values._layout.dtype is bounds._layout.dtype:
-        dtype = values._layout.dtype
-    else:
+    dtype = bounds._layout.dtype
+    if not isinstance(values, Tensor) or values._layout.dtype is not dtype:
         dtype = result_type(bounds, values)
-    values = values if isinstance(values, Tensor) else tensor(values, dtype=dtype)
+        bounds = cast(bounds, dtype)
+        values = cast(values, dtype) if isinstance(values, Tensor) else tensor(values, dtype=dtype)
     if values._layout.ndim == 0 or bounds._layout.ndim != 1 or sorter is not None:
         _check(bounds._layout, values._layout, None if sorter is None else sorter._layout)
     if dtype.category in (0, 3):
         raise not_implemented_for("searchsorted_out_cpu", dtype)
-    bounds, values = cast(bounds, dtype), cast(values, dtype)
     if sorter is not None:
         bounds = Gather.apply(bounds, -1, checked_index(sorter, bounds._layout.shape[-1], _refuse_sorter))
     return Search.apply(bounds, values, as_flag(right), as_flag(out_int32))
@@ -174,6 +173,9 @@ class Member(Structured):
     def plan(x_layout, wanted_layout, invert):
         shape, n = (x_layout.numel,), wanted_layout.numel
         out = intern(np.dtype(np.bool_), x_layout.shape)
+        if n <= kernels.FEW:
+            arrays = row_major("x", x_layout, shape), row_major("wanted", wanted_layout, (n,)), Written(0, shape)
+            return Launches([(kernels.member_of_few, *arrays, invert)], [out])
         sort = kernels.sorted_values, row_major("wanted", wanted_layout, (n,)), Written(1)
         find = kernels.member, row_major("x", x_layout, shape), Written(1), Written(0, shape), invert
         return Launches([sort, find], [out, intern(x_layout.numpy_dtype, (n,))])
@@ -191,6 +193,10 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
             "(Tensor elements, Number test_element, *, bool assume_unique = False, bool invert = False, "
             "Tensor out = None)",
         )  # fmt: skip
+    if isinstance(elements, Tensor) and isinstance(test_elements, Tensor):
+        mine, theirs = elements._layout.dtype, test_elements._layout.dtype
+        if mine is theirs and mine.category in (1, 2):
+            return Member.apply(elements, test_elements, as_flag(invert))
     dtype = result_type(elements, test_elements)
     for given in (elements, test_elements):
         kind = (given if isinstance(given, Tensor) else tensor(given)).dtype

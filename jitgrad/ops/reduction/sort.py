@@ -32,17 +32,20 @@ from jitgrad.ops.shape.view import Permute
 __all__: list[str] = []
 
 
-def _along_last(kernel: Kernel, x: Tensor, dim: int, width: int | None, option: int) -> tuple[Tensor, Tensor]:
+def _along_last(
+    kernel: Kernel, x: Tensor, dim: int, width: int | None, option: int, drop: bool = False
+) -> tuple[Tensor, Tensor]:
     """Launch a kernel of (rows, n) arrays along ``dim``: (values, indices) of size ``width`` there.
 
     Row-major; ``width`` None is n, and then the dims are in the order in memory of those of ``x``, as PyTorch has it.
-    ``option`` is the kernel's last argument. A tensor of no dims is one row of one element.
+    ``option`` is the kernel's last argument. drop: without ``dim``, which has a ``width`` of 1. A tensor of no dims is
+    one row of one element.
     """
-    return _of_rows(x, kernel, normalize_dim(dim, x._layout.ndim), width, option)
+    return _of_rows(x, kernel, normalize_dim(dim, x._layout.ndim), width, option, drop)
 
 
 @planned("x", numbers=("option",))
-def _of_rows(x, kernel, d, width, option):
+def _of_rows(x, kernel, d, width, option, drop):
     order = list(range(x.ndim))
     if order:
         order[d], order[-1] = order[-1], d
@@ -57,16 +60,18 @@ def _of_rows(x, kernel, d, width, option):
     results = [intern(dtype, shape) for dtype in (x.numpy_dtype, np.dtype(np.int64))]
     arrays = row_major("x", x, (rows, n)), Written(0, (rows, chosen)), Written(1, (rows, chosen)), Number("option")
     if in_order and not moved and results[0].plain and results[0].numel:
-        return Launches([(kernel, *arrays)], results, 2)
+        shown = [intern(r.numpy_dtype, r.shape[:-1]) for r in results] if drop else results
+        return Launches([(kernel, *arrays)], shown, 2)
     strides = preserved_layout(x).strides if width is None else None
 
-    def run(x: Tensor, kernel: Kernel, d: int, width: int | None, option: int) -> tuple[Tensor, Tensor]:
+    def run(x: Tensor, kernel: Kernel, d: int, width: int | None, option: int, drop: bool) -> tuple[Tensor, Tensor]:
         found = [empty_for(r) for r in results]
         if results[0].numel:
             source = contiguous(Permute.forward(unrecorded(x), tuple(order)))._data
             launch(chosen_kernel, source.reshape(rows, n), *[a.reshape(rows, chosen) for a in found], option)
         values, index = map(wrap, found, results)
-        return (_moved(values, order, strides), _moved(index, order, strides)) if moved else (values, index)
+        values, index = (_moved(values, order, strides), _moved(index, order, strides)) if moved else (values, index)
+        return (unrecorded(values.squeeze(d)), unrecorded(index.squeeze(d))) if drop else (values, index)
 
     chosen_kernel = kernel
     return run
@@ -160,10 +165,7 @@ class Topk(ChosenAlongDim, public=True):
 
 def _one_along(kernel: Kernel, x: Tensor, dim: int, keepdim: bool, option: int) -> tuple[Tensor, Tensor]:
     """Value and index of the one element along ``dim`` that a kernel chooses."""
-    values, index = _along_last(kernel, x, dim, 1, option)
-    if as_flag(keepdim) or not x._layout.ndim:
-        return values, index
-    return unrecorded(values.squeeze(dim)), unrecorded(index.squeeze(dim))
+    return _along_last(kernel, x, dim, 1, option, drop=not as_flag(keepdim) and x._layout.ndim > 0)
 
 
 def _ranked(rank: Callable[[Any, int], Any]) -> Callable[..., Any]:
