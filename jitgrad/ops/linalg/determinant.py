@@ -96,8 +96,10 @@ class LinalgDet(BatchedMatrices):
         return _of_determinants(x_layout, kernels.determinants, [x_layout.numpy_dtype])
 
     def grad_x(g, x, LU, pivots):
-        if x.shape[-1] < 2:  # of one element the gradient is a constant
-            return zeros_like(x) if not x._layout.numel else _of_each(g[0])
+        if not x._layout.numel:
+            return zeros_like(x)
+        if x.shape[-1] == 1:  # the gradient is a constant
+            return _of_each(g[0])
         near = _away_from_singular(x, LU, pivots)
         found = [adjoint(LinalgInvEx.apply(y)[0]) * _of_each(g[0] * conj(LinalgDet.apply(y)[0])) for y in near]
         return (found[0] + found[1]) * 0.5
