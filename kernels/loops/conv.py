@@ -99,7 +99,7 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
             else:
                 part = columns[:, : end - begin]
                 multiply(function, weight[g], True, source, False, part, False)
-                add_columns(part, g * channels, channels, geometry, begin, end, volume)
+                add_columns(columns, g * channels, channels, geometry, begin, end, volume)
 
 
 def _weight_pieces(y, x, geometry, function, block, pointwise, out):
