@@ -167,9 +167,9 @@ def _check_new(op: str, x: Tensor, found: Sequence[Window]) -> None:
     if op == "max_pool1d":
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {new[0]}")
     if op == "avg_pool3d" and any(w.width > w.size + 2 * w.before for w in found):
-        sizes, widths = ([f"{'THW'[k]}: {w.size}" for k, w in enumerate(found)],
-                         [f"k{'THW'[k]}: {w.width}" for k, w in enumerate(found)])  # fmt: skip
-        raise RuntimeError(f"input image ({' '.join(sizes)}) smaller than kernel size ({' '.join(widths)})")
+        image = " ".join(f"{d}: {w.size}" for d, w in zip("THW", found, strict=True))
+        widths = " ".join(f"k{d}: {w.width}" for d, w in zip("THW", found, strict=True))
+        raise RuntimeError(f"input image ({image}) smaller than kernel size ({widths})")
     channels, sizes = x.shape[-1 - len(found)], [w.size for w in found]
     if len(found) == 1:
         sizes, new = [1, *sizes], [1, *new]
