@@ -10,7 +10,7 @@ from __future__ import annotations
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.taps import row_pieces
 
-__all__ = ["add_columns", "columns_of", "fold_columns", "take_columns"]
+__all__ = ["add_columns", "add_windows", "columns_of", "fold_columns", "take_columns"]
 
 
 def take_columns(x, channel, channels, geometry, begin, end, columns):
@@ -59,6 +59,45 @@ def take_columns(x, channel, channels, geometry, begin, end, columns):
                             h = 0
                             d += 1
                     at += columns.shape[1]
+
+
+def add_windows(x, channel, channels, geometry, begin, end, weights, sums):
+    """Add the products of one row of weights and the windows ``begin`` to ``end`` to ``sums``."""
+    depth, height, width = x.shape[1], x.shape[2], x.shape[3]
+    kd, kh, kw, sd, sh, sw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5]
+    rows, places = geometry[13], geometry[14]
+    flat, r = x.reshape(x.size), 0
+    d_begin, h_begin, w_begin = begin // (rows * places), begin // places % rows, begin % places
+    for c in range(channel, channel + channels):
+        for i in range(kd):
+            d_shift = i * geometry[9] - geometry[6]
+            for j in range(kh):
+                h_shift = j * geometry[10] - geometry[7]
+                for k in range(kw):
+                    shift, factor = k * geometry[11] - geometry[8], weights[r]
+                    # Of a row's windows those that read inside.
+                    low, high = -(shift // sw), (width - 1 - shift) // sw + 1
+                    d, h, w, p = d_begin, h_begin, w_begin, begin
+                    while p < end:
+                        count = min(places - w, end - p)
+                        x_d, x_h = d * sd + d_shift, h * sh + h_shift
+                        first, last = max(low - w, 0), min(high - w, count)
+                        if 0 <= x_d < depth and 0 <= x_h < height and last > first:
+                            source = ((c * depth + x_d) * height + x_h) * width + (w + first) * sw + shift
+                            target, part = sums[p - begin + first : p - begin + last], flat[source:]
+                            if sw == 1:
+                                for t in range(target.size):
+                                    target[t] += factor * part[t]
+                            else:
+                                for t in range(target.size):
+                                    target[t] += factor * part[t * sw]
+                        p += count
+                        w = 0
+                        h += 1
+                        if h == rows:
+                            h = 0
+                            d += 1
+                    r += 1
 
 
 def add_columns(columns, channel, channels, geometry, begin, end, out):
