@@ -134,7 +134,7 @@ class GridSamplerBackward(Structured):
 
     def grad_x(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
-        if g[1] is None or (mode == 1 and x.ndim == 5):  # of zeros, which PyTorch leaves out where it leaves them out
+        if g[1] is None or mode == 1:  # of zeros, which PyTorch leaves out where it leaves them out
             return None
         return GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
 
