@@ -10,80 +10,138 @@ from __future__ import annotations
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.taps import row_pieces
 
-__all__ = ["add_columns", "columns_of", "fold_columns", "take_columns"]
-
-
-def inside(begin, count, step, shift, size):
-    """Of the numbers ``begin .. begin + count`` those k with 0 <= k step + shift < size, as (first, last), from 0."""
-    low = max(begin, -(shift // step))
-    high = min(begin + count, (size - 1 - shift) // step + 1)
-    return max(0, min(low - begin, count)), max(0, high - begin)
+__all__ = ["add_columns", "add_windows", "columns_of", "fold_columns", "take_columns"]
 
 
 def take_columns(x, channel, channels, geometry, begin, end, columns):
     """Columns ``begin`` to ``end`` of some channels of a volume; zeros where a window lies outside."""
-    rows, width = geometry[13], geometry[14]
-    r = 0
+    depth, height, width = x.shape[1], x.shape[2], x.shape[3]
+    kd, kh, kw, sd, sh, sw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5]
+    rows, places = geometry[13], geometry[14]
+    # Flat arrays, and places counted on: indices of four dims, or a division for each row, take longer than its copy.
+    flat, table = x.reshape(x.size), columns.reshape(columns.size)
+    d_begin, h_begin, w_begin = begin // (rows * places), begin // places % rows, begin % places
+    at = 0
     for c in range(channel, channel + channels):
-        for i in range(geometry[0]):
-            for j in range(geometry[1]):
-                for k in range(geometry[2]):
-                    p = begin
+        for i in range(kd):
+            d_shift = i * geometry[9] - geometry[6]
+            for j in range(kh):
+                h_shift = j * geometry[10] - geometry[7]
+                for k in range(kw):
+                    shift = k * geometry[11] - geometry[8]
+                    # Of a row's windows those that read inside.
+                    low, high = -(shift // sw), (width - 1 - shift) // sw + 1
+                    d, h, w, p = d_begin, h_begin, w_begin, begin
                     while p < end:
-                        d, rest = p // (rows * width), p % (rows * width)
-                        h, w = rest // width, rest % width
-                        count = min(width - w, end - p)
-                        target = columns[r, p - begin : p - begin + count]
-                        d = d * geometry[3] - geometry[6] + i * geometry[9]
-                        h = h * geometry[4] - geometry[7] + j * geometry[10]
-                        step, shift = geometry[5], k * geometry[11] - geometry[8]
-                        first, last = inside(w, count, step, shift, x.shape[3])
-                        if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2] or last <= first:
-                            target[:] = T(0)
+                        count = min(places - w, end - p)
+                        start = at + p - begin
+                        x_d, x_h = d * sd + d_shift, h * sh + h_shift
+                        first, last = max(low - w, 0), min(high - w, count)
+                        if x_d < 0 or x_d >= depth or x_h < 0 or x_h >= height or last <= first:
+                            table[start : start + count] = T(0)
                         else:
+                            source = ((c * depth + x_d) * height + x_h) * width + (w + first) * sw + shift
                             for t in range(first):
-                                target[t] = T(0)
-                            part, source = target[first:last], x[c, d, h, (w + first) * step + shift :]
-                            if step == 1:
-                                for t in range(part.size):
-                                    part[t] = source[t]
+                                table[start + t] = T(0)
+                            target, part = table[start + first : start + last], flat[source:]
+                            if sw == 1:
+                                for t in range(target.size):
+                                    target[t] = part[t]
                             else:
-                                for t in range(part.size):
-                                    part[t] = source[t * step]
+                                for t in range(target.size):
+                                    target[t] = part[t * sw]
                             for t in range(last, count):
-                                target[t] = T(0)
+                                table[start + t] = T(0)
                         p += count
+                        w = 0
+                        h += 1
+                        if h == rows:
+                            h = 0
+                            d += 1
+                    at += columns.shape[1]
+
+
+def add_windows(x, channel, channels, geometry, begin, end, weights, sums):
+    """Add the products of one row of weights and the windows ``begin`` to ``end`` to ``sums``."""
+    depth, height, width = x.shape[1], x.shape[2], x.shape[3]
+    kd, kh, kw, sd, sh, sw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5]
+    rows, places = geometry[13], geometry[14]
+    flat, r = x.reshape(x.size), 0
+    d_begin, h_begin, w_begin = begin // (rows * places), begin // places % rows, begin % places
+    for c in range(channel, channel + channels):
+        for i in range(kd):
+            d_shift = i * geometry[9] - geometry[6]
+            for j in range(kh):
+                h_shift = j * geometry[10] - geometry[7]
+                for k in range(kw):
+                    shift, factor = k * geometry[11] - geometry[8], weights[r]
+                    # Of a row's windows those that read inside.
+                    low, high = -(shift // sw), (width - 1 - shift) // sw + 1
+                    d, h, w, p = d_begin, h_begin, w_begin, begin
+                    while p < end:
+                        count = min(places - w, end - p)
+                        x_d, x_h = d * sd + d_shift, h * sh + h_shift
+                        first, last = max(low - w, 0), min(high - w, count)
+                        if 0 <= x_d < depth and 0 <= x_h < height and last > first:
+                            source = ((c * depth + x_d) * height + x_h) * width + (w + first) * sw + shift
+                            target, part = sums[p - begin + first : p - begin + last], flat[source:]
+                            if sw == 1:
+                                for t in range(target.size):
+                                    target[t] += factor * part[t]
+                            else:
+                                for t in range(target.size):
+                                    target[t] += factor * part[t * sw]
+                        p += count
+                        w = 0
+                        h += 1
+                        if h == rows:
+                            h = 0
+                            d += 1
                     r += 1
 
 
 def add_columns(columns, channel, channels, geometry, begin, end, out):
     """The transpose of ``take_columns``: columns are added to the volume where they would be read."""
-    rows, width = geometry[13], geometry[14]
-    r = 0
+    depth, height, width = out.shape[1], out.shape[2], out.shape[3]
+    kd, kh, kw, sd, sh, sw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5]
+    rows, places = geometry[13], geometry[14]
+    # Flat arrays, and places counted on: indices of four dims, or a division for each row, take longer than its copy.
+    flat, table = out.reshape(out.size), columns.reshape(columns.size)
+    d_begin, h_begin, w_begin = begin // (rows * places), begin // places % rows, begin % places
+    at = 0
     for c in range(channel, channel + channels):
-        for i in range(geometry[0]):
-            for j in range(geometry[1]):
-                for k in range(geometry[2]):
-                    p = begin
+        for i in range(kd):
+            d_shift = i * geometry[9] - geometry[6]
+            for j in range(kh):
+                h_shift = j * geometry[10] - geometry[7]
+                for k in range(kw):
+                    shift = k * geometry[11] - geometry[8]
+                    # Of a row's windows those that read inside.
+                    low, high = -(shift // sw), (width - 1 - shift) // sw + 1
+                    d, h, w, p = d_begin, h_begin, w_begin, begin
                     while p < end:
-                        d, rest = p // (rows * width), p % (rows * width)
-                        h, w = rest // width, rest % width
-                        count = min(width - w, end - p)
-                        source = columns[r, p - begin : p - begin + count]
-                        d = d * geometry[3] - geometry[6] + i * geometry[9]
-                        h = h * geometry[4] - geometry[7] + j * geometry[10]
-                        step, shift = geometry[5], k * geometry[11] - geometry[8]
-                        first, last = inside(w, count, step, shift, out.shape[3])
-                        if not (d < 0 or d >= out.shape[1] or h < 0 or h >= out.shape[2] or last <= first):
-                            part, target = source[first:last], out[c, d, h, (w + first) * step + shift :]
-                            if step == 1:
+                        count = min(places - w, end - p)
+                        start = at + p - begin
+                        x_d, x_h = d * sd + d_shift, h * sh + h_shift
+                        first, last = max(low - w, 0), min(high - w, count)
+                        if x_d < 0 or x_d >= depth or x_h < 0 or x_h >= height or last <= first:
+                            pass
+                        else:
+                            source = ((c * depth + x_d) * height + x_h) * width + (w + first) * sw + shift
+                            target, part = flat[source:], table[start + first : start + last]
+                            if sw == 1:
                                 for t in range(part.size):
                                     target[t] += part[t]
                             else:
                                 for t in range(part.size):
-                                    target[t * step] += part[t]
+                                    target[t * sw] += part[t]
                         p += count
-                    r += 1
+                        w = 0
+                        h += 1
+                        if h == rows:
+                            h = 0
+                            d += 1
+                    at += columns.shape[1]
 
 
 @loop(pieces=row_pieces)

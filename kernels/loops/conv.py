@@ -13,7 +13,7 @@ import numpy as np
 
 from jitgrad.kernels.blas import address_of, one_thread
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops.columns import add_columns, take_columns
+from jitgrad.kernels.loops.columns import add_columns, add_windows, take_columns
 from jitgrad.kernels.words.vocabulary import gemm
 
 __all__ = ["convolve", "convolve_back", "weight_sums"]
@@ -69,7 +69,11 @@ def forward_pieces(x, weight, bias, geometry, function, block, pointwise, out, f
         if bias.size:
             for o in range(target.shape[0]):
                 target[o, :] = bias[g * target.shape[0] + o]
-        if pointwise:
+        if not pointwise and target.shape[0] == 1:  # without a matrix: its rows would be read once
+            if not bias.size:
+                target[:] = T(0)
+            add_windows(x[n], g * channels, channels, geometry, begin, end, weight[g, 0], target[0])
+        elif pointwise:
             source = x[n].reshape(x.shape[1], places)[g * channels : (g + 1) * channels, begin:end]
             multiply(function, weight[g], False, source, False, target, bias.size > 0)
         else:
@@ -99,7 +103,7 @@ def back_pieces(y, weight, bias, geometry, function, block, pointwise, out, firs
             else:
                 part = columns[:, : end - begin]
                 multiply(function, weight[g], True, source, False, part, False)
-                add_columns(part, g * channels, channels, geometry, begin, end, volume)
+                add_columns(columns, g * channels, channels, geometry, begin, end, volume)
 
 
 def _weight_pieces(y, x, geometry, function, block, pointwise, out):

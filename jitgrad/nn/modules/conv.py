@@ -56,7 +56,7 @@ class _ConvNd(Module):
         if self.padding == "same":
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [n for t in total[::-1] for n in (t // 2, t - t // 2)]
-        return [n for n in self.padding[::-1] for _ in range(2)]
+        return [int(n) for n in self.padding[::-1] for _ in range(2)]
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, uniform between -1 / sqrt(n) and 1 / sqrt(n), n the elements of a window."""
@@ -113,11 +113,11 @@ class _Conv(_ConvNd):
                          padding_mode, device, dtype)  # fmt: skip
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self._dims - 1]
-        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)  # type: ignore
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the convolution of (n, in_channels, *sizes), or of one sample."""
@@ -160,7 +160,7 @@ class _ConvTransposeNd(_ConvNd):
     def _extra(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
         """The output padding that leads to ``output_size``; ValueError where none does."""
         if output_size is None:
-            return self.output_padding  # type: ignore[no-any-return]
+            return self.output_padding
         dims = self._dims
         plain = input.ndim - dims
         if len(output_size) == input.ndim:
@@ -184,7 +184,7 @@ class _ConvTransposeNd(_ConvNd):
         """Return the transposed convolution; ``output_size`` where the stride leaves several."""
         convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._dims - 1]
         extra = self._extra(input, output_size)
-        return convolve(  # type: ignore[no-any-return]
+        return convolve(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
 

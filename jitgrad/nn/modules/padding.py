@@ -27,7 +27,7 @@ class _PadNd(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Pad ``input``."""
-        return F.pad(input, self.padding, self._mode)  # type: ignore[no-any-return]
+        return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         """The padding."""
@@ -41,7 +41,7 @@ class _ConstantPadNd(_PadNd):
 
     def forward(self, input: Tensor) -> Tensor:
         """Pad ``input``."""
-        return F.pad(input, self.padding, "constant", self.value)  # type: ignore[no-any-return]
+        return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
         """The padding and the value."""

@@ -60,7 +60,7 @@ class _MaxUnpoolNd(Module):
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Put ``input`` back at ``indices``; ``output_size`` where the windows leave several."""
         unpool = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)[self._dims - 1]
-        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)  # type: ignore
+        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
         """The windows."""
@@ -88,7 +88,7 @@ class AvgPool1d(_AvgPoolNd):
     def forward(self, input: Tensor) -> Tensor:
         """Pool ``input``."""
         options = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        return F.avg_pool1d(input, *options)  # type: ignore[no-any-return]
+        return F.avg_pool1d(input, *options)
 
 
 class _AvgPoolOfSeveral(_AvgPoolNd):
@@ -105,7 +105,7 @@ class _AvgPoolOfSeveral(_AvgPoolNd):
         """Pool ``input``."""
         pool = F.avg_pool2d if self._dims == 2 else F.avg_pool3d
         options = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        return pool(input, *options, self.divisor_override)  # type: ignore[no-any-return]
+        return pool(input, *options, self.divisor_override)
 
 
 class _LPPoolNd(Module):
@@ -120,7 +120,7 @@ class _LPPoolNd(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Pool ``input``."""
         pool = (F.lp_pool1d, F.lp_pool2d, F.lp_pool3d)[self._dims - 1]
-        return pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)  # type: ignore
+        return pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
         """The power and the windows."""
@@ -142,7 +142,7 @@ class _AdaptiveAvgPoolNd(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Pool ``input``."""
         pool = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[self._dims - 1]
-        return pool(input, self.output_size)  # type: ignore[no-any-return]
+        return pool(input, self.output_size)
 
     def extra_repr(self) -> str:
         """The sizes."""

@@ -29,7 +29,7 @@ class Upsample(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Resize ``input``."""
-        return F.interpolate(  # type: ignore[no-any-return]
+        return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )
 
@@ -62,7 +62,7 @@ class PixelShuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Rearrange ``input``."""
-        return F.pixel_shuffle(input, self.upscale_factor)  # type: ignore[no-any-return]
+        return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
         """The factor."""
@@ -78,7 +78,7 @@ class PixelUnshuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Rearrange ``input``."""
-        return F.pixel_unshuffle(input, self.downscale_factor)  # type: ignore[no-any-return]
+        return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
         """The factor."""
@@ -94,7 +94,7 @@ class ChannelShuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Rearrange ``input``."""
-        return F.channel_shuffle(input, self.groups)  # type: ignore[no-any-return]
+        return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
         """The number of groups."""
@@ -110,7 +110,7 @@ class Unfold(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the columns."""
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)  # type: ignore
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
         """The windows."""
@@ -129,7 +129,7 @@ class Fold(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the images."""
-        return F.fold(  # type: ignore[no-any-return]
+        return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )
 

@@ -162,7 +162,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     """
     lists = [_ints("convolution", n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation),
                                                       ("output_padding", output_padding))]  # fmt: skip
-    return _convolve(input, weight, bias, *lists[:3], as_flag(transposed), lists[3], groups)
+    return _convolve(input, weight, bias, lists[0], lists[1], lists[2], as_flag(transposed), lists[3], groups)
 
 
 def _same_padding(input: Tensor, weight: Tensor, stride: _Ints, dilation: _Ints) -> tuple[Tensor, tuple[int, ...]]:
@@ -215,7 +215,8 @@ def _conv_transpose(dims: int, input: Tensor, weight: Tensor, bias: Tensor | Non
     lists = [_ints(op, n, v) for n, v in (("stride", stride), ("padding", padding), ("dilation", dilation),
                                           ("output_padding", output_padding))]  # fmt: skip
     x, alone = _batch_of_one(op, dims, input)
-    out = _convolve(x, weight, bias, *lists[:3], True, lists[3], int_argument(op, "groups", 7, groups))
+    groups = int_argument(op, "groups", 7, groups)
+    out = _convolve(x, weight, bias, lists[0], lists[1], lists[2], True, lists[3], groups)
     return out.squeeze(0) if alone else out
 
 

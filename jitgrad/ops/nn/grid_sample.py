@@ -23,6 +23,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import grid_sample as kernels
 from jitgrad.ops.creation.ranges import linspace
 from jitgrad.ops.linalg.matmul import matmul
+from jitgrad.ops.nn.taps import under_name
 from jitgrad.ops.shape.join import cat
 from jitgrad.ops.shape.slicing import zeros_of
 
@@ -133,7 +134,7 @@ class GridSamplerBackward(Structured):
 
     def grad_x(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
-        if g[1] is None or (mode == 1 and x.ndim == 5):  # of zeros, which PyTorch leaves out where it leaves them out
+        if g[1] is None or mode == 1:  # of zeros, which PyTorch leaves out where it leaves them out
             return None
         return GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
 
@@ -149,12 +150,7 @@ def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else a + b
 
 
-def _named(dims: int) -> Any:
-    body = {"__doc__": GridSampler.__doc__, "grad_name": f"GridSampler{dims}DBackward0", "__module__": __name__}
-    return type(f"GridSampler{dims}D", (GridSampler,), body, listed=False).apply
-
-
-_SAMPLER = {2: _named(2), 3: _named(3)}
+_SAMPLER = {dims: under_name(GridSampler, f"GridSampler{dims}D") for dims in (2, 3)}
 
 
 def _check(x: Tensor, grid: Tensor, mode: int) -> None:
@@ -200,7 +196,7 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
                  align_corners: bool) -> Tensor:  # fmt: skip
     """``nn.functional.grid_sample`` with modes by numbers: bilinear, nearest, bicubic; zeros, border, reflection."""
     _check(input, grid, interpolation_mode)
-    return _SAMPLER[input.ndim - 2](input, grid, int(interpolation_mode), int(padding_mode), bool(align_corners))  # type: ignore
+    return _SAMPLER[input.ndim - 2](input, grid, int(interpolation_mode), int(padding_mode), bool(align_corners))
 
 
 @functools.partial(public, method_too=False)

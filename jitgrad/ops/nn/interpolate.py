@@ -52,7 +52,7 @@ def _nearest_exact(made: Map, real: Any) -> list[tuple[tuple[int], tuple[int]]]:
     return [((min(math.floor(np.float32(p)), last),), (1,)) for p in places]
 
 
-def _linear(made: Map, real: Any) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def _linear(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
     if made.size == made.new:
         return [((k,), (1,)) for k in range(made.new)]
     step, last, found = _step(made, real), made.size - 1, []
@@ -74,7 +74,7 @@ def _cubic_far(x: Any, a: Any) -> Any:
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def _cubic(made: Map, real: Any) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+def _cubic(made: Map, real: Any) -> Sequence[tuple[tuple[int, ...], tuple[Any, ...]]]:
     step, last, found, a = _step(made, real), made.size - 1, [], real(-0.75)
     for k in range(made.new):
         place = _place(made, step, k, real, cubic=True)
@@ -143,7 +143,7 @@ def _resize(mode: str, antialias: bool, input: Tensor, sizes: Sequence[int] | No
     dims = input.ndim - 2
     old = input.shape[2:]
     if sizes is None:
-        sizes = [int(n * s) for n, s in zip(old, scales or (), strict=True)]
+        sizes = [int(n * (s or 0)) for n, s in zip(old, scales or (), strict=True)]
     sizes, scales = [int(n) for n in sizes], list(scales or [None] * dims)
     if min(*old, *sizes) <= 0:
         a, b = (", ".join(f"{d}: {n}" for d, n in zip(_AXES[-dims:], v, strict=True)) for v in (old, sizes))

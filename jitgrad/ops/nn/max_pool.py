@@ -21,7 +21,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
 from jitgrad.ops.nn.avg_pool import adaptive_sizes
 from jitgrad.ops.nn.planes import PutInPlanes
-from jitgrad.ops.nn.taps import as_volume, in_format_of, merged_batch
+from jitgrad.ops.nn.taps import as_volume, in_format_of, merged_batch, under_name
 from jitgrad.ops.nn.windows import Window, sliding
 
 __all__ = ["MaxPool", "max_pool"]
@@ -84,11 +84,7 @@ class MaxPool(Structured):
         return PutInPlanes.apply(g[0], result1, tuple([w.size for w in windows]), True, x)
 
 
-@functools.cache
-def named_op(title: str) -> Any:
-    """``MaxPool`` whose node has this name of PyTorch's."""
-    body = {"__doc__": MaxPool.__doc__, "grad_name": f"{title}Backward0", "__module__": __name__}
-    return type(title, (MaxPool,), body, listed=False).apply
+_named = functools.cache(functools.partial(under_name, MaxPool))  # of a title
 
 
 def _values(
@@ -97,7 +93,7 @@ def _values(
     """The values alone, of one dim no view where nothing is recorded."""
     if dims > 1 or (input.requires_grad and is_grad_enabled()):
         return max_pool(dims, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
-    return MaxPool.apply(input, _windows(1, input, kernel_size, stride, padding, dilation, ceil_mode))[0]  # type: ignore
+    return MaxPool.apply(input, _windows(1, input, kernel_size, stride, padding, dilation, ceil_mode))[0]
 
 
 def max_pool(
@@ -122,8 +118,8 @@ def _windows(dims: int, input: Tensor, kernel_size: Any, stride: Any, padding: A
 def _pooled(title: str, input: Tensor, windows: tuple[Window, ...]) -> tuple[Tensor, Tensor]:
     """``MaxPool``; of one dim as the last of two, of whose results these are views."""
     if len(windows) > 1:
-        return named_op(title)(input, windows)  # type: ignore[no-any-return]
-    out, places = named_op(title)(input.unsqueeze(-2), (Window(1, 1, 1, 1), *windows))
+        return _named(title)(input, windows)
+    out, places = _named(title)(input.unsqueeze(-2), (Window(1, 1, 1, 1), *windows))
     return out.squeeze(-2), places.squeeze(-2)
 
 

@@ -25,7 +25,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import taps as kernels
 from jitgrad.ops.shape.slicing import zeros_of
 
-__all__ = ["MAKERS", "Map", "Tapped", "as_volume", "in_format_of", "merged_batch", "named_op"]
+__all__ = ["MAKERS", "Map", "Tapped", "as_volume", "in_format_of", "merged_batch", "named_op", "under_name"]
 
 
 class Map(NamedTuple):
@@ -170,7 +170,14 @@ def named_op(title: str, by_source: bool = False) -> Callable[..., Tensor]:
 
     by_source: whether its gradient depends on its input, if by name only.
     """
-    body = {"__doc__": Tapped.__doc__, "grad_name": f"{title}Backward0", "__module__": __name__}
-    if by_source:
-        body["grad_x"] = lambda g, x, maps, transposed: Tapped.apply(g, maps, not transposed, x)
-    return type(title, (Tapped,), body, listed=False).apply  # type: ignore[no-any-return, attr-defined]
+    if not by_source:
+        return under_name(Tapped, title)
+    return under_name(Tapped, title, grad_x=lambda g, x, maps, transposed: Tapped.apply(g, maps, not transposed, x))
+
+
+def under_name(op: Any, title: str, **rules: Any) -> Callable[..., Any]:
+    """An op's function whose nodes have another name, and perhaps other rules."""
+    body = {"__doc__": op.__doc__, "grad_name": f"{title}Backward0", "__module__": __name__, **rules}
+    made: Any = type(title, (op,), body, listed=False)
+    function: Callable[..., Any] = made.apply
+    return function

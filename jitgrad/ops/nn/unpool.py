@@ -22,7 +22,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import pool as kernels
 from jitgrad.ops.indexing.places import checked_index
 from jitgrad.ops.nn.planes import PutInPlanes
-from jitgrad.ops.nn.taps import as_volume, in_format_of
+from jitgrad.ops.nn.taps import as_volume, in_format_of, under_name
 from jitgrad.ops.random.sampling import rand
 
 __all__ = ["FractionalMaxPool"]
@@ -94,12 +94,7 @@ def _put_back(dims: int, input: Tensor, indices: Tensor, sizes: tuple[int, ...])
     return _UNPOOL[dims](input, places, sizes, False)
 
 
-def _named(title: str) -> Any:
-    body = {"__doc__": PutInPlanes.__doc__, "grad_name": f"{title}Backward0", "__module__": __name__}
-    return type(title, (PutInPlanes,), body, listed=False).apply
-
-
-_UNPOOL = {2: _named("MaxUnpool2D"), 3: _named("MaxUnpool3D")}
+_UNPOOL = {dims: under_name(PutInPlanes, f"MaxUnpool{dims}D") for dims in (2, 3)}
 
 
 def _max_unpool(dims: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any,
@@ -224,11 +219,7 @@ def _check(dims: int, input: Tensor, shifts: Tensor, width: Sequence[int], sizes
         raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {shifts.shape[2]}.")
 
 
-_POOL: dict[int, Any] = {}
-for _dims in (2, 3):
-    _body = {"__doc__": FractionalMaxPool.__doc__, "__module__": __name__}
-    _name = f"FractionalMaxPool{_dims}DBackward0"
-    _POOL[_dims] = type(_name, (FractionalMaxPool,), {**_body, "grad_name": _name}, listed=False).apply
+_POOL = {dims: under_name(FractionalMaxPool, f"FractionalMaxPool{dims}D") for dims in (2, 3)}
 
 
 def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any,
@@ -256,7 +247,7 @@ def _fractional_pool(dims: int, input: Tensor, kernel_size: Any, output_size: An
     _check(dims, input, shifts, width, sizes)
     shifts = shifts[0] if input.ndim == dims + 1 else shifts[: input.shape[0]]
     # PyTorch draws the width's number before the height's where there are two.
-    return _POOL[dims](input, shifts.flip(-1) if dims == 2 else shifts, width, sizes)  # type: ignore[no-any-return]
+    return _POOL[dims](input, shifts.flip(-1) if dims == 2 else shifts, width, sizes)
 
 
 def _publish_fractional(dims: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -68,9 +69,9 @@ def pooled_size(size: int, width: int, stride: int, before: int, step: int, ceil
     return new - 1 if ceil_mode and (new - 1) * stride >= size + before else new
 
 
-def check_sizes(op: str, x: Tensor, dims: int) -> None:
+def check_sizes(op: str, sizes: Sequence[int], dims: int) -> None:
     """RuntimeError unless a tensor has ``dims`` dims of space, one of channels and perhaps one of samples."""
-    shape = list(x.shape)
+    shape = list(sizes)
     inner = shape[max(0, len(shape) - dims - 1) :]
     if len(shape) not in (dims + 1, dims + 2):
         if op == "max_pool1d":
@@ -109,17 +110,28 @@ def sliding(
     ceil_mode: Any = False,
 ) -> tuple[Window, ...]:  # fmt: skip
     """The windows of a pooling op along the last ``dims`` dims of ``x``; RuntimeError for what does not fit."""
+    try:
+        return _sliding(op, tuple(x.shape), dims, kernel_size, stride, padding, dilation, ceil_mode)
+    except TypeError:  # a list, which has no hash, or what is no int
+        return _sliding.__wrapped__(op, tuple(x.shape), dims, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)  # True is no int here
+def _sliding(
+    op: str, shape: tuple[int, ...], dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: Any,
+) -> tuple[Window, ...]:  # fmt: skip
     given = [("kernel_size", kernel_size), ("stride", stride), ("padding", padding), ("dilation", dilation)]
     widths, strides, before, steps = [per_dim(op, n, k + 2, v, dims) for k, (n, v) in enumerate(given)]
     strides, ceil_mode = strides or widths, as_flag(ceil_mode)
     check = _check_one if op == "max_pool1d" else _check
-    check_sizes(op, x, dims)
+    check_sizes(op, shape, dims)
     check(op, widths, strides, before, steps)
-    sizes = x.shape[x.ndim - dims :]
+    sizes = shape[len(shape) - dims :]
     found = []
     for n, w, s, b, step in zip(sizes, widths, strides, before, steps, strict=True):
         found.append(Window(n, pooled_size(n, w, s, b, step, ceil_mode), w, s, b, step))
-    _check_new(op, x, found)
+    _check_new(op, shape, found)
     return tuple(found)
 
 
@@ -160,17 +172,17 @@ def _check_one(
         )
 
 
-def _check_new(op: str, x: Tensor, found: Sequence[Window]) -> None:
+def _check_new(op: str, shape: Sequence[int], found: Sequence[Window]) -> None:
     new = [max(w.new, 0) for w in found]
     if min(new) > 0:
         return
     if op == "max_pool1d":
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {new[0]}")
     if op == "avg_pool3d" and any(w.width > w.size + 2 * w.before for w in found):
-        sizes, widths = ([f"{'THW'[k]}: {w.size}" for k, w in enumerate(found)],
-                         [f"k{'THW'[k]}: {w.width}" for k, w in enumerate(found)])  # fmt: skip
-        raise RuntimeError(f"input image ({' '.join(sizes)}) smaller than kernel size ({' '.join(widths)})")
-    channels, sizes = x.shape[-1 - len(found)], [w.size for w in found]
+        image = " ".join(f"{d}: {w.size}" for d, w in zip("THW", found, strict=True))
+        widths = " ".join(f"k{d}: {w.width}" for d, w in zip("THW", found, strict=True))
+        raise RuntimeError(f"input image ({image}) smaller than kernel size ({widths})")
+    channels, sizes = shape[-1 - len(found)], [w.size for w in found]
     if len(found) == 1:
         sizes, new = [1, *sizes], [1, *new]
     a, b = ("x".join(map(str, [channels, *k])) for k in (sizes, new))

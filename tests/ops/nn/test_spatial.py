@@ -1,0 +1,228 @@
+"""Padding, pooling, convolution and resizing against NumPy and known values; PyTorch's samples are in tests/peer."""
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad.autograd import gradcheck, gradgradcheck
+from jitgrad.nn import functional as F
+
+
+def image(*shape, requires_grad=False):
+    values = np.random.default_rng(shape).uniform(-1, 1, shape)
+    return jitgrad.from_numpy(values).requires_grad_(requires_grad)
+
+
+def values(x):
+    return x.detach().numpy()
+
+
+# -- padding ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "theirs"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+def test_padding_by_own_elements(mode, theirs):
+    x = image(2, 3, 4, 5)
+    wanted = np.pad(values(x), [(0, 0), (0, 0), (2, 1), (1, 3)], mode=theirs)
+    assert np.array_equal(values(F.pad(x, (1, 3, 2, 1), mode)), wanted)
+
+
+def test_negative_padding_takes_away():
+    x = image(2, 3, 4)
+    assert np.array_equal(values(F.pad(x, (-1, 0, 1, -1), value=5.0))[:, 1:], values(x)[:, :2, 1:])
+
+
+def test_padding_of_five_dims_in_two_passes():
+    x = image(1, 2, 1, 2, 1)
+    wanted = np.pad(values(x), [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)], constant_values=3)
+    assert np.array_equal(values(F.pad(x, (0, 2, 1, 1, 2, 0, 0, 1, 1, 0), value=3.0)), wanted)
+
+
+def test_padding_of_bools_and_of_nothing():
+    assert F.pad(jitgrad.tensor([True]), (1, 1), value=1).tolist() == [True, True, True]
+    assert F.pad(jitgrad.empty(0), (2, 1), value=4.0).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("pad", "mode", "words"),
+    [
+        ((1,), "constant", "divisible by 2"),
+        ((4, 0), "reflect", "should be less than the corresponding input dimension"),
+        ((5, 0), "circular", "wrapping around more than once"),
+        ((-2, -3), "replicate", "is too small"),
+    ],
+)
+def test_padding_that_does_not_fit(pad, mode, words):
+    with pytest.raises(RuntimeError, match=words):
+        F.pad(image(1, 2, 4), pad, mode)
+
+
+# -- pooling ----------------------------------------------------------------------------------------------
+
+
+def test_pooling_of_a_known_image():
+    x = jitgrad.arange(16.0).reshape(1, 1, 4, 4)
+    assert F.avg_pool2d(x, 2).flatten().tolist() == [2.5, 4.5, 10.5, 12.5]
+    out, places = F.max_pool2d(x, 2, return_indices=True)
+    assert out.flatten().tolist() == places.flatten().tolist() == [5, 7, 13, 15]
+    assert F.max_unpool2d(out, places, 2).sum() == 40
+    assert F.adaptive_avg_pool2d(x, (1, 2)).flatten().tolist() == [6.5, 8.5]
+
+
+def test_padding_counts_or_not():
+    x = jitgrad.ones(1, 1, 3)
+    assert F.avg_pool1d(x, 2, padding=1).flatten().tolist() == [0.5, 1.0]
+    assert F.avg_pool1d(x, 2, padding=1, count_include_pad=False).flatten().tolist() == [1, 1]
+
+
+def test_windows_beyond_the_end_have_fewer_elements():
+    x = jitgrad.tensor([[[1.0, 2, 3, 4, 9]]])
+    assert F.max_pool1d(x, 2, ceil_mode=True).flatten().tolist() == [2, 4, 9]
+    assert F.avg_pool1d(x, 2, ceil_mode=True).flatten().tolist() == [1.5, 3.5, 9]
+
+
+def test_nan_is_the_largest_and_infinity_stays_in_its_window():
+    x = jitgrad.tensor([[[1.0, float("nan"), 3, 4, float("inf"), 0]]])
+    assert str(F.max_pool1d(x, 2).flatten().tolist()) == "[nan, 4.0, inf]"
+    assert str(F.avg_pool1d(x, 2).flatten().tolist()) == "[nan, 3.5, inf]"
+
+
+def test_means_of_integers_are_rounded_towards_zero():
+    assert F.avg_pool1d(jitgrad.tensor([[[-3, 0, 3, 0]]]), 2).flatten().tolist() == [-1, 1]
+
+
+def test_an_index_outside_of_the_image_is_an_error():
+    with pytest.raises(RuntimeError, match="Found an invalid max index: 9"):
+        F.max_unpool2d(jitgrad.ones(1, 1, 1), jitgrad.tensor([[[9]]]), 2)
+
+
+# -- convolution ------------------------------------------------------------------------------------------
+
+
+def convolved(x, w):
+    """Valid convolution of one-dimensional signals."""
+    return np.stack([sum(np.correlate(c, k, "valid") for c, k in zip(x, one)) for one in w])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.complex128])
+def test_convolution_of_signals(dtype):
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(-5, 5, (2, 3, 9)).astype(dtype), rng.integers(-5, 5, (4, 3, 3)).astype(dtype)
+    out = F.conv1d(jitgrad.from_numpy(x), jitgrad.from_numpy(w))
+    assert np.array_equal(values(out), np.stack([convolved(one, w) for one in x]))
+
+
+def test_large_convolution_is_that_of_its_samples():
+    x, w = image(5, 16, 20, 20).float(), image(32, 16, 3, 3).float()  # of several blocks, on two threads
+    both = [t.clone().requires_grad_() for t in (x, w)]
+    F.conv2d(*both, padding=1).square().sum().backward()
+    one = [t.double().requires_grad_() for t in (x, w)]
+    total = sum(F.conv2d(one[0][k : k + 1], one[1], padding=1).square().sum() for k in range(5))
+    total.backward()
+    for a, b in zip(both, one, strict=True):
+        assert np.allclose(values(a.grad), values(b.grad), rtol=1e-4, atol=1e-2)
+
+
+def test_same_padding_keeps_the_size():
+    x = image(1, 1, 6)
+    with pytest.warns(UserWarning, match="even kernel lengths"):
+        out = F.conv1d(x, image(1, 1, 4), padding="same")
+    assert out.shape == (1, 1, 6)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradients_of_convolution(transposed):
+    x, w, b = image(2, 4, 5, requires_grad=True), image(4, 2, 2, requires_grad=True), image(4, requires_grad=True)
+
+    def function(x, w, b):
+        if transposed:
+            return F.conv_transpose1d(x, w, b, stride=2, padding=1, dilation=2, groups=2, output_padding=1)
+        return F.conv1d(x, w, b, stride=2, padding=1, dilation=2, groups=2)
+
+    assert gradcheck(function, (x, w, b), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(function, (x, w, b))
+
+
+def test_samples_under_vmap_may_have_weights_of_their_own():
+    x, w = image(3, 2, 2, 6), image(3, 4, 2, 3)
+    for in_dims in ((0, 0), (0, None), (None, 0)):
+        given = [t if d == 0 else t[0] for t, d in zip((x, w), in_dims, strict=True)]
+        out = jitgrad.func.vmap(F.conv1d, in_dims)(*given)
+        rows = [F.conv1d(*[t[k] if d == 0 else t for t, d in zip(given, in_dims, strict=True)]) for k in range(3)]
+        assert np.allclose(values(out), values(jitgrad.stack(rows)))
+
+
+def test_unfold_and_a_product_are_convolution():
+    x, w = image(2, 3, 5, 6), image(4, 3, 2, 3)
+    product = w.reshape(4, -1) @ F.unfold(x, (2, 3), padding=1)
+    assert np.allclose(values(F.conv2d(x, w, padding=1)).reshape(2, 4, -1), values(product))
+    ones = F.fold(F.unfold(jitgrad.ones(1, 1, 3, 3), 2), 3, 2)
+    assert ones.flatten().tolist() == [1, 2, 1, 2, 4, 2, 1, 2, 1]
+
+
+# -- resizing ---------------------------------------------------------------------------------------------
+
+
+def test_resizing_of_a_line():
+    x = jitgrad.tensor([[[0.0, 4.0]]])
+    assert F.interpolate(x, 4).flatten().tolist() == [0, 0, 4, 4]
+    assert F.interpolate(x, 4, mode="linear").flatten().tolist() == [0, 1, 3, 4]
+    assert F.interpolate(x, 3, mode="linear", align_corners=True).flatten().tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
+def test_antialiasing_keeps_constants(mode):
+    out = F.interpolate(jitgrad.full((1, 1, 9, 7), 2.0), (4, 10), mode=mode, antialias=True)
+    assert np.allclose(values(out), 2)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_the_identity_grid_reads_the_image(mode):
+    x = image(1, 2, 4, 5)
+    grid = F.affine_grid(jitgrad.tensor([[[1.0, 0, 0], [0, 1, 0]]]).double(), (1, 2, 4, 5), align_corners=False)
+    assert np.allclose(values(F.grid_sample(x, grid, mode, align_corners=False)), values(x))
+
+
+def test_gradients_of_sampling():
+    x, grid = image(1, 1, 3, 3, requires_grad=True), (image(1, 2, 2, 2) * 1.2).requires_grad_()
+
+    def function(x, grid):
+        return F.grid_sample(x, grid, "bicubic", "reflection", align_corners=False)
+
+    assert gradcheck(function, (x, grid)) and gradgradcheck(function, (x, grid))
+
+
+# -- all of them ------------------------------------------------------------------------------------------
+
+FUNCTIONS = {
+    "pad": lambda x: F.pad(x, (1, 0, 0, 1), "reflect"),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+    "avg_pool": lambda x: F.avg_pool2d(x, 2, 1, 1),
+    "max_pool": lambda x: F.max_pool2d(x, 2, 1),
+    "lp_pool": lambda x: F.lp_pool2d(x.abs() + 1, 3, 2),
+    "local_response_norm": lambda x: F.local_response_norm(x, 2),
+    "interpolate": lambda x: F.interpolate(x, (2, 4), mode="bicubic"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_forward_mode_vmap_and_second_order(name):
+    function, x = FUNCTIONS[name], image(1, 4, 3, 3, requires_grad=True)
+    assert gradcheck(function, (x,), check_forward_ad=True) and gradgradcheck(function, (x,))
+    batch = image(2, 1, 4, 3, 3)
+    rows = jitgrad.stack([function(one) for one in batch])
+    assert np.allclose(values(jitgrad.func.vmap(function)(batch)), values(rows))
+
+
+def test_compiled_step_of_a_small_network():
+    def step(x, w):
+        out = F.max_pool2d(F.conv2d(x, w, padding=1).relu(), 2)
+        return F.avg_pool2d(F.pad(out, (1, 1, 0, 0), "replicate"), 2).sum()
+
+    w = image(2, 1, 3, 3, requires_grad=True)
+    compiled = jitgrad.compile(step)
+    for k in range(3):
+        x = image(2, 1, 4, 4) + k
+        grads = [jitgrad.autograd.grad(f(x, w), w)[0] for f in (step, compiled)]
+        assert np.allclose(values(grads[0]), values(grads[1]))
