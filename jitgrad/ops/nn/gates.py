@@ -111,7 +111,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._layout.ndim}"
         )
-    if ndim != weight._layout.ndim:
+    if ndim != weight._layout.ndim and (n != 1 or not ndim):  # one weight broadcasts as it is
         weight = weight.reshape([n if d == 1 else 1 for d in range(ndim)])
     return rows.PreluKernel.apply(input, weight)
 
