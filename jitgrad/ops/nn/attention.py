@@ -6,6 +6,7 @@ memory does not grow with the product of the lengths. Dropout, and masks that re
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, broadcast_shapes, intern
+from jitgrad.core.layout import CAPACITY, Layout, broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -48,10 +49,16 @@ def _blocks(q: Layout, k: Layout) -> range:
     return range(0, queries, max(1, min(queries, BLOCK // max(n * keys, 1))))
 
 
+@functools.cache
+def _nothing(dtype: np.dtype[Any]) -> Any:
+    """The mask of the kernels where there is none."""
+    return np.empty((0, 0, 0), dtype)
+
+
 def _shares(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float, first: int) -> Tensor:
     """The shares of keys for a block of queries, unrecorded."""
     scores = multiply_stacks(q, turn(k))
-    added = np.empty((0, 0, 0), q._layout.numpy_dtype) if mask is None else contiguous(unrecorded(mask))._data
+    added = _nothing(q._layout.numpy_dtype) if mask is None else contiguous(unrecorded(mask))._data
     if scores._layout.numel:
         launch(kernels.shares, scores._data, added, first, causal, scale)
     return scores
@@ -94,8 +101,13 @@ def _stack(x: Tensor) -> Tensor:
     """(*, rows, columns) as a stack of matrices, unrecorded."""
     if x._layout.ndim == 3:
         return unrecorded(x)
-    rows = contiguous(unrecorded(x))
-    return _in_shape(rows, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+    rows, layout = contiguous(unrecorded(x)), _as_stack(x._layout)
+    return wrap(rows._data.reshape(layout.shape), layout)
+
+
+@functools.lru_cache(CAPACITY)
+def _as_stack(x: Layout) -> Layout:
+    return intern(x.numpy_dtype, (math.prod(x.shape[:-2]), *x.shape[-2:]))
 
 
 def _in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
