@@ -174,7 +174,8 @@ def _gradients(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
 ) -> dict[str, Tensor]:  # fmt: skip
     """The gradients in query, key and value, by the blocks of forward."""
-    blocks, found = _blocks(q._layout, k._layout), {}
+    blocks = _blocks(q._layout, k._layout)
+    found: dict[str, Tensor] = {}
     for first in blocks:
         rows, above = (_queries(t, first, blocks.step) for t in (q, g))
         shares = _shares(rows, k, mask, causal, scale, first)
