@@ -231,7 +231,8 @@ def embedding(
     if max_norm is not None:
         input = input.contiguous()
         with no_grad():
-            published("embedding_renorm_")(weight.detach(), input, max_norm, norm_type)
+            renormalize: Any = published("embedding_renorm_")  # imported now
+            renormalize(weight.detach(), input, max_norm, norm_type)
     number = -1 if padding_idx is None else padding_idx % weight.shape[0]
     return Embedding.apply(weight, input, number, scale_grad_by_freq, sparse)
 

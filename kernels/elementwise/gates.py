@@ -11,34 +11,34 @@ __all__ = ["PreluKernel", "RreluWithNoise"]
 
 
 class PreluKernel(Elementwise):
-    """``x`` where it is positive, else ``weight * x``."""
+    """``x`` where it is positive, else ``y * x``: y are weights. Two operands called x and y take the fast path."""
 
     kind, accepts, numbers, name, error_name = "same", "float", (), "_prelu_kernel", "prelu_cpu"
 
     @staticmethod
-    def reference(x, weight):
-        return np.where(x > 0, x, weight * x)
+    def reference(x, y):
+        return np.where(x > 0, x, y * x)
 
-    def forward(x, weight):
-        return where(x > 0, x, weight * x)
+    def forward(x, y):
+        return where(x > 0, x, y * x)
 
-    def grad_x(g, x, weight):
-        return constant_in(where(x > 0, g, g * weight), x)
+    def grad_x(g, x, y):
+        return constant_in(where(x > 0, g, g * y), x)
 
-    def grad_weight(g, x):
+    def grad_y(g, x):
         return where(x > 0, 0, g * x)
 
 
 class RreluWithNoise(Elementwise):
-    """``x`` times slopes that were drawn for it."""
+    """``x`` times slopes ``y`` that were drawn for it."""
 
     kind, accepts, numbers, reference = "same", "float", (), np.multiply
 
-    def forward(x, noise):
-        return x * noise
+    def forward(x, y):
+        return x * y
 
     # The slopes do depend on x, though no gradient says so.
-    def grad_x(g, x, noise):
-        return constant_in(g * noise, x)
+    def grad_x(g, x, y):
+        return constant_in(g * y, x)
 
-    grad_noise = None
+    grad_y = None

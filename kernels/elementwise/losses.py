@@ -14,43 +14,43 @@ __all__ = [
 
 
 class SoftMargin(Elementwise):
-    """``log(1 + exp(-target * x))``."""
+    """``log(1 + exp(-y * x))``."""
 
     kind, accepts, numbers, error_name = "same", "float", (), "exp_vml_cpu"
     grad_name = "SoftMarginLossBackward0"
 
     @staticmethod
-    def reference(x, target):
-        return np.log1p(np.exp(-target * x))
+    def reference(x, y):
+        return np.log1p(np.exp(-y * x))
 
-    def forward(x, target):
-        return log1p(exp(-target * x))
+    def forward(x, y):
+        return log1p(exp(-y * x))
 
-    def grad_x(g, x, target):
-        z = exp(-target * x)
-        return g * (-target * z / (z + 1))
+    def grad_x(g, x, y):
+        z = exp(-y * x)
+        return g * (-y * z / (z + 1))
 
-    grad_target = None  # PyTorch has none
+    grad_y = None  # PyTorch has none
 
 
 class SoftMarginOfClass(Elementwise):
-    """``-(target * log(sigmoid(x)) + (1 - target) * log(sigmoid(-x)))``."""
+    """``-(x * log(sigmoid(y)) + (1 - x) * log(sigmoid(-y)))``."""
 
     accepts, numbers, error_name = "bool int float", (), "log_sigmoid_cpu"
 
     @staticmethod
-    def reference(target, x):
-        return -(target * -np.logaddexp(0, -x) + (1 - target) * -np.logaddexp(0, x))
+    def reference(x, y):
+        return -(x * -np.logaddexp(0, -y) + (1 - x) * -np.logaddexp(0, y))
 
-    def forward(target, x):
-        more = log1p(exp(-abs(x)))
-        return -(target * (minimum(x, 0) - more) + (1 - target) * (minimum(-x, 0) - more))
+    def forward(x, y):
+        more = log1p(exp(-abs(y)))
+        return -(x * (minimum(y, 0) - more) + (1 - x) * (minimum(-y, 0) - more))
 
-    def grad_x(g, x, target):
-        return g * (sigmoid(x) - target)
+    def grad_y(g, y, x):
+        return g * (sigmoid(y) - x)
 
-    def grad_target(g, x):
-        return -g * x
+    def grad_x(g, y):
+        return -g * y
 
 
 class MarginRanking(Elementwise):
@@ -95,23 +95,23 @@ class HingeEmbedding(Elementwise):
 
 
 class PoissonNllLog(Elementwise):
-    """``exp(x) - target * x``."""
+    """``exp(y) - x * y``."""
 
     accepts, numbers = "bool int float", ()
 
     @staticmethod
-    def reference(target, x):
-        return np.exp(x) - target * x
+    def reference(x, y):
+        return np.exp(y) - x * y
 
-    # The size of exp(x), or LLVM fuses the last product of exp, whose infinity is then none, with the difference.
-    def forward(target, x):
-        return abs(exp(x)) - target * x
+    # The size of exp(y), or LLVM fuses the last product of exp, whose infinity is then none, with the difference.
+    def forward(x, y):
+        return abs(exp(y)) - x * y
 
-    def grad_x(g, x, target):
-        return g * (exp(x) - target)
+    def grad_y(g, y, x):
+        return g * (exp(y) - x)
 
-    def grad_target(g, x):
-        return -g * x
+    def grad_x(g, y):
+        return -g * y
 
 
 class PoissonNll(Elementwise):

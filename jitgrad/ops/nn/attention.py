@@ -6,6 +6,7 @@ memory does not grow with the product of the lengths. Dropout, and masks that re
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import cpp_type
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import Layout, broadcast_shapes, intern
+from jitgrad.core.layout import CAPACITY, Layout, broadcast_shapes, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -31,7 +32,6 @@ from jitgrad.ops.nn.margin_losses import functional
 from jitgrad.ops.nn.native import _safe_softmax
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.view import UnsafeView
 
 __all__ = ["Attention", "hidden"]
 
@@ -49,10 +49,16 @@ def _blocks(q: Layout, k: Layout) -> range:
     return range(0, queries, max(1, min(queries, BLOCK // max(n * keys, 1))))
 
 
+@functools.cache
+def _nothing(dtype: np.dtype[Any]) -> Any:
+    """The mask of the kernels where there is none."""
+    return np.empty((0, 0, 0), dtype)
+
+
 def _shares(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float, first: int) -> Tensor:
     """The shares of keys for a block of queries, unrecorded."""
     scores = multiply_stacks(q, turn(k))
-    added = np.empty((0, 0, 0), q._layout.numpy_dtype) if mask is None else contiguous(unrecorded(mask))._data
+    added = _nothing(q._layout.numpy_dtype) if mask is None else contiguous(unrecorded(mask))._data
     if scores._layout.numel:
         launch(kernels.shares, scores._data, added, first, causal, scale)
     return scores
@@ -73,22 +79,43 @@ def _weights(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: flo
     return _safe_softmax(scores if mask is None else scores + mask, -1)
 
 
-def _repeated(mask: Tensor | None, n: int) -> Tensor | None:
-    """A mask with as many stacks as the scores."""
-    return mask if mask is None or mask.shape[0] in (1, n) else mask.repeat(n // mask.shape[0], 1, 1)
+def _over_scores(mask: Tensor | None, q: Tensor) -> Tensor | None:
+    """A mask in a shape that broadcasts to that of the scores of ``q``."""
+    if mask is None:
+        return None
+    lead, n = q.shape[:-2], math.prod(q.shape[:-2])
+    return mask if mask.shape[0] == 1 != n else mask.repeat(n // mask.shape[0], 1, 1).reshape(*lead, *mask.shape[1:])
 
 
 def _score_gradient(g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, causal: bool, scale: float) -> Tensor:
-    shares, above = _weights(q, k, _repeated(mask, q.shape[0]), causal, scale), g @ v.transpose(-2, -1)
+    shares, above = _weights(q, k, _over_scores(mask, q), causal, scale), g @ v.transpose(-2, -1)
     return shares * (above - (shares * above).sum(-1, True)) * scale
 
 
 def _batched(call: BatchedCall) -> Any:
-    """All samples' stacks as one."""
-    if "mask" in call.batched:
-        return one_by_one(call)
-    joined = {name: (t := call.whole(name)).reshape(-1, *t._layout.shape[2:]) for name in "qkv"}
-    return call.run(**joined).reshape(call.size, -1, *joined["q"].shape[1:2], *joined["v"].shape[2:])
+    """The batch as one more of the dims of stacks."""
+    return one_by_one(call) if "mask" in call.batched else call.run(**{name: call.whole(name) for name in "qkv"})
+
+
+def _stack(x: Tensor) -> Tensor:
+    """(*, rows, columns) as a stack of matrices, unrecorded."""
+    if x._layout.ndim == 3:
+        return unrecorded(x)
+    rows, layout = contiguous(unrecorded(x)), _as_stack(x._layout)
+    return wrap(rows._data.reshape(layout.shape), layout)
+
+
+@functools.lru_cache(CAPACITY)
+def _as_stack(x: Layout) -> Layout:
+    return intern(x.numpy_dtype, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A new row-major tensor in another shape, unrecorded."""
+    if x._layout.shape == shape:
+        return x
+    layout = intern(x._layout.numpy_dtype, shape)
+    return wrap(x._data.reshape(shape), layout)
 
 
 def _reference(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float = 1.0) -> Any:
@@ -99,28 +126,22 @@ def _reference(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, s
 
 
 class Attention(Structured):
-    """softmax(scale * q kᵀ + mask) v, for stacks of matrices q (n, l, e), k (n, s, e), v (n, s, f).
+    """softmax(scale * q kᵀ + mask) v, for stacks of matrices q (*, l, e), k (*, s, e), v (*, s, f).
 
-    mask: (m, l, s), where m divides n, without a gradient. causal: query i sees no key after the i-th.
+    mask: (m, l, s), where m divides their number, without a gradient. causal: query i sees no key after the i-th.
     """
 
     name, grad_name, batch, reference = "_attention", "ScaledDotProductAttentionBackward0", _batched, _reference
     samples = cases(
         lambda: (draw(2, 3, 2), draw(2, 4, 2, seed=1), draw(2, 4, 3, seed=2), None, False, 0.7),
         lambda: (draw(2, 3, 2), draw(2, 4, 2, seed=1), draw(2, 4, 3, seed=2), draw(1, 3, 4).detach()),
+        lambda: (draw(1, 2, 3, 2), draw(1, 2, 4, 2, seed=1), draw(1, 2, 4, 3, seed=2), draw(2, 3, 4).detach()),
         lambda: (draw(3, 2, 2).transpose(0, 1), draw(2, 3, 2, seed=1), draw(2, 3, 3, seed=2), None, True, 0.5),
     )
 
     def forward(q, k, v, mask=None, causal=False, scale=1.0):
-        blocks = _blocks(q._layout, k._layout)
-        if len(blocks) == 1:
-            return multiply_stacks(_shares(unrecorded(q), unrecorded(k), mask, causal, scale, 0), unrecorded(v))
-        layout = intern(q._layout.numpy_dtype, (*q._layout.shape[:2], v._layout.shape[2]))
-        out = wrap(empty_for(layout), layout)
-        for first in blocks:
-            shares = _shares(_queries(q, first, blocks.step), unrecorded(k), mask, causal, scale, first)
-            _queries(out, first, blocks.step).copy_(multiply_stacks(shares, unrecorded(v)))
-        return out
+        shape = (*q._layout.shape[:-1], v._layout.shape[-1])
+        return _in_shape(_attended(_stack(q), _stack(k), _stack(v), mask, causal, scale), shape)
 
     def grad_q(g, q, k, v, mask, causal, scale):
         return _score_gradient(g, q, k, v, mask, causal, scale) @ k
@@ -129,18 +150,32 @@ class Attention(Structured):
         return _score_gradient(g, q, k, v, mask, causal, scale).transpose(-2, -1) @ q
 
     def grad_v(g, q, k, mask, causal, scale):
-        return _weights(q, k, _repeated(mask, q.shape[0]), causal, scale).transpose(-2, -1) @ g
+        return _weights(q, k, _over_scores(mask, q), causal, scale).transpose(-2, -1) @ g
 
     def kernels(wants, g, q, k, v, mask, causal, scale):
         with no_grad():
-            return _gradients(g, *(unrecorded(t) for t in (q, k, v)), mask, causal, scale)
+            found = _gradients(*map(_stack, (g, q, k, v)), mask, causal, scale)
+        return {name: _in_shape(found[name], t._layout.shape) for name, t in (("q", q), ("k", k), ("v", v))}
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
+    blocks = _blocks(q._layout, k._layout)
+    if len(blocks) == 1:
+        return multiply_stacks(_shares(q, k, mask, causal, scale, 0), v)
+    layout = intern(q._layout.numpy_dtype, (*q._layout.shape[:2], v._layout.shape[2]))
+    out = wrap(empty_for(layout), layout)
+    for first in blocks:
+        shares = _shares(_queries(q, first, blocks.step), k, mask, causal, scale, first)
+        _queries(out, first, blocks.step).copy_(multiply_stacks(shares, v))
+    return out
 
 
 def _gradients(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
 ) -> dict[str, Tensor]:  # fmt: skip
     """The gradients in query, key and value, by the blocks of forward."""
-    blocks, found = _blocks(q._layout, k._layout), {}
+    blocks = _blocks(q._layout, k._layout)
+    found: dict[str, Tensor] = {}
     for first in blocks:
         rows, above = (_queries(t, first, blocks.step) for t in (q, g))
         shares = _shares(rows, k, mask, causal, scale, first)
@@ -197,7 +232,7 @@ def _grouped(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _stacks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Any, ...] | None:
-    """(dims before the last two, query, key, value, mask) with those dims as one; None if Attention does not do it.
+    """(query, key, value, mask) as Attention takes them; None if it does not.
 
     That decides by errors, too: whatever does not fit is left to products and sums, which say so.
     """
@@ -212,9 +247,7 @@ def _stacks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Any, 
             return None
         single = math.prod(shape[:-2]) == 1
         mask = mask.expand(*((1,) * len(lead) if single else lead), *sizes).reshape(1 if single else n, *sizes)
-    if len(lead) == 1:
-        return lead, q, k, v, mask
-    return lead, *(t.reshape(n, *t._layout.shape[-2:]) for t in (q, k, v)), mask
+    return q, k, v, mask
 
 
 @functional
@@ -243,8 +276,4 @@ def scaled_dot_product_attention(
     if stacks is None:
         shares = _weights(query, key, mask, causal, factor)
         return (dropout(shares, dropout_p, True) if dropout_p else shares) @ value
-    lead, q, k, v, mask = stacks
-    out = Attention.apply(q, k, v, mask, causal, factor)
-    return out if len(lead) == 1 else UnsafeView.apply(out, (*lead, *out._layout.shape[-2:]))
-
-
+    return Attention.apply(*stacks, causal, factor)

@@ -190,7 +190,7 @@ def multi_margin_loss(
     if weight is not None and weight.dtype is not input.dtype:
         raise expected_scalar_type(input.dtype, weight.dtype)
     not_derived("multi_margin_loss", weight=weight)
-    losses = MultiMargin.apply(x, target.reshape(n), weight, p == 2, margin)
+    losses = MultiMargin.apply(x, target if target.ndim else target.reshape(n), weight, p == 2, margin)
     return reduced(losses if target.ndim else losses.squeeze(0), reduction)
 
 
@@ -208,5 +208,5 @@ def multilabel_margin_loss(
     if target.shape != input.shape and not (input.ndim == 0 and target.numel() == 1):
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     _check_dtypes("multilabel_margin_loss_forward_out_frame", input, target)
-    losses = MultilabelMargin.apply(x, target.reshape(x.shape))
+    losses = MultilabelMargin.apply(x, target if input.ndim == 2 else target.reshape(x.shape))
     return reduced(losses if input.ndim == 2 else losses.squeeze(0), reduction)

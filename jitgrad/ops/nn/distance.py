@@ -161,8 +161,8 @@ def triplet_margin_with_distance_loss(
     return reduced(_hinge(distance_function or pairwise_distance, anchor, positive, negative, margin, swap), reduction)
 
 
-for _function in (cosine_embedding_loss, triplet_margin_loss, triplet_margin_with_distance_loss):
-    functional(_function)
+for _loss in (cosine_embedding_loss, triplet_margin_loss, triplet_margin_with_distance_loss):
+    functional(_loss)
 
 
 # -- the same at the top level -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any, NoReturn
 
@@ -273,6 +274,10 @@ public(_top_bags, "embedding_bag", method_too=False)
 # -- norms ------------------------------------------------------------------------------------------------
 
 
+def _no_row(x: Tensor, value: int) -> NoReturn:
+    raise IndexError(f"select(): index {value} out of range for tensor of size {list(x.shape)} at dimension 0")
+
+
 class EmbeddingRenorm(InplaceOp):
     """Scale the rows that ``index`` names to the norm ``max_norm`` where theirs, of order ``norm_type``, is larger."""
 
@@ -285,12 +290,7 @@ class EmbeddingRenorm(InplaceOp):
         return np.where(np.isin(np.arange(len(x)), index)[:, None], scaled, x)
 
     def write(x, index, max_norm, norm_type):
-        def refuse(value: int) -> None:
-            raise IndexError(
-                f"select(): index {value} out of range for tensor of size {list(x.shape)} at dimension 0"
-            )
-
-        places = checked_index(index, x.shape[0], refuse)._data.reshape(-1)
+        places = checked_index(index, x.shape[0], functools.partial(_no_row, x))._data.reshape(-1)
         through_rows(x, lambda data: launch(kernels.renormalize, places, data, max_norm, norm_type))
 
 

@@ -20,7 +20,7 @@ from jitgrad.dispatch.planned import Launches, Written, planned, row_major
 from jitgrad.dispatch.registry import public
 from jitgrad.dispatch.sizes import as_flag, int_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.elementwise import gates as rows
+from jitgrad.kernels.elementwise import gates as rows  # declares rows of the table
 from jitgrad.kernels.loops import gates as kernels
 from jitgrad.ops.nn.margin_losses import at_top, functional
 from jitgrad.ops.pointwise.activation import (
@@ -111,7 +111,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._layout.ndim}"
         )
-    if ndim != weight._layout.ndim:
+    if ndim != weight._layout.ndim and (n != 1 or not ndim):  # one weight broadcasts as it is
         weight = weight.reshape([n if d == 1 else 1 for d in range(ndim)])
     return rows.PreluKernel.apply(input, weight)
 
@@ -144,7 +144,7 @@ def _rrelu(x: Tensor, lower: float, upper: float, training: bool, generator: Any
     if not x._layout.dtype.is_floating_point:
         raise not_implemented_for("rrelu_with_noise_out_cpu", x._layout.dtype)
     slopes = RandomSlopes.inplace(Contiguous.apply(x.detach()), lower, upper, generator_for("rrelu", generator))
-    return apply(rows.RreluWithNoise.apply, x, slopes, inplace=inplace)
+    return apply(table.rrelu_with_noise, x, slopes, inplace=inplace)
 
 
 def rrelu(

@@ -93,7 +93,7 @@ def _projected(
             width = query.shape[-1]
             joined = linear(query, weight, bias)
             return [joined.narrow(-1, k * width, width) for k in range(3)]
-        weights = weight.chunk(3)
+        weights = tuple(weight.chunk(3))  # type: ignore[assignment]
     else:
         for name, w in zip(names, weights, strict=True):
             if w is None:
