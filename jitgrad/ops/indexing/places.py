@@ -39,6 +39,9 @@ def blocks_around(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 def checked_index(index: Tensor, n: int, raise_for: Any) -> Tensor:
     """A row-major int64 index without history, all of it in 0 .. n - 1; else ``raise_for(value)`` raises."""
     places = contiguous(cast(index.detach(), int64))
+    layout = int64_of(places._layout)
+    if places._layout is not layout:  # the stride of a dim of size 1 may be any
+        places = wrap(places._data.reshape(layout.shape), layout)
     return checking(places._layout, n, raise_for)(places)
 
 

@@ -9,7 +9,8 @@ KNOWN = [
     ("(view_as_)?complex", ".*", "ComplexHalf", "there is no complex dtype of 16 bits: NumPy and Numba lack it, too"),
     ("msort|(arg)?sort", "function|method", "^result( 1)?:|^gradients 0 0: np.float(16|32)",
      "PyTorch's order of equal elements, which it does not promise; in 16 bits there are many"),
-    ("topk", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)", "which of equal elements it takes, that of std::nth_element"),
+    ("topk", "function|method", "^result 1: np.int64|^gradients 0 0: np.float(16|32)",
+     "which of equal elements it takes, that of std::nth_element"),
     ("nn_functional_.*_norm.*", "function", "gradients 0 2: requires_grad False",
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
 ]  # fmt: skip
