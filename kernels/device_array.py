@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOOPS", "DeviceArray", "Pool", "check_one_device", "missing_kernel", "name_op",
+__all__ = ["LOOPS", "DeviceArray", "MetaArray", "Pool", "check_one_device", "missing_kernel", "name_op",
            "run_on_device"]  # fmt: skip
 
 Shape = tuple[int, ...]
@@ -45,7 +45,9 @@ LOOPS: dict[str, Callable[..., None]] = {}
 
 
 def run_on_device(name: str, args: Sequence[Any]) -> None:
-    """Run the device's form of the loop ``name``; `missing_kernel` where there is none."""
+    """Run the device's form of the loop ``name``; `missing_kernel` where there is none. Nothing for a MetaArray."""
+    if MetaArray in map(type, args):
+        return
     found = LOOPS.get(name)
     if found is None:
         raise missing_kernel(name)
@@ -53,7 +55,9 @@ def run_on_device(name: str, args: Sequence[Any]) -> None:
 
 
 def check_one_device(args: Sequence[Any]) -> None:
-    """RuntimeError, in PyTorch's words, where arrays of both sides meet."""
+    """RuntimeError, in PyTorch's words, where arrays of both sides meet; those without data may meet any."""
+    if MetaArray in map(type, args):
+        return
     kinds = {type(a): a for a in args if isinstance(a, (np.ndarray, DeviceArray))}
     if len(kinds) > 1:
         names = " and ".join("cpu" if kind is np.ndarray else "cuda:0" for kind in kinds)
@@ -210,7 +214,7 @@ class DeviceArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> DeviceArray:
-        return DeviceArray(self.allocation, self.dtype, tuple(shape), tuple(strides), self.offset + offset)
+        return type(self)(self.allocation, self.dtype, tuple(shape), tuple(strides), self.offset + offset)
 
     def restrided(
         self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, dtype: Any = None
@@ -219,7 +223,7 @@ class DeviceArray:
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         item = dtype.itemsize
         steps = tuple([s * item for s in strides])
-        return DeviceArray(self.allocation, dtype, tuple(shape), steps, self.offset + offset * item)
+        return type(self)(self.allocation, dtype, tuple(shape), steps, self.offset + offset * item)
 
     def reshape(self, *shape: Any) -> DeviceArray:
         """The same elements in another shape; ValueError where they are not contiguous."""
@@ -265,7 +269,7 @@ class DeviceArray:
     def _part(self, which: int) -> DeviceArray:
         # itemsize bytes hold two floats of 4 * itemsize bits each.
         half = np.dtype(f"float{4 * self.itemsize}")
-        return DeviceArray(self.allocation, half, self.shape, self.strides, self.offset + which * half.itemsize)
+        return type(self)(self.allocation, half, self.shape, self.strides, self.offset + which * half.itemsize)
 
     def __getitem__(self, index: Any) -> DeviceArray:
         """A view by integers, slices with positive steps, None and one Ellipsis."""
@@ -303,3 +307,30 @@ class DeviceArray:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         check_one_device(args[:2])
         run_on_device(function.__name__, args)
+
+
+class _NoMemory:
+    """The allocation of arrays without data, which is as large as they like."""
+
+    nbytes = 0
+    array = SimpleNamespace(device_ctypes_pointer=SimpleNamespace(value=0))
+
+    def typed(self, dtype: np.dtype[Any]) -> Any:
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return self
+
+
+class MetaArray(DeviceArray):
+    """Shape, strides and dtype without any memory: kernels that get one are not run."""
+
+    __slots__ = ()
+
+    @classmethod
+    def new(cls, dtype: np.dtype[Any], shape: Shape, strides: Shape) -> MetaArray:
+        """An array of such a shape, with strides in bytes."""
+        return cls(_NO_MEMORY, dtype, shape, strides)  # type: ignore[arg-type]
+
+
+_NO_MEMORY = _NoMemory()

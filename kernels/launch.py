@@ -22,7 +22,7 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
-from jitgrad.kernels.device_array import DeviceArray, check_one_device, run_on_device
+from jitgrad.kernels.device_array import DeviceArray, MetaArray, check_one_device, run_on_device
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
@@ -30,7 +30,7 @@ from jitgrad.kernels.words.syntax import parameters
 
 __all__ = [
     "Kernel", "Loop", "check", "check_observers", "launch", "library", "loop", "loop_head", "observers", "prepared",
-    "register_resolvers", "text_file",
+    "register_resolvers", "text_file", "unchecked",
 ]  # fmt: skip
 
 Observer = Callable[["Kernel", tuple[Any, ...], float], None]
@@ -86,6 +86,9 @@ def _launch_resolved(kernel: Kernel, args: tuple[Any, ...]) -> None:
 check_observers: list[Callable[[Any, Callable[..., Any], tuple[Any, ...]], None]] = []
 
 
+unchecked: list[bool] = []  # not empty while kernels are given arrays without data, and so look for nothing
+
+
 def check(found: Any, fail: Callable[..., Any], *args: Any) -> None:
     """Call ``fail(found, *args)``, which raises, unless the first element of ``found``, an int64 vector, is zero.
 
@@ -95,7 +98,7 @@ def check(found: Any, fail: Callable[..., Any], *args: Any) -> None:
     if check_observers:
         for observer in tuple(check_observers):
             observer(found, fail, args)
-    if found.item(0):
+    if found.item(0) and not unchecked:
         fail(found, *args)
 
 
@@ -223,7 +226,7 @@ class Loop(Kernel):
 
     def _dispatch(self, *args: Any) -> None:
         array = args[self.dtype_from]
-        if type(array) is DeviceArray:
+        if isinstance(array, DeviceArray):
             return run_on_device(self.name, args)
         try:
             run = self.variants[array.dtype]
@@ -235,6 +238,8 @@ class Loop(Kernel):
             return run(*args)
         # Numba takes no device array; the error should say so, and checking beforehand would cost every launch.
         except TypeError:
+            if MetaArray in map(type, args):
+                return None
             check_one_device(args)
             if has_halves(args) and not is_half(array.dtype):
                 return WidenedLoop(run, lambda: self.writes)(*args)
@@ -242,13 +247,18 @@ class Loop(Kernel):
 
     def _dispatch_pieces(self, *args: Any) -> None:
         array = args[self.dtype_from]
-        if type(array) is DeviceArray:
+        if isinstance(array, DeviceArray):
             return run_on_device(self.name, args)
         count, elements = self.pieces(*args)  # type: ignore[misc]
         if count > 1 and elements >= self.grain and threads.get_num_threads() > 1:
             return self.in_parts(array.dtype)(*args, 0, count)
         run = self.variants.get(array.dtype) or self.variant(array.dtype)
-        return run(*args, 0, count)
+        try:
+            return run(*args, 0, count)
+        except TypeError:
+            if MetaArray in map(type, args):
+                return None
+            raise
 
 
 _PREPARED = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from jitgrad.core.layout import forget_plans
@@ -95,6 +96,7 @@ def _check_accelerator() -> None:
 # By device type. Filled by whoever provides the device (jitgrad/cuda.py): this floor knows no op, and a copy to a
 # device is one.
 _openers: dict[str, Callable[[device], Any]] = {"cpu": lambda _: "cpu"}
+_LATER = {"meta": "jitgrad.ops.creation.meta_device"}  # who provides a device, imported when it is first named
 _copiers: dict[str, Callable[[Any, Any], Any]] = {}
 
 
@@ -138,6 +140,8 @@ def resolve(value: Any) -> Any:
     if value == "cpu":
         return "cpu"
     wanted = value if isinstance(value, device) else device(value)
+    if wanted.type in _LATER and wanted.type not in _openers:
+        import_module(_LATER[wanted.type])
     opener = _openers.get(wanted.type)
     if opener is None:
         if wanted.type == "cuda":

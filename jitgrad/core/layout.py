@@ -54,13 +54,14 @@ class Layout:
 
     __slots__ = (
         "array_shape", "contiguous", "device", "dtype", "ndim", "numel", "numpy_dtype", "plain", "shape", "size",
-        "strides",
+        "special", "strides",
     )  # fmt: skip
 
     def __init__(self, numpy_dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], device: Any):
         self.numpy_dtype, self.shape, self.strides, self.device = numpy_dtype, shape, strides, device
         self.dtype = dtypes.from_numpy_dtype(numpy_dtype)
-        if self.dtype.is_half and not halves:
+        self.special = self.dtype.is_half or (device != "cpu" and device.type == "meta")
+        if self.special and not halves:
             halves.append(True)
         self.size, self.ndim = Size(shape), len(shape)
         self.numel = math.prod(shape)
@@ -77,7 +78,7 @@ class Layout:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
 
 
-halves: list[bool] = []  # not empty once there is a layout of float16 or bfloat16: programs without test no more
+halves: list[bool] = []  # not empty once there is a layout of 16-bit floats or on "meta": others test no more
 
 # How many entries a cache of layouts or plans may have. A program that meets ever new shapes would fill memory
 # otherwise; emptying the whole cache at the bound costs nothing at each look-up, as keeping an order of use would.

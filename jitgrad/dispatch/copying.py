@@ -124,7 +124,7 @@ def _preserve(layout: Layout, numpy_dtype: np.dtype[Any]) -> Layout:
 
 def fill_array(array: Any, layout: Layout, value: Any) -> None:
     """Launch the fill of an array of any layout with a Python number of its dtype's category."""
-    if layout.dtype.is_half:
+    if layout.dtype.is_half and layout.device == "cpu":
         array, value = array.view(np.uint16), _bits(layout.numpy_dtype, value)
     if layout.contiguous:
         launch(kernels.fill, array.reshape(-1), value)

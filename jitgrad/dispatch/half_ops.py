@@ -4,6 +4,8 @@ The arguments are widened, the op runs as it does on float32, and floating resul
 with the incoming gradient and what was saved, which are of 16 bits, so a graph is as large as PyTorch's. Views move no
 numbers, and ops that are copies of each element (``half = True`` in a declaration) convert where they load and store:
 both are left alone. Ops that move elements move their bits.
+
+Tensors without values (the device "meta") come this way, too: what an op has put on the CPU is put beside them.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import numpy as np
 
 from jitgrad.core import dtypes
 from jitgrad.core.layout import Layout, as_float32, cache, intern, is_dense
+from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_into, copy_to_layout, copying
 from jitgrad.dispatch.strides import empty_with_strides
+from jitgrad.kernels.launch import unchecked
 
 __all__ = ["among", "computed_widely", "mixed", "narrowed", "planned_widely", "widened", "widening"]
 
@@ -26,7 +30,7 @@ def among(values: Iterable[Any]) -> bool:
     """Whether a tensor of float16 or bfloat16, or one of these dtypes, is among values or the items of lists."""
     for value in values:
         if isinstance(value, Tensor):
-            if value._layout.dtype.is_half:
+            if value._layout.special:
                 return True
         elif isinstance(value, dtypes.dtype):
             if value.is_half:
@@ -101,7 +105,8 @@ def widening(op: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*args: Any) -> Any:
         found = result_dtype(args)
         out = call(*[widened(a, False) for a in args])
-        return out if found is None or not found.is_half else _as(out, found, False)
+        out = out if found is None or not found.is_half else _as(out, found, False)
+        return _without_values(out, meta) if (meta := _meta_device(args)) is not None else out
 
     return compute
 
@@ -114,7 +119,8 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     """
     found = result_dtype(args)
     half = found is not None and found.is_half
-    moves = half and op.name in _MOVING  # all are of this dtype: a common one would be float32
+    meta = _meta_device(args)
+    moves = half and op.name in _MOVING and meta is None  # all are of this dtype: a common one would be float32
     inner = plan(op, [_stand_in(a, moves) for a in args])
     convert = [_converter(args[k], moves) for k in places]
     finish = _from_bits(found) if moves else _narrowing(found) if half else None
@@ -123,7 +129,40 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
         out = inner(*[g if c is None else c(g) for c, g in zip(convert, given, strict=True)])
         return out if finish is None else finish(out)
 
-    return compute
+    def compute_nothing(*given: Any) -> Any:
+        unchecked.append(True)
+        try:
+            return _without_values(compute(*given), meta)
+        finally:
+            unchecked.pop()
+
+    return compute if meta is None else compute_nothing
+
+
+def _meta_device(args: Iterable[Any]) -> Any:
+    """The device of tensors without values, if one is among arguments or the items of lists."""
+    for value in args:
+        if isinstance(value, Tensor):
+            if value._layout.device != "cpu" and value._layout.device.type == "meta":
+                return value._layout.device
+        elif isinstance(value, (list, tuple)) and value and type(value[0]) is not int:
+            if (found := _meta_device(value)) is not None:
+                return found
+    return None
+
+
+def _without_values(out: Any, meta: Any) -> Any:
+    """Results on the device without values: an op whose kernels did nothing may have put them on the CPU."""
+    if isinstance(out, Tensor):
+        layout = out._layout
+        if layout.device != "cpu":
+            return out
+        layout = intern(layout.numpy_dtype, layout.shape, layout.strides, meta)
+        return wrap(empty_for(layout), layout)
+    if not isinstance(out, (list, tuple)):
+        return out
+    parts = [_without_values(o, meta) for o in out]
+    return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
 
 
 class _StandIn:

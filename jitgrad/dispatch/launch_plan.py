@@ -230,7 +230,9 @@ def plan_elementwise(
         elif form == "1d":
             form = "flat"  # the single elements may have no dimension
     wide = False
-    if device != "cpu":
+    if device != "cpu" and device.type == "meta":
+        form, tail = "device flat", (0,)
+    elif device != "cpu":
         form, tail, wide = _device_form(form, [*inputs, *outs], shape, outs[0])
     row_steps = _row_steps(tail[1], len(outs)) if form == "strided" and outs[0].numel >= ROWS_SIZE else ()
     # The kernel drops imaginary parts where a result is real; that of a comparison, which an array of reals may get
@@ -239,7 +241,7 @@ def plan_elementwise(
         d.name if d.kind == "b" and not o.dtype.is_half else o.numpy_dtype.name
         for d, o in zip(out_dtypes, outs, strict=True)
     ]
-    halves = tuple([k for k, x in enumerate([*inputs, *outs]) if x.dtype.is_half])
+    halves = () if device != "cpu" else tuple([k for k, x in enumerate([*inputs, *outs]) if x.dtype.is_half])
     if halves:
         dtype, arguments = _COMPUTE.get(dtype.name, dtype), _of_halves(arguments, inputs)
     kernel = elementwise_kernel(
@@ -252,7 +254,8 @@ def plan_elementwise(
     if outs[0].numel == 0:  # observers see the launch, but nothing is compiled for it
         kernel = Kernel(name, _nothing, ())
     counts = len(inputs), sum(a.kind == "scalar" for a in arguments)
-    uploads = tuple(k for k, x in enumerate(inputs) if x.device != device)
+    meta = device != "cpu" and device.type == "meta"
+    uploads = () if meta else tuple(k for k, x in enumerate(inputs) if x.device != device)
     expanded = tuple(k for k, x in enumerate(inputs) if x not in walked and x.numel > 1)
     return LaunchPlan(kernel, counts, tuple(outs), form, tail, uploads, expanded, halves)
 

@@ -101,6 +101,8 @@ def tensor_repr(self: Tensor) -> str:
 
 def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
     layout = x._layout
+    if x.is_meta:
+        return _without_values(x, requires_grad, grad_fn_name)
     values = on_host(x) if layout.numel else np.empty(layout.array_shape, layout.numpy_dtype)
     if layout.dtype is dtypes.bfloat16:  # of which NumPy knows no kind
         values = values.astype(np.float32)
@@ -109,6 +111,17 @@ def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str
         device=str(layout.device), default_dtype=dtypes.get_default_dtype().name, shape=layout.shape,
         dtype_suffix=repr(layout.dtype),
     )  # fmt: skip
+
+
+def _without_values(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
+    parts = ["...", "device='meta'", f"size={tuple(x.shape)}"]
+    if x.dtype is not dtypes.get_default_dtype():
+        parts.append(f"dtype={x.dtype}")
+    if grad_fn_name is not None:
+        parts.append(f"grad_fn=<{grad_fn_name}>")
+    elif requires_grad:
+        parts.append("requires_grad=True")
+    return f"tensor({', '.join(parts)})"
 
 
 setattr(Tensor, "__repr__", tensor_repr)  # noqa: B010  (mypy: it takes a Tensor, not an object)

@@ -164,6 +164,8 @@ def elementwise_kernel(
         name, tuple(rules), tuple(arguments), tuple(out_dtypes), dtype, strided, parallel, conjugate, device, wide,
         row_steps, tiled, inplace,
     )  # fmt: skip
+    if key not in _kernels and device == "meta":
+        _kernels[key] = Kernel(name, _nothing, ())
     if key not in _kernels and device != "cpu":
         _kernels[key] = cuda.elementwise(name, rules, arguments, out_dtypes, dtype, strided, conjugate, wide)
     if key not in _kernels:
@@ -183,6 +185,10 @@ def elementwise_kernel(
         made.dtype, made.conjugate = dtype, conjugate
         _kernels[key] = made
     return _kernels[key]
+
+
+def _nothing(*args: Any) -> None:
+    """What a kernel does on arrays without data."""
 
 
 class ElementwiseKernel(Kernel):

@@ -175,6 +175,14 @@ class ModuleTraversal(ModuleAttributes):
         """Cast what is floating-point to float64."""
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
+    def half(self: M) -> M:
+        """Cast what is floating-point to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self: M) -> M:
+        """Cast what is floating-point to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
     def cpu(self: M) -> M:
         """Move to the CPU."""
         return self._apply(lambda t: t.cpu())

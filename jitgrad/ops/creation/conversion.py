@@ -63,6 +63,8 @@ def item(self: Tensor) -> Any:
     """The value of a tensor of one element, as a Python number."""
     if self._layout.numel != 1:
         raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+    if self.is_meta:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     return on_host(self).item()
 
 
@@ -304,7 +306,7 @@ Tensor.nelement, Tensor.ndimension = numel, dim  # type: ignore[method-assign, a
 _PROPERTIES = {
     "nbytes": (lambda self: self._layout.numel * self._layout.dtype.itemsize, "Bytes of all elements."),
     "itemsize": (element_size, "Bytes an element."),
-    "is_cuda": (lambda self: self._layout.device != "cpu", "Whether the values are on a CUDA device."),
+    "is_cuda": (lambda self: self.device.type == "cuda", "Whether the values are on a CUDA device."),
     "is_cpu": (lambda self: self._layout.device == "cpu", "Whether the values are on the CPU."),
     "is_sparse": (lambda self: False, "Always False: there are no sparse tensors."),
     "is_nested": (lambda self: False, "Always False: there are no nested tensors."),
@@ -312,7 +314,7 @@ _PROPERTIES = {
     **{f"is_{name}": (lambda self: False, f"Always False: there are no tensors of {name}.")
        for name in ("ipu", "maia", "mkldnn", "mps", "mtia", "sparse_csr", "vulkan", "xla", "xpu")},
     "name": (lambda self: None, "Always None: tensors have no names."),
-    "is_meta": (lambda self: False, "Always False: every tensor has values."),
+    "is_meta": (lambda self: self.device.type == "meta", "Whether the tensor has a shape and a dtype but no values."),
 }
 for _name, (_getter, _doc) in _PROPERTIES.items():
     setattr(Tensor, _name, property(_getter, doc=_doc))

@@ -52,6 +52,7 @@ CASES = {
     "pickle": lambda lib, d: pickle.loads(pickle.dumps(lib.tensor([1.0, 2], dtype=d))),
     "pickled dtype": lambda lib, d: pickle.loads(pickle.dumps(d)) is d,
     "module": lambda lib, d: lib.nn.Linear(2, 2).to(d).weight.dtype,
+    "module's own casts": lambda lib, d: [getattr(lib.nn.Linear(2, 2), n)().bias.dtype for n in ("half", "bfloat16")],
     "vmap": lambda lib, d: lib.vmap(lambda x: x.sum() * 2)(lib.ones(2, 3, dtype=d)),
     "jvp": lambda lib, d: lib.func.jvp(lambda x: x.sin().sum(), (lib.ones(3, dtype=d),), (lib.ones(3, dtype=d),)),
     "jacrev": lambda lib, d: lib.func.jacrev(lambda x: x.sin())(lib.ones(2, dtype=d)),
