@@ -826,7 +826,7 @@ class Tensor:
         """Always False: there are no tensors of maia."""
     @property
     def is_meta(self) -> builtins.bool:
-        """Always False: every tensor has values."""
+        """Whether the tensor has a shape and a dtype but no values."""
     @property
     def is_mkldnn(self) -> Any:
         """Always False: there are no tensors of mkldnn."""
