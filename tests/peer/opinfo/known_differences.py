@@ -12,6 +12,8 @@ KNOWN = [
      "a bias' gradient depends on nothing that requires grad; PyTorch computes it in one node with the others"),
     ("nn_functional_conv(_transpose)?3d", "function", "^gradients 0 0: np.float32",
      "sums of thousands of products in another order; in double precision they agree"),
+    ("grid_sampler_2d", "function", "^gradients 0 1: np.float32",
+     "cubic weights of places that were rounded otherwise; in double precision they agree"),
 ]  # fmt: skip
 
 
