@@ -166,13 +166,16 @@ def sample_gradients(x, grid, direction, g, mode, padding, align, x_grad, grid_g
                 grid[n, p], along_it, x.shape, mode, padding, align, at, weights, slopes, curves, places, factors,
                 by_dim,
             )  # fmt: skip
-            for d in range(dims):
-                grid_grad[n, p, d] = T(0)
+            a, b, c_sum = W(0), W(0), W(0)
             for c in range(x.shape[1]):
                 value = g[n, c, p]
                 for k in range(count):
                     if wanted:
                         targets[c, places[k]] += factors[k] * value
-                    share = value * volumes[c, places[k]]
-                    for d in range(dims):
-                        grid_grad[n, p, d] += share * by_dim[d, k]
+                    share = W(value) * W(volumes[c, places[k]])
+                    a += share * W(by_dim[0, k])
+                    b += share * W(by_dim[1, k])
+                    c_sum += share * W(by_dim[2, k])
+            grid_grad[n, p, 0], grid_grad[n, p, 1] = T(a), T(b)
+            if dims == 3:
+                grid_grad[n, p, 2] = T(c_sum)

@@ -49,6 +49,8 @@ KNOWN = [
      "exponentials of scores of some hundreds: both are some of the scores' last places from the exact ones"),
     ("nn_functional_conv(_transpose)?3d", "function", "^gradients 0 0: np.float32",
      "sums of thousands of products in another order; in double precision they agree"),
+    ("grid_sampler_2d", "function", "^gradients 0 1: np.float32",
+     "cubic weights of places that were rounded otherwise; in double precision they agree"),
 ]  # fmt: skip
 
 
