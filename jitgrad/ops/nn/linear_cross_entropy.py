@@ -35,8 +35,8 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         )
 
 
-def _warn_of_options(weight: Tensor, target: Tensor, bias: Tensor | None, reduction: str, smoothing: float) -> None:
-    """PyTorch's warning where it cannot take its path by chunks; here all calls give what that gives."""
+def _by_chunks(weight: Tensor, target: Tensor, bias: Tensor | None, reduction: str, smoothing: float) -> bool:
+    """Whether PyTorch takes its path by chunks, with its warning if not; here all calls give what that gives."""
     places = tuple(weight.shape[1:-1])
     if places or reduction not in REDUCTIONS or smoothing != 0.0 or target.dtype is not int64:
         warnings.warn(
@@ -45,6 +45,8 @@ def _warn_of_options(weight: Tensor, target: Tensor, bias: Tensor | None, reduct
             f"label_smoothing={smoothing}, target.dtype={target.dtype}, out_features={places}, tracing=False, "
             f"linear_bias.shape={None if bias is None else tuple(bias.shape)}.", stacklevel=user_level(),
         )  # fmt: skip
+        return False
+    return True
 
 
 @functional
@@ -62,14 +64,14 @@ def linear_cross_entropy(
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])
     if tuple(target.shape) == shape and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    if options is not None:
-        _warn_of_options(linear_weight, target, linear_bias, reduction, label_smoothing)
+    by_chunks = options is not None and _by_chunks(linear_weight, target, linear_bias, reduction, label_smoothing)
     if linear_weight.dim() > 2:
         rows = math.prod(linear_weight.shape[:-1])
         linear_weight = linear_weight.reshape(rows, linear_weight.shape[-1])
         linear_bias = None if linear_bias is None else linear_bias.reshape(rows)
     logits = linear(input, linear_weight, linear_bias).reshape(shape)
     ignored = IGNORED if ignore_index is None else ignore_index
-    return cross_entropy(
+    loss = cross_entropy(
         logits, target, weight, reduction=reduction, ignore_index=ignored, label_smoothing=label_smoothing
     )
+    return loss.squeeze(0) if by_chunks and input.dim() == 1 else loss  # a view, as PyTorch's
