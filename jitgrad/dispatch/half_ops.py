@@ -228,10 +228,11 @@ def _from_bits(dtype: Any) -> Callable[[Any], Any]:
 
 _INT16 = np.dtype("int16")
 # Ops of one result that only move elements: they move the bits, as integers.
-_MOVING = frozenset(
+_NAMES = (
     "cat diag_embed diagonal_copy diagonal_scatter flip_dims gather index index_copy index_select masked_select_places "
-    "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu".split()
+    "repeat_dims roll_dims rot90 select_scatter slice_scatter stack strided_copy take tril triu"
 )
+_MOVING = frozenset(_NAMES.split())
 
 
 def _layout_as(layout: Layout, dtype: dtypes.dtype) -> Layout:
