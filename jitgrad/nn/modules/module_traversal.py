@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from jitgrad.core.dtypes import bfloat16, float16
 from jitgrad.core.dtypes import dtype as dtype_type
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
@@ -177,11 +178,11 @@ class ModuleTraversal(ModuleAttributes):
 
     def half(self: M) -> M:
         """Cast what is floating-point to float16."""
-        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+        return self._apply(lambda t: t.to(float16) if t.is_floating_point() else t)
 
     def bfloat16(self: M) -> M:
         """Cast what is floating-point to bfloat16."""
-        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+        return self._apply(lambda t: t.to(bfloat16) if t.is_floating_point() else t)
 
     def cpu(self: M) -> M:
         """Move to the CPU."""
