@@ -37,6 +37,13 @@ WITHOUT_REFERENCE = {
     "row": "a view that counts as none",
     "strided_copy": "a copy of layout within the engine",
     "copy_slice": "calls the function of a recorded write",
+    "random_slopes": "a random draw",
+    **dict.fromkeys(
+        ["_cdist_forward", "_linalg_eigvals", "_linalg_matrix_exp", "_linalg_svd", "_pdist_forward"],
+        "what users call is compared with NumPy and SciPy: tests/ops/linalg",
+    ),
+    "_fft_inner_times": "a weight of gradients: tests/ops/fft compares these",
+    "_quantile_ranks": "places for quantile, which tests/ops/reduction compares",
 }
 
 

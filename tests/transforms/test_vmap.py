@@ -13,7 +13,8 @@ from jitgrad.func.tree import flatten
 from jitgrad.testing import op_samples
 
 SIZE = 3
-DRAWS = ("bernoulli", "multinomial", "_fill")  # random: what each sample gets is a matter of ``randomness``
+# Random: what each sample gets is a matter of ``randomness``.
+DRAWS = ("bernoulli", "multinomial", "_fill", "poisson_of", "binomial_of", "random_slopes")
 
 
 def rows(x):

@@ -84,7 +84,9 @@ public(triu_indices, method_too=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All choices of one element of each vector, a row for each; of a single vector, the vector."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    for t in given:
+    for k, t in enumerate(given):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
         _check_vector(t)
     if len(given) == 1:
         return given[0]

@@ -10,6 +10,7 @@ from jitgrad.core import return_types
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import intern
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch.batch_rules import BatchedCall
 from jitgrad.dispatch.op_samples import cases, draw, draw_complex
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Read, Written
@@ -21,6 +22,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     broadcast_batches,
     column_major,
     row_major,
+    whole_batches,
     with_check,
 )
 from jitgrad.ops.linalg.matmul import matmul
@@ -38,6 +40,11 @@ def _reference(a: Any, b: Any, rcond: Any, driver: str) -> Any:
     return x, rest, ranks, values, np.zeros(a.shape[:-2], np.int32)
 
 
+def _batched(call: BatchedCall) -> tuple[Tensor, ...]:
+    """``whole_batches``; what the driver does not find is empty whatever the batch is, and gets one for that."""
+    return tuple([t.expand(call.size, 0) if t.shape == (0,) else t for t in whole_batches(call)])
+
+
 class LinalgLstsq(BatchedMatrices):
     """(X, squares of the residuals, ranks, singular values, info): those are empty that the driver does not find.
 
@@ -45,7 +52,7 @@ class LinalgLstsq(BatchedMatrices):
     left over, (B - A X) (A+ gB)^H, for wide A, where many X fit, (A+^H X) (gX - A^H gB)^H more.
     """
 
-    multiple_results = True
+    multiple_results, batch = True, _batched
     results = "solution", "residuals", "rank", "singular_values", "info"
     constants = ("singular_values",)
     samples = cases(

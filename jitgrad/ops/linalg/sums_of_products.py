@@ -120,7 +120,7 @@ def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 @method
 def __rmatmul__(self: Tensor, other: Any) -> Tensor:
     """other @ self."""
-    return matmul(other, self)
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
 @partial(public, module="linalg")

@@ -107,14 +107,14 @@ def _stack(x: Tensor) -> Tensor:
 
 @functools.lru_cache(CAPACITY)
 def _as_stack(x: Layout) -> Layout:
-    return intern(x.numpy_dtype, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+    return intern(x.numpy_dtype, (math.prod(x.shape[:-2]), *x.shape[-2:]), None, x.device)
 
 
 def _in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A new row-major tensor in another shape, unrecorded."""
     if x._layout.shape == shape:
         return x
-    layout = intern(x._layout.numpy_dtype, shape)
+    layout = intern(x._layout.numpy_dtype, shape, None, x._layout.device)
     return wrap(x._data.reshape(shape), layout)
 
 
@@ -162,7 +162,7 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
     blocks = _blocks(q._layout, k._layout)
     if len(blocks) == 1:
         return multiply_stacks(_shares(q, k, mask, causal, scale, 0), v)
-    layout = intern(q._layout.numpy_dtype, (*q._layout.shape[:2], v._layout.shape[2]))
+    layout = intern(q._layout.numpy_dtype, (*q._layout.shape[:2], v._layout.shape[2]), None, q._layout.device)
     out = wrap(empty_for(layout), layout)
     for first in blocks:
         shares = _shares(_queries(q, first, blocks.step), k, mask, causal, scale, first)
@@ -187,7 +187,7 @@ def _gradients(
         if len(blocks) == 1:
             return {"q": part, **parts}
         if not found:
-            layout = intern(q._layout.numpy_dtype, q._layout.shape)
+            layout = intern(q._layout.numpy_dtype, q._layout.shape, None, q._layout.device)
             found = {"q": wrap(empty_for(layout), layout), **parts}
         else:
             for name in parts:

@@ -108,7 +108,7 @@ def _refuse(direction: Any) -> None:
         raise RuntimeError("grid_sampler: the gradients of gradients of gradients are not implemented")
 
 
-class GridSamplerBackward(Structured):
+class GridSamplerBackward(Structured, listed=False):
     """The gradients of ``GridSampler``, of x and of the grid, given that of its result, ``y``."""
 
     name, batch, multiple_results, results = "grid_sampler_backward", _batched, True, ("result0", "result1")

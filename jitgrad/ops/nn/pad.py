@@ -45,7 +45,6 @@ class ConstantPadNd(Structured):
     A negative number takes elements away.
     """
 
-    linear = ("x",)
     batch = rewritten(lambda call, x, pad, value: call.run())
     samples = cases(
         lambda: (draw(2, 3), (1, 2)),
@@ -53,6 +52,9 @@ class ConstantPadNd(Structured):
         lambda: (draw(2, 1, 2, 2, 3), (1, 0, 0, 1, 1, 1, 0, 2, 1, 0)),
     )
     reference = _padded
+
+    def tangents(args, tangents):
+        return ConstantPadNd.apply(tangents[0], args[1], 0)
 
     def plan(x_layout, pad, value=0):
         pairs = _pairs(pad, x_layout.ndim)

@@ -206,7 +206,7 @@ def bernoulli_into(out: Tensor, p: Tensor, generator: Generator) -> None:
         raise not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype)
     # As in PyTorch, an element takes one 32-bit word of the generator for a float32 probability, two for a float64 one.
     kernel = kernels.bernoulli_each32 if p.dtype.compute.name == "float32" else kernels.bernoulli_each64
-    drawn, found = new(out.dtype, out._layout.shape), np.zeros(1, np.int64)
+    drawn, found = new(out.dtype, out._layout.shape, out._layout.device), np.zeros(1, np.int64)
     fill_by(kernel, drawn, generator, found, inputs=(contiguous(p)._data.reshape(-1),))
     check(found, _refuse_probability)
     copy_into(out._data, out._layout, drawn)

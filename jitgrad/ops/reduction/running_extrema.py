@@ -121,6 +121,20 @@ class Logcumsumexp(Scan):
             return part(g.conj().log()).conj()
         return part(table.where(g > 0, g, 0).log()) - part(table.where(g < 0, -g, 0).log())
 
+    def tangents(args, tangents):
+        """sum(exp(x[j] - out[i]) * t[j]) over j <= i, as logarithms; of real numbers for t > 0 and t < 0 apart."""
+        (x, dim, backwards), t = args, tangents[0]
+        if not x._layout.ndim:
+            return t
+        out = Logcumsumexp.apply(x, dim, backwards)
+
+        def part(log_t: Any) -> Any:
+            return (Logcumsumexp.apply(log_t + x, dim, backwards) - out).exp()
+
+        if x._layout.dtype.is_complex:
+            return part(t.log())
+        return part(table.where(t > 0, t, 0).log()) - part(table.where(t < 0, -t, 0).log())
+
     def kernel_x(g, out, x, dim, backwards):
         return _gradient(g, out, x, dim, backwards)
 
