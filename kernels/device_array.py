@@ -299,6 +299,10 @@ class DeviceArray:
             "first."
         )
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Refused: writing to elements would take a kernel."""
+        raise missing_kernel("an assignment to elements")
+
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, out: Any = (), **kwargs: Any) -> Any:
         """Kernels that call NumPy's BLAS run here instead, where there is a device's form of them."""
         check_one_device(args)

@@ -168,8 +168,15 @@ _WRAP = """\
 
 
 def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
-    """The function that carries out a plan, of all arguments of the planned function."""
+    """The function that carries out a plan, of all arguments of the planned function.
+
+    Results of a plan that names no device are where the arguments are.
+    """
     constants: list[Any] = []
+    inputs = [x for a in arguments.values() for x in (a if isinstance(a, list) else (a,)) if isinstance(x, Layout)]
+    device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
+    if device != "cpu":
+        made = made._replace(layouts=[_on(device, x) for x in made.layouts])
     pattern, calls = [], []
     for kernel, *given in made.launches:
         pattern.append(tuple([_expression(a, arguments, made.layouts, constants) for a in given]))
@@ -181,6 +188,10 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     maker = _maker(tuple(arguments), tuple(pattern), used, plain, made.returned, made.results is None)
     kernels = [kernel for kernel, *_ in made.launches]
     return maker(constants, kernels, calls, made.results)
+
+
+def _on(device: Any, layout: Layout) -> Layout:
+    return layout if layout.device != "cpu" else intern(layout.numpy_dtype, layout.shape, layout.strides, device)
 
 
 def _expression(argument: Any, arguments: dict[str, Any], layouts: Sequence[Layout], constants: list[Any]) -> str:
