@@ -174,7 +174,7 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     """
     constants: list[Any] = []
     inputs = [x for a in arguments.values() for x in (a if isinstance(a, list) else (a,)) if isinstance(x, Layout)]
-    device = next((x.device for x in inputs if x.device not in ("cpu", "meta")), "cpu")
+    device = next((x.device for x in inputs if x.device != "cpu" and x.device.type != "meta"), "cpu")
     if device != "cpu":
         made = made._replace(layouts=[_on(device, x) for x in made.layouts])
     pattern, calls = [], []
