@@ -35,9 +35,9 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     if out is None:
         return result
     if isinstance(result, tuple):
-        for one, target in zip(result, out, strict=True):  # all of them before the first is written
+        for part, (one, target) in enumerate(zip(result, out, strict=True)):  # all before the first is written
             if isinstance(target, Tensor):
-                check_out_dtype(f"{op}.dim" if op in ("max", "min") else op, one.dtype, target.dtype)
+                check_out_dtype(op, one.dtype, target.dtype, part)
         written = [into_out(op, r, o) for r, o in zip(result, out, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not isinstance(out, Tensor):

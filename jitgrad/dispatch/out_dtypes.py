@@ -17,7 +17,7 @@ _STRICT = {
         "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag gather index_add index_copy inverse "
         "linalg_cholesky linalg_cholesky_ex linalg_det linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex "
         "linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet "
-        "linalg_solve linalg_solve_ex log_softmax matmul max.dim mean min.dim mm msort norm prod scatter_add "
+        "linalg_solve linalg_solve_ex log_softmax matmul mean mm msort norm prod scatter_add "
         "slice_scatter softmax sort sum take_along_dim topk tril triu",
     "Found dtype {given} but expected {wanted}":
         "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",
@@ -41,18 +41,38 @@ _STRICT = {
     "the output given to float_power has dtype {given} but the operation's result requires dtype {wanted}":
         "float_power",
 }  # fmt: skip
+_SAME = "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead"
+_CUMULATIVE = "expected scalar_type {wanted} but found {given}"
+# Of ops with several results, each of which has words of its own.
+_OF_PARTS = {
+    "max": (_SAME, _SAME),
+    "min": (_SAME, _SAME),
+    "cummax": (_CUMULATIVE, _CUMULATIVE),
+    "cummin": (_CUMULATIVE, _CUMULATIVE),
+    "frexp": (
+        "torch.frexp() expects mantissa to have dtype {wanted_type} but got {given_type}",
+        "torch.frexp() expects exponent to have int dtype but got {given_type}",
+    ),
+    "mode": (
+        "expected scalar type '{wanted}' but got '{given}' for values output",
+        "expected scalar type '{wanted}' but got '{given}' for indices output",
+    ),
+}
 _WORDS = {op: text for text, ops in _STRICT.items() for op in ops.split()}
 _TRUTHS = ("all", "any")  # whose results may go into bools and bytes
 _JOINS = ("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack")
 
 
-def check_out_dtype(op: str, wanted: dtype, given: dtype) -> None:
-    """RuntimeError (of joins TypeError) if ``op`` writes no result of dtype ``wanted`` to one of dtype ``given``."""
+def check_out_dtype(op: str, wanted: dtype, given: dtype, part: int | None = None) -> None:
+    """RuntimeError (of joins TypeError) if ``op`` writes no result of dtype ``wanted`` to one of dtype ``given``.
+
+    part: the place of the result among several.
+    """
     if wanted is given:
         return
     if op in _TRUTHS and given.name != "uint8":
         raise RuntimeError(f"{op} only supports bool tensor for result, got: {scalar_type(given)}")
-    text = _WORDS.get(op)
+    text = _WORDS.get(op) if part is None or op not in _OF_PARTS else _OF_PARTS[op][part]
     if text is not None:
         raise RuntimeError(text.format(
             op=op, wanted=scalar_type(wanted), given=scalar_type(given), wanted_type=cpp_type(wanted),

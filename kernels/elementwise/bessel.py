@@ -16,12 +16,12 @@ from jitgrad.kernels.words.vocabulary import by_scipy
 
 
 class I0(Elementwise, public=True):
-    """The modified Bessel function of the first kind and order 0."""
+    """The modified Bessel function of the first kind and order 0; NaN at the infinities, as PyTorch's."""
 
     reference, accepts, error_name, in_double = by_scipy("i0"), "bool int float", "i0_vml_cpu", True
 
     def forward(x):
-        return i0(x)
+        return i0(x) + (x - x)
 
     def grad_x(g, x):
         return g * special_i1(x)
@@ -41,12 +41,12 @@ class SpecialI0e(Elementwise, public="special"):
 
 
 class SpecialI1(Elementwise, public="special"):
-    """The modified Bessel function of the first kind and order 1."""
+    """The modified Bessel function of the first kind and order 1; NaN at the infinities, as PyTorch's."""
 
     reference, accepts, error_name, in_double = by_scipy("i1"), "bool int float", "i1_cpu", True
 
     def forward(x):
-        return special_i1(x)
+        return where(x - x == 0, special_i1(x), x - x)
 
     # i0(x) - i1(x) / x, whose limit at 0 is 1 / 2; the division is kept from 0 there, also in the second derivative.
     def grad_x(g, out, x):

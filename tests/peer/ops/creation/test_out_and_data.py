@@ -75,6 +75,13 @@ CASES = {
         t.ones(2, 2), 0, out=(t.zeros(2, dtype=t.int32), t.zeros(2, dtype=t.int64))
     ),
     "max, indices of another dtype": lambda t, x: t.max(t.ones(2, 2), 0, out=(t.zeros(2), t.zeros(2))),
+    **{
+        f"{name}, {values} and {indices}": lambda t, x, name=name, rest=rest, values=values, indices=indices: getattr(
+            t, name
+        )(t.ones(2, 2), *rest, out=(t.zeros(size, dtype=getattr(t, values)), t.zeros(size, dtype=getattr(t, indices))))
+        for name, rest, size in (("mode", (0,), (2,)), ("cummax", (0,), (2, 2)), ("frexp", (), (2, 2)))
+        for values, indices in (("float64", "int64"), ("float32", "int8"))
+    },
     "nonzero as a tuple, with out": lambda t, x: t.nonzero(x, as_tuple=True, out=t.zeros(3, dtype=t.int64)),
     "complex numbers as bools": lambda t, x: t.tensor([1e-323, 0j, 1e-323j, -1j], dtype=t.bool),
     "a sequence of one's own": lambda t, x: t.tensor(Sequence([1.0, 2.0, 3.0])),
