@@ -16,9 +16,9 @@ from types import ModuleType
 
 FILE = Path(__file__).parents[2] / "jitgrad" / "core" / "torch_names.txt"
 MODULES = (
-    "torch", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.cuda", "torch.func",
-    "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler",
-    "torch.profiler", "torch.random", "torch.testing", "torch.utils", "torch.utils.data",
+    "torch", "torch.amp", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.backends",
+    "torch.cuda", "torch.fft", "torch.func", "torch.linalg", "torch.masked", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler",
+    "torch.profiler", "torch.random", "torch.signal", "torch.signal.windows", "torch.special", "torch.testing", "torch.utils", "torch.utils.data",
 )  # fmt: skip
 
 
