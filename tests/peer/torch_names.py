@@ -17,8 +17,9 @@ from types import ModuleType
 FILE = Path(__file__).parents[2] / "jitgrad" / "core" / "torch_names.txt"
 MODULES = (
     "torch", "torch.amp", "torch.autograd", "torch.autograd.functional", "torch.autograd.graph", "torch.backends",
-    "torch.cuda", "torch.fft", "torch.func", "torch.linalg", "torch.masked", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler",
-    "torch.profiler", "torch.random", "torch.signal", "torch.signal.windows", "torch.special", "torch.testing", "torch.utils", "torch.utils.data",
+    "torch.cuda", "torch.fft", "torch.func", "torch.linalg", "torch.masked", "torch.nn", "torch.nn.functional",
+    "torch.nn.init", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.profiler", "torch.random",
+    "torch.signal", "torch.signal.windows", "torch.special", "torch.testing", "torch.utils", "torch.utils.data",
 )  # fmt: skip
 
 
