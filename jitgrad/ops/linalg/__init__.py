@@ -7,7 +7,9 @@ add and take their gradients from it. Both bases bring vmap's rule (``product_ba
 are in ``jitgrad.kernels.loops.matmul``. Sums and norms are in ``jitgrad.ops.reduction``.
 
 Factorisations, and what is solved by them, derive from BatchedMatrices (``batched_matrices.py``), which has what ops on
-the last two dims share; their kernels are LAPACK's (``jitgrad.kernels.lapack``).
+the last two dims share; their kernels are LAPACK's (``jitgrad.kernels.lapack``). A file each: ``cholesky.py``,
+``lu.py``, ``qr.py``, ``ldl.py``, ``eigen.py``, ``svd.py``, ``lstsq.py`` and what is made of them (inverses,
+determinants, pseudo-inverses, ranks). Distances between rows are in ``distances.py``.
 """
 
 from jitgrad.dispatch.registry import publish_later

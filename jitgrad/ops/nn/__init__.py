@@ -1,12 +1,17 @@
-"""Ops of neural networks: losses, normalisation, dropout, embedding.
+"""Ops of neural networks: losses, normalisation, dropout, embedding, attention, convolution, pooling, resizing.
 
 What has kernels of its own is a declaration: pointwise losses, the likelihood of classes, layer, group and batch norm,
-embedding. The rest is composed of other ops, under the names and with the arguments of ``torch.nn.functional``, and is
+embedding, CTC, convolution, pooling. The rest is composed of other ops, under the names and with the arguments of ``torch.nn.functional``, and is
 published as a plain function. Activations are the table's (ops/pointwise/activation.py); modules are in jitgrad/nn.
 
 A loss that compares element by element and is symmetric derives from ``PointwiseLoss`` (loss.py), which is what to
 read first; a likelihood of classes from ``ClassLikelihood`` (nll_loss.py); a normalisation of rows from ``RowNorm``
 (norm.py).
+
+Convolution is three ops that are each other's gradients (conv.py; arguments are parsed in convolution.py). What takes
+each element of a result from a few of the input, by weights that a table has for each dim, is ``Tapped`` (taps.py):
+padding by own elements, interpolation, means over windows. What picks elements of planes by their places, as maximum
+pooling and its inverse do, is in planes.py. Windows are checked in windows.py.
 
 A norm's means and deviations are no outputs of the op, and measuring them again costs a pass over the data. So the
 public function passes an empty ``SavedStatistics``, which forward fills in and the node keeps as it does other options;
