@@ -8,8 +8,8 @@ Reads derive from Structured and are linear; writes derive from InplaceOp, one d
 gradient is added into zeros by the write of the same places; a write's gradients are its own form that writes zeros,
 and the read. Bases: RowsOp (an index for whole slices along a dim), ElementsOp (an index for every element),
 PartScatter (a copy with one part replaced). ``scatter_reduce`` and ``index_reduce`` have their gradient rules in common
-(scatter_reduce.py); what looks for values in sorted ones is in search.py. An op whose value is a number or a tensor without dims is two ops, as
-their gradients differ; the public function picks one.
+(scatter_reduce.py); what looks for values in sorted ones is in search.py. An op whose value is a number or a tensor
+without dims is two ops, as their gradients differ; the public function picks one.
 
 Where we are laxer than PyTorch: a source larger than its index has a gradient in ``scatter``; PyTorch's backward fails.
 """

@@ -1,8 +1,9 @@
 """Ops of neural networks: losses, normalisation, dropout, embedding, attention, convolution, pooling, resizing.
 
 What has kernels of its own is a declaration: pointwise losses, the likelihood of classes, layer, group and batch norm,
-embedding, CTC, convolution, pooling. The rest is composed of other ops, under the names and with the arguments of ``torch.nn.functional``, and is
-published as a plain function. Activations are the table's (ops/pointwise/activation.py); modules are in jitgrad/nn.
+embedding, CTC, convolution, pooling. The rest is composed of other ops, under the names and with the arguments of
+``torch.nn.functional``, and is published as a plain function. Activations are the table's
+(ops/pointwise/activation.py); modules are in jitgrad/nn.
 
 A loss that compares element by element and is symmetric derives from ``PointwiseLoss`` (loss.py), which is what to
 read first; a likelihood of classes from ``ClassLikelihood`` (nll_loss.py); a normalisation of rows from ``RowNorm``
