@@ -47,9 +47,9 @@ def test_version_is_the_distributions():
     assert jitgrad.__version__ == version("jitgrad")
 
 
-def test_three_required_dependencies():
+def test_required_dependencies():
     needed = [line for line in requires("jitgrad") if "extra ==" not in line]
-    assert sorted(line.split(">")[0].strip() for line in needed) == ["numba", "numpy", "tqdm"]
+    assert sorted(line.split(">")[0].strip() for line in needed) == ["ml-dtypes", "numba", "numpy", "tqdm"]
 
 
 def test_import_brings_no_optional_package():
