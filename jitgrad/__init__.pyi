@@ -986,7 +986,7 @@ def huber_loss(
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root of x*x + y*y, without overflow on the way."""
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the first kind and order 0."""
+    """The modified Bessel function of the first kind and order 0; NaN at the infinities, as PyTorch's."""
 def i0_(input: Tensor) -> Tensor:
     """In-place version of ``i0``."""
 def igamma(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:

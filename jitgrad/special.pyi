@@ -62,7 +62,7 @@ def hermite_polynomial_he(input: Tensor | _Number, n: Tensor | _Number, *, out: 
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(-abs(x)) * i0(x)``, which does not overflow."""
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The modified Bessel function of the first kind and order 1."""
+    """The modified Bessel function of the first kind and order 1; NaN at the infinities, as PyTorch's."""
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(-abs(x)) * i1(x)``, which does not overflow."""
 def laguerre_polynomial_l(input: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:

@@ -748,7 +748,7 @@ class Tensor:
     def hypot_(self, other: Tensor) -> Tensor:
         """In-place version of ``hypot``."""
     def i0(self, *, out: Tensor | None = None) -> Tensor:
-        """The modified Bessel function of the first kind and order 0."""
+        """The modified Bessel function of the first kind and order 0; NaN at the infinities, as PyTorch's."""
     def i0_(self) -> Tensor:
         """In-place version of ``i0``."""
     def igamma(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
