@@ -326,7 +326,8 @@ def framework(mode, torch, numpy):
             isinstance(t, torch.Tensor) for t in v),
         set_warn_always_context=lambda value: contextlib.nullcontext(),
     )  # fmt: skip
-    StandInModule(f"{internal}.common_cuda", TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
+    StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
+                  TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
                   tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
                   PLATFORM_SUPPORTS_MEM_EFF_ATTENTION=False, PLATFORM_SUPPORTS_CUDNN_ATTENTION=False)  # fmt: skip
     only_here = "onlyCPU onlyNativeDeviceTypes skipMeta skipLazy skipXLA precisionOverride dtypesIfCUDA dtypesIfMPS"
