@@ -75,7 +75,7 @@ def _package() -> str:
     return stub.text()
 
 
-# Those that hold nothing but published functions.
+# Modules of jitgrad whose names are all published functions.
 _MODULES = ("fft", "linalg", "masked", "signal.windows", "special")
 
 

@@ -21,7 +21,7 @@ class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or otherwise such that an op of linear algebra has no result."""
 
 
-class _Names(NamedTuple):  # two ways of writing one dtype
+class _Names(NamedTuple):  # a dtype in the errors of PyTorch's C++: the type, and the name of the type
     cpp_type: str
     cpp_name: str
 

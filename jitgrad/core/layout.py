@@ -78,7 +78,9 @@ class Layout:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
 
 
-halves: list[bool] = []  # not empty once there is a layout of 16-bit floats or on "meta": others test no more
+# Holds an item once there is a layout that is ``special``: of a 16-bit float, or on the device "meta". While it is empty,
+# which is one test, calls of ops need not look at their arguments' dtypes and devices.
+halves: list[bool] = []
 
 # How many entries a cache of layouts or plans may have. A program that meets ever new shapes would fill memory
 # otherwise; emptying the whole cache at the bound costs nothing at each look-up, as keeping an order of use would.

@@ -37,5 +37,8 @@ def lazy_attributes(package: str, sources: dict[str, str]) -> tuple[Callable[[st
 
 
 def set_lazy_attributes(package: str, sources: dict[str, str]) -> None:
-    """``lazy_attributes`` set from here: a module whose text has ``__getattr__`` has every name for a type checker."""
+    """Give a package the two functions of ``lazy_attributes``.
+
+    For packages that type checkers read: in one whose own text defines ``__getattr__`` they accept any name.
+    """
     vars(sys.modules[package]).update(zip(("__getattr__", "__dir__"), lazy_attributes(package, sources), strict=True))

@@ -22,7 +22,7 @@ _MODES = ("default", "warn", "error")
 
 
 class _Flags:
-    deterministic = 0  # by _MODES
+    deterministic = 0  # an index of _MODES
     precision = "highest"
     interop_threads = 1
     warn_always = False

@@ -213,7 +213,7 @@ class ElementwiseNode(Node):
         values |= self.scalars
         complex_rule = op.holomorphic and backward.forward.dtype.kind == "c"
         values["g"] = g.conj_physical() if complex_rule else g
-        if halves:  # the rules together round once, as the kernel does
+        if halves:  # 16-bit floats: the rules compute in float32, and only their result is rounded, as in the kernel
             values = {k: widened(v) for k, v in values.items()}
         results = []
         for name, rule in zip(backward.names, backward.rules, strict=True):

@@ -120,7 +120,8 @@ def planned_widely(op: Any, args: Sequence[Any], places: Sequence[int], plan: Ca
     found = result_dtype(args)
     half = found is not None and found.is_half
     meta = _meta_device(args)
-    moves = half and op.name in _MOVING and meta is None  # all are of this dtype: a common one would be float32
+    # If the common dtype is of 16 bits, so is each floating argument: of two different ones it would be float32.
+    moves = half and op.name in _MOVING and meta is None
     inner = plan(op, [_stand_in(a, moves) for a in args])
     convert = [_converter(args[k], moves) for k in places]
     finish = _from_bits(found) if moves else _narrowing(found) if half else None

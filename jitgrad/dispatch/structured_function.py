@@ -278,7 +278,7 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
     if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
         return wrapped.structured(wrapped._level, op, values, False)
     half = bool(halves) and half_ops.among(values)
-    if half and not op.roles and half_ops.computed_widely(op):  # a planned op's forward knows
+    if half and not op.roles and half_ops.computed_widely(op):  # a planned op widens by its plans
         forward = half_ops.widening(op, forward)
     try:
         out = forward(*values)

@@ -200,12 +200,11 @@ def linalg_cond(input: Tensor, p: float | str | None = None) -> Tensor:
     check_square(f"linalg.cond(ord={title})", input._layout)
     inverse_of: Any = published("linalg.inv_ex")
     inverse, info = inverse_of(input)
-    inverse = inverse.masked_fill(info.unsqueeze(-1).unsqueeze(-1) > 0, math.inf)
     if order == "nuc":
-        # Of an inverse with infinities there are no singular values: those of the matrix, inverted, are its own.
+        # The singular values of the inverse are those of the matrix, inverted.
         values = linalg_svdvals(input)
         return values.sum(-1) * table.where(info > 0, math.inf, values.reciprocal().sum(-1))
-    return linalg_matrix_norm(input, order) * linalg_matrix_norm(inverse, order)
+    return (linalg_matrix_norm(input, order) * linalg_matrix_norm(inverse, order)).masked_fill(info > 0, math.inf)
 
 
 @partial(public, module="linalg")

@@ -46,7 +46,7 @@ class _Geometry:
         pointwise = math.prod(weight[2:]) == 1 and x[2:] == y[2:] and not any(padding)
         fitting = max(_NARROW, _CACHE // (self.rows * dtype.itemsize) // 16 * 16)
         pieces = -(-self.places // fitting)
-        # The last of several is about as large as the others.
+        # Blocks of equal size, rounded to 16 columns, so that the last one is not a small rest.
         block = self.places if pieces == 1 else min(-(-self.places // pieces) + 15, self.places) // 16 * 16
         self.options = self.numbers, max(block, 1), pointwise
 

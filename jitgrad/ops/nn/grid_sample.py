@@ -134,7 +134,7 @@ class GridSamplerBackward(Structured, listed=False):
 
     def grad_x(g, y, x, grid, mode, padding, align, direction):
         _refuse(direction)
-        if g[1] is None or mode == 1:  # of zeros, which PyTorch leaves out where it leaves them out
+        if g[1] is None or mode == 1:  # the grid's gradient does not depend on x: of the nearest element it is zero
             return None
         return GridSamplerBackward.apply(y, x, grid, mode, padding, align, g[1])[0]
 

@@ -166,7 +166,7 @@ def gaussian_nll_loss(
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     var = var.clone()
-    with no_grad():  # so that gradients arrive at variances that were too small, too
+    with no_grad():  # not recorded: the gradient of a variance below ``eps`` is that of ``eps``, not 0
         var.clamp_(min=eps)
     loss = rows.GaussianNll.apply(input, target, var)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -130,6 +130,8 @@ def test_condition_of_the_singular_is_infinite():
     x = torch.stack([torch.eye(2), torch.ones(2, 2)])
     for order in (1, "fro", "nuc"):
         assert torch.linalg.cond(x, order).isinf().tolist() == [False, True]
+    for order in (1, -1, "fro", math.inf):
+        assert torch.linalg.cond(torch.zeros(3, 3), order).isinf()
     assert torch.linalg.cond(torch.ones(2, 0, 0)).tolist() == [0, 0]
 
 
