@@ -78,8 +78,8 @@ class Layout:
         return f"Layout({self.dtype}, {self.shape}, strides={self.strides}, device={self.device!r})"
 
 
-# Holds an item once there is a layout that is ``special``: of a 16-bit float, or on the device "meta". While it is empty,
-# which is one test, calls of ops need not look at their arguments' dtypes and devices.
+# Holds an item once there is a layout that is ``special``: of a 16-bit float, or on the device "meta". While it is
+# empty, which is one test, calls of ops need not look at their arguments' dtypes and devices.
 halves: list[bool] = []
 
 # How many entries a cache of layouts or plans may have. A program that meets ever new shapes would fill memory
