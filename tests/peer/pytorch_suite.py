@@ -49,6 +49,18 @@ FILES = {
     "unary": ["test_unary_ufuncs.py"],
     "binary": ["test_binary_ufuncs.py"],
     "linalg": ["test_linalg.py"],
+    "nn": ["test_nn.py"],
+    "layers": [f"nn/test_{name}.py" for name in ("convolution", "dropout", "embedding", "pooling")],
+    "module state": ["nn/test_lazy_modules.py", "nn/test_load_state_dict.py"],
+    "nn.init": ["nn/test_init.py"],
+    "nn.utils": ["nn/test_packed_sequence.py", "nn/test_parametrization.py", "nn/test_pruning.py", "test_stateless.py"],
+    "attention": ["nn/test_multihead_attention.py", "test_transformers.py"],
+    "optimisers": ["test_optim.py", "optim/test_lrscheduler.py", "optim/test_swa_utils.py"],
+    "distributions": [f"distributions/test_{name}.py" for name in ("constraints", "distributions", "transforms", "utils")],
+    "data": ["test_dataloader.py"],
+    "checkpoints": ["test_serialization.py"],
+    "sparse": ["test_sparse.py", "test_sparse_csr.py"],
+    "overrides": ["test_overrides.py"],
 }
 ONLY = {"test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
 SECONDS = 60  # a test that takes longer has failed
