@@ -56,7 +56,9 @@ FILES = {
     "nn.utils": ["nn/test_packed_sequence.py", "nn/test_parametrization.py", "nn/test_pruning.py", "test_stateless.py"],
     "attention": ["nn/test_multihead_attention.py", "test_transformers.py"],
     "optimisers": ["test_optim.py", "optim/test_lrscheduler.py", "optim/test_swa_utils.py"],
-    "distributions": [f"distributions/test_{name}.py" for name in ("constraints", "distributions", "transforms", "utils")],
+    "distributions": [
+        f"distributions/test_{name}.py" for name in ("constraints", "distributions", "transforms", "utils")
+    ],
     "data": ["test_dataloader.py"],
     "checkpoints": ["test_serialization.py"],
     "sparse": ["test_sparse.py", "test_sparse_csr.py"],
