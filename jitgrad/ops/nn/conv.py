@@ -51,7 +51,7 @@ class _Geometry:
         block = self.places if pieces == 1 else min(-(-self.places // pieces) + 15, self.places) // 16 * 16
         self.options = self.numbers, max(block, 1), pointwise
         self.split = *self.weight[:2], weight[1], math.prod(weight[2:])
-        self._given = weight, x[2:], y[2:], stride, padding, dilation, groups, dtype
+        self._given: tuple[Any, ...] = weight, x[2:], y[2:], stride, padding, dilation, groups, dtype
 
     def by_taps(self) -> ByTaps | None:
         """How y comes of x, and the gradient of weights of both, if not by columns."""
