@@ -42,6 +42,8 @@ FLOORS = (
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
      "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal", "jitgrad.amp", "jitgrad.backends",
      "jitgrad.types", "jitgrad.version"),
+    ("jitgrad.torch_version",),
+    ("jitgrad.compat",),
     ("jitgrad.commands",),
     ("jitgrad",),
 )  # fmt: skip
