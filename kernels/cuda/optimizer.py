@@ -1,8 +1,8 @@
 """Optimisers' steps on CUDA: the CPU's loops over one parameter, spread over a grid.
 
 Each loop of `loops.optimizer` goes through its elements independently. Here every thread takes some of them:
-``for i in range(param.size)`` becomes a grid-stride loop. The counter ``step`` stays on the CPU, as in
-PyTorch, is advanced there, and its value travels as a number.
+``for i in range(param.size)`` becomes a grid-stride loop. Counters stay on the CPU, as in PyTorch. Their values travel
+as numbers, which every thread advances for itself; a loop over no elements advances them on the CPU.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from jitgrad.kernels.cuda.provider import CudaLoop
 from jitgrad.kernels.device_array import LOOPS
 from jitgrad.kernels.launch import Loop
+from jitgrad.kernels.loops.optimizer import COUNTERS
 from jitgrad.kernels.words.syntax import expression
 
 __all__ = ["GridStrided"]
@@ -29,12 +30,10 @@ class _Spread(ast.NodeTransformer):
             node.iter = expression(f"range(cuda.grid(1), {bound[6:-1]}, cuda.gridsize(1))")
         return node
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
-        """The counter was advanced before the launch."""
-        return None if ast.unparse(node.target) == "step[0]" else self.generic_visit(node)
-
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        return ast.Name("step", ast.Load()) if ast.unparse(node) == "step[0]" else self.generic_visit(node)
+        """A counter is a number here, which the text may assign to."""
+        name = ast.unparse(node.value)
+        return ast.Name(name, node.ctx) if name in COUNTERS else self.generic_visit(node)
 
 
 class GridStrided(CudaLoop):
@@ -57,11 +56,14 @@ def foreach(kernel: Any, *args: Any) -> None:
         param = arrays[0]
         if not param.size:
             continue
-        if kernel.arrays[-1] == "step":
-            arrays[-1][...] += 1
         # exact: loops ask arrays for their size, and memory of the pool may be larger.
         given = [float(a.item()) if isinstance(a, np.ndarray) else a.exact for a in arrays]
         loop.grid(param.dtype).over(param.size)(*given, *scalars)
+        counters = kernel.counters(args[:many])[k :: kernel.count]
+        if counters:
+            nothing = np.empty(0, param.dtype)
+            no_arrays = [nothing] * (len(arrays) - len(counters))
+            kernel.loop.call(*no_arrays, *[c.reshape(1) for c in counters], *scalars)
 
 
 LOOPS["foreach"] = foreach
