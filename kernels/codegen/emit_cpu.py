@@ -23,7 +23,8 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE", "INLINE_REASSOC", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type", "words_text",
+    "INLINE", "INLINE_REASSOC", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type",
+    "words_text",
 ]  # fmt: skip
 
 Literal = int | float
