@@ -55,10 +55,10 @@ def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> 
 
     input: (steps, n, *), or (n, steps, *). RuntimeError for lengths that are not sorted, not positive, or not n.
     """
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
     numbers = _numbers(lengths)
     x = input.transpose(0, 1) if as_flag(batch_first) else input
-    if not x.numel():
-        raise RuntimeError("Cannot pack empty tensors.")
     if x.ndim < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     steps, samples = x.shape[:2]
