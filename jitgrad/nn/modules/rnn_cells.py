@@ -32,7 +32,8 @@ class RNNCellBase(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
-        sizes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size), "bias_ih": rows, "bias_hh": rows}
+        sizes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
+        sizes |= dict.fromkeys(("bias_ih", "bias_hh"), (rows,))  # type: ignore[arg-type]
         for name, size in sizes.items():
             wanted = bias or name.startswith("weight")
             made = Parameter(jitgrad.empty(size, device=device, dtype=dtype)) if wanted else None
@@ -54,7 +55,7 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _weights(self) -> tuple[Tensor | None, ...]:
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def _check(self, name: str, x: Tensor) -> None:
@@ -115,7 +116,7 @@ class LSTMCell(RNNCellBase):
             hx = (zeros, zeros)
         elif x is not input:
             hx = hx[0].unsqueeze(0), hx[1].unsqueeze(0)
-        h, c = jitgrad.lstm_cell(x, hx, *self._weights())  # type: ignore[arg-type]
+        h, c = jitgrad.lstm_cell(x, hx, *self._weights())
         return (h, c) if x is input else (h.squeeze(0), c.squeeze(0))
 
 

@@ -46,10 +46,10 @@ class PackedSequence(PackedSequence_):
         elif batch_sizes.device.type != "cpu":
             raise ValueError(
                 "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. "
-                "They should be instantiated by functions like pack_sequence and pack_padded_sequences in nn.utils.rnn. "
-                "https://pytorch.org/docs/stable/nn.html#torch.nn.utils.rnn.pack_sequence"
+                "They should be instantiated by functions like pack_sequence and pack_padded_sequences in "
+                "nn.utils.rnn. https://pytorch.org/docs/stable/nn.html#torch.nn.utils.rnn.pack_sequence"
             )
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[arg-type]
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self) -> PackedSequence:
         """The same with data and indices in pinned memory."""
@@ -150,9 +150,9 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(sequences padded to the longest, or to ``total_length``; their lengths): the inverse of ``pack_padded_sequence``.
+    """(sequences padded to the longest, or to ``total_length``; their lengths).
 
-    ValueError for a ``total_length`` below the longest.
+    The inverse of ``pack_padded_sequence``. ValueError for a ``total_length`` below the longest.
     """
     longest = sequence.batch_sizes.size(0)
     if total_length is not None:

@@ -89,9 +89,9 @@ def _weights_of(params: Sequence[Tensor], has_biases: bool, projected: bool, set
         raise RuntimeError("Expected more weights in stacked_rnn")
     found = []
     for k in range(0, per * sets, per):
-        given = list(params[k : k + per])
-        w_hr = given.pop() if projected else None
-        found.append(Weights(*given, w_hr=w_hr) if has_biases else Weights(*given, None, None, w_hr))
+        given: list[Any] = list(params[k : k + per])
+        last = given.pop() if projected else None
+        found.append(Weights._make([*given, *([] if has_biases else [None, None]), last]))
     return found
 
 
@@ -125,15 +125,17 @@ def _stacked(
 def _recurrent(name: str, cell: type[Cell], args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Tensor, ...]:
     """A function of (input, hx, params, ..., batch_first), or of packed (data, batch_sizes, hx, params, ...)."""
     several = cell is Lstm
-    packed = "batch_sizes" in named or "data" in named or (len(args) > 2 and isinstance(args[1], Tensor)
-              and (isinstance(args[2], (list, tuple)) and several or isinstance(args[2], Tensor)))  # fmt: skip
-    names = ("data", "batch_sizes", "hx", "params") if packed else ("input", "hx", "params")
-    names += _NAMES[:5] if packed else _NAMES
-    given = dict(zip(names, args, strict=False)) | named
-    x, hx, params = given.get(names[0]), given.get("hx"), given.get("params")
-    states = hx if several else (hx,)
+    packed = "batch_sizes" in named or "data" in named
+    if len(args) > 2 and isinstance(args[1], Tensor):
+        packed = isinstance(args[2], (list, tuple) if several else Tensor)
+    names = ("data", "batch_sizes", "hx", "params", *_NAMES[:5]) if packed else ("input", "hx", "params", *_NAMES)
+    given: dict[str, Any] = dict(zip(names, args, strict=False)) | named
+    x: Any
+    params: Any
+    x, hx, params = (given.get(n) for n in (names[0], "hx", "params"))
+    states: Any = hx if several else (hx,)
     fits = isinstance(x, Tensor) and isinstance(states, (list, tuple)) and isinstance(params, (list, tuple))
-    tensors = (*states, *params) if fits else ()  # type: ignore[misc]
+    tensors = (*states, *params) if fits else ()
     if not fits or set(given) != set(names) or not all(isinstance(t, Tensor) for t in tensors):
         hidden = f"{'tuple of Tensors' if several else 'Tensor'} hx, tuple of Tensors params, {_REST}"
         raise invalid_combination(name, args, f"(Tensor data, Tensor batch_sizes, {hidden})",
