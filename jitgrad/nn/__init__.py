@@ -27,5 +27,6 @@ if TYPE_CHECKING:  # what is imported at its first use
     from jitgrad.nn.modules.gate import *  # noqa: F403
     from jitgrad.nn.modules.linear_cross_entropy import *  # noqa: F403
     from jitgrad.nn.modules.margin_loss import *  # noqa: F403
+    from jitgrad.nn.modules.rnn import *  # noqa: F403
 
 set_lazy_attributes(__name__, modules.LATER)

@@ -24,7 +24,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import recurrent as kernels
-from jitgrad.ops.nn.recurrent_steps import Cell, Gru, Lstm, Relu, Tanh, Weights, layer_gradients
+from jitgrad.ops.nn.recurrent_steps import Gru, Lstm, Relu, Tanh, Weights, layer_gradients
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import contiguous
 
@@ -81,7 +81,7 @@ def _batched(call: BatchedCall) -> Any:
     given = {n: inner(call.whole(n), 1) for n in states}
     found = call.run(x=inner(x, dim), starts=None if starts is None else tuple(s * size for s in starts), **given)
     ends = 1 + len(states)
-    return tuple([outer(t, dim if k == 0 or k >= ends and t._layout.ndim == 3 else 1) for k, t in enumerate(found)])
+    return tuple([outer(t, dim if k == 0 or (k >= ends and t._layout.ndim == 3) else 1) for k, t in enumerate(found)])
 
 
 class RecurrentLayer(Structured, abstract=True):

@@ -56,7 +56,7 @@ class Lstm(Cell):
     gates = 4
 
     @staticmethod
-    def step(x, h, *states):  # type: ignore[no-untyped-def]
+    def step(x, h, *states):
         """See ``Cell``."""
         before = states[1]
         i, f, g, o = chunk(x + h, 4, 1)
@@ -66,7 +66,7 @@ class Lstm(Cell):
         return (o * shown, c), (before, i, f, g, o, shown)
 
     @staticmethod
-    def back(saved, dh, dc):  # type: ignore[no-untyped-def]
+    def back(saved, dh, dc):
         """See ``Cell``."""
         before, i, f, g, o, shown = saved
         dc = dc + dh * o * (1 - shown * shown)
@@ -81,7 +81,7 @@ class Gru(Cell):
     gates = 3
 
     @staticmethod
-    def step(x, h, *states):  # type: ignore[no-untyped-def]
+    def step(x, h, *states):
         """See ``Cell``."""
         (before,) = states
         (x_r, x_z, x_n), (h_r, h_z, h_n) = chunk(x, 3, 1), chunk(h, 3, 1)
@@ -90,7 +90,7 @@ class Gru(Cell):
         return (n + z * (before - n),), (before, r, z, n, h_n)
 
     @staticmethod
-    def back(saved, dh):  # type: ignore[no-untyped-def]
+    def back(saved, dh):
         """See ``Cell``."""
         before, r, z, n, h_n = saved
         d_n = dh * (1 - z) * (1 - n * n)
@@ -102,13 +102,13 @@ class Tanh(Cell):
     """h' = tanh(x + h)."""
 
     @staticmethod
-    def step(x, h, *states):  # type: ignore[no-untyped-def]
+    def step(x, h, *states):
         """See ``Cell``."""
         out = table.tanh(x + h)
         return (out,), (out,)
 
     @staticmethod
-    def back(saved, dh):  # type: ignore[no-untyped-def]
+    def back(saved, dh):
         """See ``Cell``."""
         slopes = dh * (1 - saved[0] * saved[0])
         return slopes, slopes, (None,)
@@ -118,13 +118,13 @@ class Relu(Cell):
     """h' = relu(x + h)."""
 
     @staticmethod
-    def step(x, h, *states):  # type: ignore[no-untyped-def]
+    def step(x, h, *states):
         """See ``Cell``."""
         out = table.relu(x + h)
         return (out,), (out,)
 
     @staticmethod
-    def back(saved, dh):  # type: ignore[no-untyped-def]
+    def back(saved, dh):
         """See ``Cell``."""
         slopes = table.where(saved[0] > 0, dh, 0)
         return slopes, slopes, (None,)
@@ -134,7 +134,7 @@ class _Step(NamedTuple):
     """A step that was taken: its rows, the state before, the state before projection, and what the cell saved."""
 
     begin: int
-    count: int
+    size: int
     h: Tensor
     hidden: Tensor
     saved: tuple[Tensor, ...]
@@ -187,9 +187,9 @@ def layer_gradients(
     slopes: list[tuple[Tensor, Tensor, Tensor]] = []  # of the inputs' share, of the states', of what is projected
     above = [s.new_zeros(s.shape) if d is None else d for s, d in zip(states, g[1:], strict=True)]
     for step in reversed(steps):
-        given = [_some(d, step.count) for d in above]
+        given = [_some(d, step.size) for d in above]
         if g[0] is not None:
-            given[0] = given[0] + g[0].narrow(0, step.begin, step.count)
+            given[0] = given[0] + g[0].narrow(0, step.begin, step.size)
         dh = given[0] if w.w_hr is None else Mm.apply(given[0], w.w_hr)
         share, state_share, direct = cell.back(step.saved, dh, *given[1:])
         slopes.append((share, state_share, given[0]))
