@@ -50,7 +50,7 @@ _LAZY = {
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
-    "version": "jitgrad.version", "get_default_device": "jitgrad.core.device",
+    "version": "jitgrad.version", "__future__": "jitgrad.__future__", "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
     **dict.fromkeys(
