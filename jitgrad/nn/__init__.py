@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # what is imported at its first use
     from jitgrad.nn.modules.lazy_layers import *  # noqa: F403
     from jitgrad.nn.modules.linear_cross_entropy import *  # noqa: F403
     from jitgrad.nn.modules.margin_loss import *  # noqa: F403
+    from jitgrad.nn.modules.older import *  # noqa: F403
+    from jitgrad.nn.modules.parameter_container import *  # noqa: F403
     from jitgrad.nn.modules.pixelshuffle import *  # noqa: F403
     from jitgrad.nn.modules.sync_batchnorm import *  # noqa: F403
     from jitgrad.nn.modules.transformer import *  # noqa: F403

@@ -11,6 +11,15 @@ from pathlib import Path
 from pytorch_framework import StandInModule, decorator, elsewhere
 
 
+class Marks(StandInModule):
+    """A module of the framework, most of whose names are decorators for other devices."""
+
+    def __getattr__(self, attribute):
+        if attribute.startswith(("expectedFailure", "skipCUDA", "skipMPS", "skipCPU", "disable", "skipXLA", "skipIf")):
+            return decorator
+        return super().__getattr__(attribute)
+
+
 class Flags(contextlib.ContextDecorator):
     """``torch.backends.cudnn.flags``, which change nothing."""
 
@@ -47,13 +56,12 @@ def complete_framework(library, text, soft_imports, import_softly):
     vars(cuda).update(
         TEST_CUDNN=False, tf32_is_not_fp32=bool, tf32_off=decorator, tf32_on=decorator, SM90OrLater=False,
         PLATFORM_SUPPORTS_FUSED_ATTENTION=False, PLATFORM_SUPPORTS_FUSED_SDPA=False, SM80OrLater=False,
-        TEST_CUDNN_VERSION=0,
+        TEST_CUDNN_VERSION=0, tf32_enabled=Flags,
     )  # fmt: skip
-    names = "expectedFailureMPS skipMPS skipCUDAIfCudnnVersionLessThan skipCUDAIfNoCudnn skipCUDAIfMiopen disablecuDNN"
-    names += " skipMPSVersionIfLessThan skipCUDAIfNotMiopenSuggestNHWC disableMkldnn skipCPUIfNoMkldnn"
-    names += " expectedFailureXLA skipCUDAIfRocmVersion"
-    vars(devices).update(dict.fromkeys(names.split(), decorator), get_all_device_types=lambda: ["cpu"])
-    vars(devices).update(toleranceOverride=lambda *a: decorator, onlyCUDAAndPRIVATEUSE1=elsewhere)
+    vars(devices).update(
+        toleranceOverride=lambda *a: decorator, onlyCUDAAndPRIVATEUSE1=elsewhere, get_all_device_types=lambda: ["cpu"],
+    )  # fmt: skip
+    utils.__class__ = devices.__class__ = Marks
     if library.__name__ == "jitgrad":
         cudnn = StandInModule("torch.backends.cudnn", flags=Flags, is_available=bool)
         library.backends.cudnn = library.backends.miopen = cudnn

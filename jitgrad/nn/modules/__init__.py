@@ -17,7 +17,7 @@ from jitgrad.nn.modules.activation import (
     ReLU6, SELU, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 )  # fmt: skip
 from jitgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from jitgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from jitgrad.nn.modules.container import ModuleDict, ModuleList, Sequential
 from jitgrad.nn.modules.conv import (
     Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 )  # fmt: skip
@@ -54,7 +54,7 @@ __all__ = [
     "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LPPool1d",
     "LPPool2d", "LPPool3d", "LayerNorm", "LeakyReLU", "Linear", "LocalResponseNorm", "LogSigmoid", "LogSoftmax",
     "MSELoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
-    "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict", "ParameterList", "PixelShuffle",
+    "Module", "ModuleDict", "ModuleList", "NLLLoss",
     "RMSNorm", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d",
     "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "SELU", "Sequential", "SiLU", "Sigmoid",
     "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
@@ -83,6 +83,7 @@ LATER = {
         "MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss TripletMarginLoss "
         "TripletMarginWithDistanceLoss",
         "older": "Container NLLLoss2d",
+        "parameter_container": "ParameterDict ParameterList",
         "pixelshuffle": "PixelShuffle PixelUnshuffle",
         "sync_batchnorm": "SyncBatchNorm",
         "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
@@ -106,12 +107,14 @@ def _also(file: str, names: dict[str, str]) -> None:
 _also("activation", {"attention": "MultiheadAttention", "gate": "GLU PReLU RReLU Softmax2d"})
 _also("batchnorm", {"lazy_layers": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d _LazyNormBase",
                     "sync_batchnorm": "SyncBatchNorm"})  # fmt: skip
-_also("container", {"older": "Container"})
+_also("container", {"older": "Container", "parameter_container": "ParameterDict ParameterList"})
 _also("conv", {"lazy_layers": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
                "LazyConvTranspose3d"})  # fmt: skip
 _also("instancenorm", {"lazy_layers": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d"})
 _also("linear", {"attention": "NonDynamicallyQuantizableLinear", "bilinear": "Bilinear", "lazy_layers": "LazyLinear"})
 _also("loss", {"older": "NLLLoss2d", "linear_cross_entropy": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
                "margin_loss": " ".join(n for n, file in LATER.items() if file.endswith("margin_loss"))})  # fmt: skip
+_also("padding", {"utils": "_ntuple _pair _quadruple"})
+_also("pooling", {"utils": "_pair _single _triple"})
 _also("normalization", {"cross_map": "CrossMapLRN2d"})
 _also("sparse", {"embedding_bag": "EmbeddingBag"})

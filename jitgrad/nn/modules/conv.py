@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jitgrad
@@ -11,14 +11,10 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.modules.module import Module
+from jitgrad.nn.modules.utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple  # noqa: F401  and users'
 from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
-
-
-def _each(value: Any, dims: int) -> tuple[Any, ...]:
-    """A number for each dim: one for all, or as many."""
-    return tuple(value) if isinstance(value, Iterable) else (value,) * dims
 
 
 class _ConvNd(Module):
@@ -55,7 +51,7 @@ class _ConvNd(Module):
         if self.padding == "same":
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [n for t in total[::-1] for n in (t // 2, t - t // 2)]
-        return [int(n) for n in self.padding[::-1] for _ in range(2)]
+        return list(_reverse_repeat_tuple(self.padding, 2))
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, uniform between -1 / sqrt(n) and 1 / sqrt(n), n the elements of a window."""
@@ -90,7 +86,7 @@ def _check(inputs: int, outputs: int, stride: Any, padding: Any, groups: int, pa
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
-        if padding == "same" and any(s != 1 for s in _each(stride, 1)):
+        if padding == "same" and any(s != 1 for s in _single(stride)):
             raise ValueError("padding='same' is not supported for strided convolutions")
     modes = {"zeros", "reflect", "replicate", "circular"}
     if padding_mode not in modes:
@@ -110,11 +106,11 @@ class _Conv(_ConvNd):
         dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
         dtype: Any = None,
     ):  # fmt: skip
-        dims = self._dims
+        each = _ntuple(self._dims)
         super().__init__(
-            in_channels, out_channels, _each(kernel_size, dims), _each(stride, dims),
-            padding if isinstance(padding, str) else _each(padding, dims), _each(dilation, dims), False,
-            _each(0, dims), groups, bias, padding_mode, device, dtype,
+            in_channels, out_channels, each(kernel_size), each(stride),
+            padding if isinstance(padding, str) else each(padding), each(dilation), False,
+            each(0), groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -200,10 +196,10 @@ class _ConvTranspose(_ConvTransposeNd):
         output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
         device: Any = None, dtype: Any = None,
     ):  # fmt: skip
-        dims = self._dims
+        each = _ntuple(self._dims)
         super().__init__(
-            in_channels, out_channels, _each(kernel_size, dims), _each(stride, dims), _each(padding, dims),
-            _each(dilation, dims), True, _each(output_padding, dims), groups, bias, padding_mode, device, dtype,
+            in_channels, out_channels, each(kernel_size), each(stride), each(padding),
+            each(dilation), True, each(output_padding), groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

@@ -34,6 +34,7 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
 
+_forward_unimplemented = ModuleCall.forward
 # PyTorch's names for them, which tests of programs empty.
 _global_forward_hooks_with_kwargs = global_hooks.forward_hooks_with_kwargs
 _global_forward_hooks_always_called = global_hooks.forward_hooks_always_called
