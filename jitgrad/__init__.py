@@ -52,7 +52,7 @@ _LAZY = {
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
     "version": "jitgrad.version", "compat": "jitgrad.compat", "torch_version": "jitgrad.torch_version",
-    "get_default_device": "jitgrad.core.device",
+    "__future__": "jitgrad.__future__", "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
     **dict.fromkeys(

@@ -158,9 +158,9 @@ def without_collector():
 class Parametrized:
     """``@parametrize("a,b", values)``."""
 
-    def __init__(self, names, values, name_fn=None):
-        self.names = [n.strip() for n in names.split(",") if n.strip()]
-        self.values = [v.value if isinstance(v, SubTest) else v for v in values]
+    def __init__(self, arg_str, arg_values, name_fn=None):
+        self.names = [n.strip() for n in arg_str.split(",") if n.strip()]
+        self.values = [v.value if isinstance(v, SubTest) else v for v in arg_values]
 
     def __call__(self, test):
         vars(test).setdefault("parameters", []).append(self)
@@ -170,8 +170,8 @@ class Parametrized:
 class SubTest:
     """``subtest(value, name=...)``."""
 
-    def __init__(self, value, name=None, decorators=()):
-        self.value = value
+    def __init__(self, arg_values, name=None, decorators=()):
+        self.value = arg_values
 
 
 class DTypes:
@@ -343,7 +343,6 @@ def framework(mode, torch, numpy):
     StandInModule(f"{internal}.common_dtype", **dtype_sets(torch))
     StandInModule(f"{internal}.common_methods_invocations", op_db=[], mask_not_all_zeros=lambda s: torch.randn(s) > 0)
     StandInModule(f"{internal}.common_mkldnn", bf32_on_and_off=decorator)
-    StandInModule(f"{internal}.common_nn", NNTestCase=type("NNTestCase", (case,), {}))
     StandInModule(f"{internal}.autograd_function_db", autograd_function_db=[])
     StandInModule(f"{internal}.custom_op_db", custom_op_db=[])
     StandInModule("functorch_additional_op_db", additional_op_db=[])

@@ -31,6 +31,7 @@ import warnings
 from pathlib import Path
 
 from pytorch_framework import Finder, NotApplicable, decorator, framework, stand_in
+from pytorch_layers import complete_framework
 
 FILES = {
     "autograd": ["test_autograd.py", "autograd/test_functional.py", "autograd/test_complex.py"],
@@ -161,6 +162,7 @@ def run(mode, path, pattern):
                             if n == "jitgrad" or n.startswith("jitgrad.")})  # fmt: skip
     sys.meta_path.insert(0, Finder(mode))
     case = framework(mode, library, numpy)
+    complete_framework(library, path.read_text(), SoftImports, import_softly)
     outcomes = Outcomes()
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, out_of_time)
