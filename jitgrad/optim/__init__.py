@@ -23,6 +23,7 @@ from jitgrad.optim.rmsprop import RMSprop
 from jitgrad.optim.sgd import SGD
 
 if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.optim import swa_utils
     from jitgrad.optim._adafactor import Adafactor
     from jitgrad.optim._muon import Muon
     from jitgrad.optim.adadelta import Adadelta
@@ -41,7 +42,8 @@ _LATER = {
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
-    "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
-set_lazy_attributes(__name__, {name: f"jitgrad.optim.{file}" for name, file in _LATER.items()})
+_SOURCES = {name: f"jitgrad.optim.{file}" for name, file in _LATER.items()}
+set_lazy_attributes(__name__, {**_SOURCES, "swa_utils": "jitgrad.optim.swa_utils"})

@@ -70,7 +70,8 @@ class Adafactor(Optimizer):
             self._update_one(param, self.state[param], group)
 
     def _update_one(self, param: Tensor, state: dict[str, Any], group: Group) -> None:
-        grad: Tensor = -param._grad if group["maximize"] else param._grad
+        grad: Any = param._grad
+        grad = -grad if group["maximize"] else grad
         lr, (eps1, eps2) = as_number(group["lr"]), group["eps"]
         eps1 = jitgrad.finfo(param.dtype).eps if eps1 is None else eps1
         state["step"] += 1

@@ -69,7 +69,7 @@ class Adagrad(ElementwiseOptimizer):
 
     def _moved(self, group: Group) -> list[Tensor]:
         params = [p for p in group["params"] if p._grad is not None]
-        if any([p._grad.is_sparse for p in params]):
+        if True in [p._grad.is_sparse for p in params]:
             for p in params:
                 if p._grad.is_sparse:
                     self._update_sparse(p, group)
@@ -86,7 +86,8 @@ class Adagrad(ElementwiseOptimizer):
         if not state:
             self._new_state(param, state, group)
         state["step"] += 1
-        grad = (-param._grad if group["maximize"] else param._grad).coalesce()
+        grad: Any = param._grad
+        grad = (-grad if group["maximize"] else grad).coalesce()
         where, values = tuple(grad._indices()), grad._values()
         total = state["sum"][where] + values * values
         state["sum"][where] = total

@@ -26,21 +26,21 @@ class _Whole:
     size = 1
 
     def __init__(self, target: Tensor, count: bool = False):
-        self.target, self.count = target, count
+        self.target, self.count, self.written = target, count, False
         # A copy: what the loop saves for the backward may not be written over in the end.
-        self.start = self.now = target.item() if count else target.clone()
+        self.now = target.item() if count else target.clone()
 
     def __getitem__(self, k: int) -> Any:
         return self.now
 
     def __setitem__(self, k: int, value: Any) -> None:
-        self.now = value
+        # Rounded as in the array; a copy, since a loop may go on to change what it stored: += is in place.
+        self.now, self.written = value if self.count else _in(self.target.dtype, value, copy=True), True
 
     def store(self) -> None:
         """Write in place what has changed."""
-        if self.now is not self.start:
-            value = self.now if isinstance(self.now, Tensor) else jitgrad.tensor(self.now, dtype=self.target.dtype)
-            self.target.copy_(value)
+        if self.written:
+            self.target.fill_(self.now) if self.count else self.target.copy_(self.now)
 
 
 def _as_tensors(function: Callable[..., Tensor], plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,28 +56,32 @@ def _as_tensors(function: Callable[..., Tensor], plain: Callable[..., Any]) -> C
     return call
 
 
-def _same(value: Any) -> Any:
-    return value
+def _in(dtype: Any, value: Any, copy: bool = False) -> Any:
+    """``T(value)`` and ``np.float64(value)`` of a loop."""
+    if isinstance(value, Tensor):
+        return value.to(dtype, copy=copy)
+    exact = not copy and dtype is jitgrad.float64 and type(value) is float
+    return value if exact else jitgrad.tensor(value, dtype=dtype)
 
 
-# What loops name, for tensors. Their types don't matter: tensors have theirs, and numbers are Python's.
+# What loops name besides their types, for tensors.
 _WORDS = {
-    "T": _same,
-    "np": types.SimpleNamespace(float64=_same, sqrt=_as_tensors(jitgrad.sqrt, math.sqrt)),
     "where": _as_tensors(jitgrad.where, lambda condition, a, b: a if condition else b),
     "maximum": _as_tensors(jitgrad.maximum, max),
     "minimum": _as_tensors(jitgrad.minimum, min),
 }
+_SQRT = _as_tensors(jitgrad.sqrt, math.sqrt)
 
 
 @functools.cache
-def _on_tensors(function: types.FunctionType) -> types.FunctionType:
-    """A loop's function, or one that it calls, with ``_WORDS`` in the place of what it names."""
-    names = {**function.__globals__, **_WORDS}
+def _on_tensors(function: types.FunctionType, dtype: Any) -> types.FunctionType:
+    """A loop's function, or one that it calls, for parameters of a dtype, by ops in the place of what it names."""
+    numpy = types.SimpleNamespace(float64=functools.partial(_in, jitgrad.float64), sqrt=_SQRT)
+    names = {**function.__globals__, **_WORDS, "T": functools.partial(_in, dtype), "np": numpy}
     for name in function.__code__.co_names:
         named = names.get(name)
         if isinstance(named, types.FunctionType) and named.__module__ == function.__module__:
-            names[name] = _on_tensors(named)
+            names[name] = _on_tensors(named, dtype)
     return types.FunctionType(function.__code__, names)
 
 
@@ -86,11 +90,11 @@ def update_recorded(loop: Loop, columns: Sequence[list[Tensor]], numbers: Sequen
 
     RuntimeError for parameters that are leaves requiring gradients, which can't be written to in place.
     """
-    run = _on_tensors(loop.source.function)  # type: ignore[arg-type]
     names = loop.source.parameters
     with enable_grad():
         for row in zip(*columns, strict=True):
             real = [jitgrad.view_as_real(t) if t.is_complex() else t for t in row]
+            run: Any = _on_tensors(loop.source.function, real[0].dtype)
             arrays = [_Whole(t, names[k] == "step") for k, t in enumerate(real)]
             run(*arrays, *[n.reshape(()) if isinstance(n, Tensor) else n for n in numbers])
             for array in arrays:

@@ -42,7 +42,7 @@ class ElementwiseOptimizer(Optimizer):
             state[name] = jitgrad.zeros_like(param, requires_grad=False)
 
     def _check_fused_param(self, param: Tensor, group: Group) -> None:
-        if group.get("fused") and not param.is_floating_point():
+        if group.get("fused") and not (param.is_floating_point() and param.device.type in _FUSED_DEVICES):
             raise RuntimeError(
                 "`fused=True` requires all the params to be floating point Tensors of supported devices: "
                 f"{_FUSED_DEVICES} but {param.dtype} and {param.device.type}"
@@ -55,7 +55,7 @@ class ElementwiseOptimizer(Optimizer):
     def _moved(self, group: Group) -> list[Tensor]:
         """The parameters of a group that have a gradient. RuntimeError for sparse ones."""
         params = [p for p in group["params"] if p._grad is not None]
-        if any([p._grad.is_sparse for p in params]):
+        if True in [p._grad.is_sparse for p in params]:
             raise RuntimeError(f"{self._kind()} does not support sparse gradients{self._sparse_advice}")
         return params
 

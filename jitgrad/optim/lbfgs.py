@@ -82,7 +82,7 @@ class LBFGS(Optimizer):
     # -- the step -------------------------------------------------------------------------------
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Minimise; ``closure`` computes the loss anew, gradients included. Returns the loss at the start."""
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
@@ -117,6 +117,7 @@ class _Run:
         self.rate = rate.squeeze() if isinstance(rate, Tensor) and rate.dim() else rate
         self.d: Any
         self.t: Any
+        self.prev_flat_grad: Any
         for name in _REMEMBERED:
             setattr(self, name, state.get(name))
 
@@ -132,7 +133,8 @@ class _Run:
         else:
             self.prev_flat_grad.copy_(self.grad)
         self.prev_loss = self.loss
-        self.t = min(1.0, 1.0 / self.grad.abs().sum()) * self.rate if first else self.rate
+        steepness: Any = self.grad.abs().sum()
+        self.t = min(1.0, 1.0 / steepness) * self.rate if first else self.rate
         slope = self.grad.dot(self.d)
         if slope > -group["tolerance_change"]:
             return True
@@ -202,8 +204,9 @@ class _Run:
 
 def _flat(param: Tensor) -> Tensor:
     """A parameter's gradient as a vector of real numbers, zeros if there is none."""
-    if param._grad is None:
+    grad: Any = param._grad
+    if grad is None:
         flat = jitgrad.zeros(param.numel(), dtype=param.dtype, device=param.device)
     else:
-        flat = (param._grad.to_dense() if param._grad.is_sparse else param._grad).reshape(-1)
+        flat = (grad.to_dense() if grad.is_sparse else grad).reshape(-1)
     return jitgrad.view_as_real(flat).view(-1) if flat.is_complex() else flat

@@ -30,12 +30,6 @@ class _Required:
 
 required = _Required()
 Group = dict[str, Any]
-_HOOKS = tuple(
-    f"_optimizer_{moment}_hooks"
-    for moment in (
-        "step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post",
-    )
-)  # fmt: skip
 
 
 # Hooks of all optimisers, by number.
@@ -55,8 +49,9 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 def _run_with_hooks(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     self = args[0]
+    first, last = _global_optimizer_pre_hooks, _global_optimizer_post_hooks
     before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
-    for hook in [*_global_optimizer_pre_hooks.values(), *before.values()] if before or _global_optimizer_pre_hooks else ():
+    for hook in [*first.values(), *before.values()] if before or first else ():
         result = hook(self, args, kwargs)
         if result is not None:
             if not (isinstance(result, tuple) and len(result) == 2):
@@ -64,7 +59,7 @@ def _run_with_hooks(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
             args, kwargs = result
     self._opt_called = True
     out = step(*args, **kwargs)
-    for hook in [*after.values(), *_global_optimizer_post_hooks.values()] if after or _global_optimizer_post_hooks else ():
+    for hook in [*after.values(), *last.values()] if after or last else ():
         hook(self, args, kwargs)
     return out
 
@@ -95,6 +90,12 @@ class Optimizer:
     have a gradient. ``state`` maps each parameter to a dict of what is remembered.
     """
 
+    _optimizer_step_pre_hooks: OrderedDict[int, Any]
+    _optimizer_step_post_hooks: OrderedDict[int, Any]
+    _optimizer_state_dict_pre_hooks: OrderedDict[int, Any]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Any]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Any]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Any]
     _opt_called = False  # whether step has run; learning rate schedulers warn if not
     # Kinds of state that are tensors of one element. In state that was saved by an older PyTorch they may be numbers.
     _counts_in_tensors: tuple[str, ...] = ()
@@ -118,8 +119,9 @@ class Optimizer:
         self._warned_capturable_if_run_uncaptured = True
 
     def _reset_hooks(self) -> None:
-        for name in _HOOKS:
-            self.__dict__.setdefault(name, OrderedDict())
+        for name in Optimizer.__annotations__:
+            if name.endswith("_hooks"):
+                self.__dict__.setdefault(name, OrderedDict())
 
     @staticmethod
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,7 +68,7 @@ class SGD(ElementwiseOptimizer):
         params = [p for p in group["params"] if p._grad is not None]
         for p in params if group["fused"] else ():
             self._check_fused_param(p, group)
-        if not any([p._grad.is_sparse for p in params]):
+        if True not in [p._grad.is_sparse for p in params]:
             return params
         for p in params:
             if p._grad.is_sparse:
@@ -78,7 +78,8 @@ class SGD(ElementwiseOptimizer):
     @no_grad()
     def _update_sparse(self, param: Tensor, group: Group) -> None:
         """The step for a sparse gradient; with momentum the buffer is sparse, too, until its first dense gradient."""
-        grad, momentum = -param._grad if group["maximize"] else param._grad, group["momentum"]
+        grad: Any = param._grad
+        grad, momentum = -grad if group["maximize"] else grad, group["momentum"]
         if group["weight_decay"] != 0:
             grad = grad.add(param, alpha=group["weight_decay"])
         if momentum != 0:

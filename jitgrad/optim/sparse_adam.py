@@ -56,7 +56,8 @@ class SparseAdam(Optimizer):
             self._update_one(param, self.state[param], group)
 
     def _update_one(self, param: Tensor, state: dict[str, Any], group: Group) -> None:
-        grad = (-param._grad if group["maximize"] else param._grad).coalesce()
+        grad: Any = param._grad
+        grad = (-grad if group["maximize"] else grad).coalesce()
         where, values = tuple(grad._indices()), grad._values()
         if values.numel() == 0:
             return

@@ -95,7 +95,7 @@ def _zoom(search: _Search, bracket: list[_Point], steps: int, max_ls: int, toler
     low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
     largest, stuck = search.d.abs().max(), False
     while steps < max_ls and not abs(bracket[1].t - bracket[0].t) * largest < tolerance_change:
-        t, stuck = _inside(bracket, _cubic_minimum(*bracket), stuck)
+        t, stuck = _inside(bracket, _cubic_minimum(bracket[0], bracket[1]), stuck)
         point = search.at(t)
         steps += 1
         if search.too_high(point) or point.loss >= bracket[low].loss:

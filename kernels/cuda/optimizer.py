@@ -16,13 +16,15 @@ import numpy as np
 from jitgrad.kernels.cuda.provider import CudaLoop
 from jitgrad.kernels.device_array import LOOPS
 from jitgrad.kernels.launch import Loop
-from jitgrad.kernels.loops.optimizer import COUNTERS
 from jitgrad.kernels.words.syntax import expression
 
 __all__ = ["GridStrided"]
 
 
 class _Spread(ast.NodeTransformer):
+    def __init__(self, counters: tuple[str, ...]):
+        self.counters = counters
+
     def visit_For(self, node: ast.For) -> ast.AST:
         """Every loop over a whole array."""
         bound = ast.unparse(node.iter)
@@ -33,15 +35,15 @@ class _Spread(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         """A counter is a number here, which the text may assign to."""
         name = ast.unparse(node.value)
-        return ast.Name(name, node.ctx) if name in COUNTERS else self.generic_visit(node)
+        return ast.Name(name, node.ctx) if name in self.counters else self.generic_visit(node)
 
 
 class GridStrided(CudaLoop):
     """The device's form of a CPU loop whose iterations are independent."""
 
-    def __init__(self, loop: Loop):
+    def __init__(self, loop: Loop, counters: tuple[str, ...] = ("step",)):
         super().__init__(loop.source.function)
-        self.source.tree = ast.fix_missing_locations(_Spread().visit(self.source.tree))
+        self.source.tree = ast.fix_missing_locations(_Spread(counters).visit(self.source.tree))
 
 
 _grid_strided = functools.cache(GridStrided)
@@ -50,7 +52,8 @@ _grid_strided = functools.cache(GridStrided)
 def foreach(kernel: Any, *args: Any) -> None:
     """One step of all parameters: a launch for each."""
     many = len(kernel.arrays) * kernel.count
-    loop, scalars = _grid_strided(kernel.loop), args[many:]
+    names = tuple(kernel.arrays[len(kernel.arrays) - kernel.counted :])
+    loop, scalars = _grid_strided(kernel.loop, names), args[many:]
     for k in range(kernel.count):
         arrays = args[k : many : kernel.count]
         param = arrays[0]

@@ -17,7 +17,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.compiler import compile_text
-from jitgrad.kernels.device_array import DeviceArray, run_on_device
+from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
 from jitgrad.kernels.launch import Kernel, Loop, loop
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import FIRST, LAST, PART, SplitCall
@@ -237,6 +237,8 @@ class Foreach(Kernel):
         if type(args[0]) is not np.ndarray:
             if type(args[0]) is DeviceArray:
                 return run_on_device("foreach", (self, *args))
+            if type(args[0]) is MetaArray:
+                return None
             args = _plain_arrays(args)
         count = self.count
         many = len(self.arrays) * count

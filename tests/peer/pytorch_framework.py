@@ -15,6 +15,7 @@ import types
 import unittest
 
 from pytorch_dtypes import dtype_sets, numpy_dtypes
+from pytorch_optimizers import DecorateInfo, Optims, optimizer_tables
 
 # Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
 NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
@@ -199,6 +200,9 @@ def variants(test):
     for p in getattr(test, "parameters", ()):
         rows = [dict(zip(p.names, v if len(p.names) > 1 else (v,), strict=True)) for v in p.values]
         found = [(f"{suffix}_{k}", {**given, **row}) for suffix, given in found for k, row in enumerate(rows)]
+    if hasattr(test, "optims"):
+        rows = list(test.optims.rows(test, test.optims.default))
+        found = [(f"{suffix}{s}", {**given, **row}) for suffix, given in found for s, row in rows]
     dtypes = getattr(test, "dtypes_of_cpu", None) or getattr(test, "dtypes", None)
     if dtypes and isinstance(dtypes[0], (list, tuple)):  # several at once
         found = [
@@ -217,7 +221,7 @@ def instantiate(cls, *scope, **options):
         if not (name.startswith("test") and inspect.isfunction(test)) or getattr(test, "__unittest_skip__", False):
             continue
         takes_device = bool(scope) and "device" in inspect.signature(test).parameters
-        if not takes_device and not hasattr(test, "parameters"):
+        if not takes_device and not hasattr(test, "parameters") and not hasattr(test, "optims"):
             continue
         delattr(cls, name)
         for suffix, given in variants(test):
@@ -321,7 +325,8 @@ def framework(mode, torch, numpy):
         torch_to_numpy_dtype_dict={ours: theirs for theirs, ours in to_torch.items()}, TEST_NUMPY=True, TEST_CUDA=False,
         TEST_SCIPY=True, make_tensor=torch.testing.make_tensor, IS_PPC=False, IS_JETSON=False, TEST_WITH_ROCM=False,
         IS_ARM64=False, IS_REMOTE_GPU=False, TEST_PRIVATEUSE1_DEVICE_TYPE=False, iter_indices=indices_of,
-        set_default_dtype=default_dtype(torch), DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
+        _TestParametrizer=object, set_default_dtype=default_dtype(torch),
+        DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
         set_warn_always_context=lambda value: contextlib.nullcontext(),
@@ -333,6 +338,7 @@ def framework(mode, torch, numpy):
     only_here = "onlyCPU onlyNativeDeviceTypes skipMeta skipLazy skipXLA precisionOverride dtypesIfCUDA dtypesIfMPS"
     only_here += " toleranceOverride skipCPUIfNoLapack skipCUDAIf skipCUDAIfNoMagma skipCUDAIfNoCusolver skipCUDAIfRocm"
     only_here += " skipCUDAIfNoMagmaAndNoCusolver skipCUDAVersionIn skipCUDAIfRocmVersionLessThan expectedFailureMeta"
+    only_here += " skipMPS"
     StandInModule(f"{internal}.common_device_type", **dict.fromkeys(only_here.split(), decorator),
                   instantiate_device_type_tests=instantiate, dtypes=DTypes, dtypesIfCPU=DTypesOfCPU,
                   onlyCUDA=elsewhere, deviceCountAtLeast=elsewhere, largeTensorTest=elsewhere, ops=NotHere,
@@ -341,18 +347,24 @@ def framework(mode, torch, numpy):
                   onlyNativeDeviceTypesAnd=lambda devices: decorator, tol=lambda **k: None,
                   OpDTypes=stand_in("OpDTypes"))  # fmt: skip
     StandInModule(f"{internal}.common_dtype", **dtype_sets(torch))
-    StandInModule(f"{internal}.common_methods_invocations", op_db=[], mask_not_all_zeros=lambda s: torch.randn(s) > 0)
+    StandInModule(f"{internal}.common_methods_invocations", DecorateInfo=DecorateInfo, op_db=[],
+                  mask_not_all_zeros=lambda s: torch.randn(s) > 0)
     StandInModule(f"{internal}.common_mkldnn", bf32_on_and_off=decorator)
     StandInModule(f"{internal}.autograd_function_db", autograd_function_db=[])
     StandInModule(f"{internal}.custom_op_db", custom_op_db=[])
     StandInModule("functorch_additional_op_db", additional_op_db=[])
     StandInModule("torch.utils.flop_counter")
+    Optims.default = torch.float32
+    optimizer_tables(StandInModule(f"{internal}.common_optimizers"))
     if mode == "jitgrad":
         names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
         StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
         torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
                                  _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
         StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
+        foreach = "_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"
+        StandInModule("torch.utils._foreach_utils", _foreach_supported_types=[],
+                      **dict.fromkeys(foreach, lambda: ["cpu"]))  # fmt: skip
         config = StandInModule("torch._dynamo.config", patch=decorator)
         torch._dynamo = StandInModule("torch._dynamo", config=config, allow_in_graph=decorator, disable=decorator)
         torch.backends = StandInModule("torch.backends")
