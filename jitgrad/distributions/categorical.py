@@ -14,7 +14,7 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ProbsOrLogits):
-    """A class 0 ... K - 1, along the last dim of ``probs``, which are normalised, or of ``logits``, their logarithms."""
+    """A class 0 ... K - 1, along the last dim of ``probs``, normalised, or of ``logits``, their logarithms."""
 
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True

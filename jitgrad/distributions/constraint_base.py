@@ -73,7 +73,7 @@ class _DependentProperty(property, _Dependent):
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Any) -> Any:  # type: ignore[override]
+    def __call__(self, fn: Any) -> Any:
         """The decorator with what it was told."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 

@@ -11,7 +11,13 @@ from typing import Any
 
 import jitgrad
 from jitgrad.distributions.constraint_base import (
-    Constraint, MixtureSameFamilyConstraint, _Cat, _Dependent, _DependentProperty, _IndependentConstraint, _Stack,
+    Constraint,
+    MixtureSameFamilyConstraint,
+    _Cat,
+    _Dependent,
+    _DependentProperty,
+    _IndependentConstraint,
+    _Stack,
     is_dependent,
 )  # fmt: skip
 
@@ -245,32 +251,32 @@ class _PositiveDefinite(_Symmetric):
         return jitgrad.linalg.cholesky_ex(value).info.eq(0) if is_symmetric.all() else is_symmetric
 
 
-dependent = _Dependent()
+dependent: _Dependent = _Dependent()
 dependent_property = _DependentProperty
 independent = _IndependentConstraint
-boolean = _Boolean()
-one_hot = _OneHot()
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
+boolean: Constraint = _Boolean()
+one_hot: Constraint = _OneHot()
+nonnegative_integer: Constraint = _IntegerGreaterThan(0)
+positive_integer: Constraint = _IntegerGreaterThan(1)
 integer_interval = _IntegerInterval
-real = _Real()
-real_vector = independent(real, 1)
-positive = _GreaterThan(0.0)
-nonnegative = _GreaterThanEq(0.0)
+real: Constraint = _Real()
+real_vector: Constraint = independent(real, 1)
+positive: Constraint = _GreaterThan(0.0)
+nonnegative: Constraint = _GreaterThanEq(0.0)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan
 multinomial = _Multinomial
-unit_interval = _Interval(0.0, 1.0)
+unit_interval: Constraint = _Interval(0.0, 1.0)
 interval = _Interval
 half_open_interval = _HalfOpenInterval
-simplex = _Simplex()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-square = _Square()
-symmetric = _Symmetric()
-positive_semidefinite = _PositiveSemidefinite()
-positive_definite = _PositiveDefinite()
+simplex: Constraint = _Simplex()
+lower_triangular: Constraint = _LowerTriangular()
+lower_cholesky: Constraint = _LowerCholesky()
+corr_cholesky: Constraint = _CorrCholesky()
+square: Constraint = _Square()
+symmetric: Constraint = _Symmetric()
+positive_semidefinite: Constraint = _PositiveSemidefinite()
+positive_definite: Constraint = _PositiveDefinite()
 cat = _Cat
 stack = _Stack

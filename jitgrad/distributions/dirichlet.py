@@ -11,6 +11,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.distributions import constraints
 from jitgrad.distributions.distribution import expands, validated
 from jitgrad.distributions.exp_family import ExponentialFamily
+from jitgrad.ops.random.gamma import _dirichlet_grad, _sample_dirichlet
 
 __all__ = ["Dirichlet"]
 
@@ -21,7 +22,7 @@ def _Dirichlet_backward(x: Tensor, concentration: Tensor, grad_output: Tensor) -
     If an element grows, the others shrink in proportion.
     """
     total = concentration.sum(-1, True).expand_as(concentration)
-    grad: Tensor = jitgrad._dirichlet_grad(x, concentration, total)  # type: ignore[attr-defined]
+    grad = _dirichlet_grad(x, concentration, total)
     return grad * (grad_output - (x * grad_output).sum(-1, True))
 
 
@@ -30,7 +31,7 @@ class _Dirichlet(Function):
 
     @staticmethod
     def forward(ctx, concentration):
-        x = jitgrad._sample_dirichlet(concentration)
+        x = _sample_dirichlet(concentration)
         ctx.save_for_backward(x, concentration)
         return x
 

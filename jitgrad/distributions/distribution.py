@@ -203,14 +203,18 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class expands:
+def expands(*names: str, same: tuple[str, ...] = ()) -> Any:
     """``expand = expands("loc", "scale", same=...)`` in a class: its ``expand``.
 
     Attributes named first, tensors or distributions, are expanded in their leading dims, which are those of the batch;
     ``same`` are taken over. Those that an instance lacks are left out. A class above that has such attributes adds its.
     """
+    return _Expands(names, same)
 
-    def __init__(self, *names: str, same: tuple[str, ...] = ()):
+
+class _Expands:
+
+    def __init__(self, names: tuple[str, ...], same: tuple[str, ...]):
         self.names, self.same = names, same
 
     def __set_name__(self, owner: type[Distribution], name: str) -> None:
@@ -251,7 +255,7 @@ def validated(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def checked(self: Any, *args: Any, **named: Any) -> Any:
         if self._validate_args:
-            self._validate_sample(*args, **{"value": v for v in named.values()})
+            self._validate_sample(*args, *named.values())
         return method(self, *args, **named)
 
     return checked

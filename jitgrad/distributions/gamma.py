@@ -6,17 +6,13 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.layout import Size
-from jitgrad.core.tensor import Tensor
 from jitgrad.distributions import constraints
 from jitgrad.distributions.distribution import expands, validated
 from jitgrad.distributions.exp_family import ExponentialFamily
 from jitgrad.distributions.utils import broadcast_all
+from jitgrad.ops.random.gamma import _standard_gamma
 
 __all__ = ["Gamma"]
-
-
-def _standard_gamma(concentration: Tensor) -> Tensor:
-    return jitgrad._standard_gamma(concentration)  # type: ignore[attr-defined, no-any-return]
 
 
 class Gamma(ExponentialFamily):

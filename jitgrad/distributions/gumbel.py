@@ -27,11 +27,11 @@ class Gumbel(TransformedDistribution):
     def __init__(self, loc: Any, scale: Any, validate_args: Any = None):
         self.loc, self.scale = broadcast_all(loc, scale)
         finfo = jitgrad.finfo(self.loc.dtype)
-        bounds = (jitgrad.full_like(self.loc, bound) for bound in (finfo.tiny, 1 - finfo.eps))
+        low, high = (jitgrad.full_like(self.loc, bound) for bound in (finfo.tiny, 1 - finfo.eps))
         log = ExpTransform().inv
         minus = AffineTransform(loc=0, scale=-jitgrad.ones_like(self.scale))
         transforms = [log, minus, log, AffineTransform(loc=loc, scale=-self.scale)]
-        super().__init__(Uniform(*bounds, validate_args=validate_args), transforms, validate_args=validate_args)
+        super().__init__(Uniform(low, high, validate_args=validate_args), transforms, validate_args=validate_args)
 
     @validated
     def log_prob(self, value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jitgrad
@@ -14,7 +13,6 @@ from jitgrad.distributions.categorical import Categorical
 from jitgrad.distributions.cauchy import Cauchy
 from jitgrad.distributions.continuous_bernoulli import ContinuousBernoulli
 from jitgrad.distributions.dirichlet import Dirichlet
-from jitgrad.distributions.distribution import Distribution
 from jitgrad.distributions.exp_family import ExponentialFamily
 from jitgrad.distributions.exponential import Exponential
 from jitgrad.distributions.gamma import Gamma
@@ -23,10 +21,12 @@ from jitgrad.distributions.gumbel import Gumbel
 from jitgrad.distributions.half_normal import HalfNormal
 from jitgrad.distributions.independent import Independent
 from jitgrad.distributions.kl_across import *  # noqa: F403  (registers its own)
-from jitgrad.distributions.kl_registry import _KL_MEMOIZE, _KL_REGISTRY, _dispatch_kl, kl_divergence, register_kl
+from jitgrad.distributions.kl_registry import _KL_REGISTRY, kl_divergence, register_kl
 from jitgrad.distributions.laplace import Laplace
 from jitgrad.distributions.lowrank_multivariate_normal import (
-    LowRankMultivariateNormal, _batch_lowrank_mahalanobis, _over_diagonal,
+    LowRankMultivariateNormal,
+    _batch_lowrank_mahalanobis,
+    _over_diagonal,
 )  # fmt: skip
 from jitgrad.distributions.multivariate_normal import MultivariateNormal, _batch_mahalanobis, _half_log_det
 from jitgrad.distributions.normal import Normal

@@ -31,10 +31,10 @@ class Kumaraswamy(TransformedDistribution):
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: Any = None):
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
-        bounds = (jitgrad.full_like(self.concentration0, bound) for bound in (0, 1))
+        low, high = (jitgrad.full_like(self.concentration0, bound) for bound in (0, 1))
         inner, outer = (PowerTransform(c.reciprocal()) for c in (self.concentration0, self.concentration1))
         transforms = [inner, AffineTransform(loc=1.0, scale=-1.0), outer]
-        super().__init__(Uniform(*bounds, validate_args=validate_args), transforms, validate_args=validate_args)
+        super().__init__(Uniform(low, high, validate_args=validate_args), transforms, validate_args=validate_args)
 
     @property
     def mean(self):

@@ -30,10 +30,10 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
     order = sorted(range(len(shape)), key=lambda d: batch[d] == 1)  # first the dims of the matrices
     matrices, columns = ([d for d in order if (batch[d] == 1) is shared] for shared in (False, True))
     rows, beside = [shape[d] for d in matrices], [shape[d] for d in columns]
-    x = bx.permute(*matrices, len(shape), *columns).reshape(*rows, n, math.prod(beside))
-    solved = jitgrad.linalg.solve_triangular(bL.reshape(*rows, n, n), x, upper=False)
-    result = solved.pow(2).sum(-2).reshape(*rows, *beside)
-    return result.permute(*sorted(range(len(order)), key=order.__getitem__))
+    x = bx.permute([*matrices, len(shape), *columns]).reshape([*rows, n, math.prod(beside)])
+    solved = jitgrad.linalg.solve_triangular(bL.reshape([*rows, n, n]), x, upper=False)
+    result = solved.pow(2).sum(-2).reshape([*rows, *beside])
+    return result.permute(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _precision_to_scale_tril(P: Tensor) -> Tensor:

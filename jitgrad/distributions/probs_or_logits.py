@@ -1,4 +1,4 @@
-"""What distributions have in common that take probabilities or log-odds, one computed from the other when it is read."""
+"""What takes probabilities or log-odds, one computed from the other when it is read."""
 
 from __future__ import annotations
 

@@ -114,13 +114,16 @@ class Transform:
         return shape
 
 
-class remade:
+def remade(*names: str) -> Any:
     """``with_cache = remade("loc", "scale")`` in a class: its ``with_cache`` makes another of these attributes."""
+    return _Remade(names)
 
-    def __init__(self, *names: str):
+
+class _Remade:
+    def __init__(self, names: tuple[str, ...]):
         self.names = names
 
-    def __set_name__(self, owner: type[Transform], name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         names = self.names
 
         def with_cache(self: Any, cache_size: int = 1) -> Any:

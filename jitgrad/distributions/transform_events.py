@@ -11,7 +11,11 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.distributions import constraints
 from jitgrad.distributions.transform_base import Transform, Unparametrised, remade, require_dims
 from jitgrad.distributions.utils import (
-    _sum_rightmost, clipped_sigmoid, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix,
+    _sum_rightmost,
+    clipped_sigmoid,
+    lazy_property,
+    tril_matrix_to_vec,
+    vec_to_tril_matrix,
 )  # fmt: skip
 
 __all__ = [

@@ -13,13 +13,24 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.distributions import constraints
 from jitgrad.distributions.transform_base import (
-    ComposeTransform, IndependentTransform, ReshapeTransform, Transform, Unparametrised, _InverseTransform, remade,
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+    Unparametrised,
+    remade,
 )  # fmt: skip
 from jitgrad.distributions.transform_events import (
-    CatTransform, CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform, SoftmaxTransform,
-    StackTransform, StickBreakingTransform,
+    CatTransform,
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    SoftmaxTransform,
+    StackTransform,
+    StickBreakingTransform,
 )  # fmt: skip
-from jitgrad.distributions.utils import broadcast_all, clipped_sigmoid as _clipped_sigmoid, lazy_property
+from jitgrad.distributions.utils import broadcast_all, lazy_property
+from jitgrad.distributions.utils import clipped_sigmoid as _clipped_sigmoid
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
@@ -28,7 +39,7 @@ __all__ = [
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
-identity_transform = ComposeTransform([])
+identity_transform: Transform = ComposeTransform([])
 
 
 class _Increasing(Unparametrised):

@@ -122,7 +122,7 @@ class Wishart(OfCovariance, ExponentialFamily):
     def rsample(self, sample_shape=Size(), max_try_correction=None):  # noqa: B008
         """Samples; those that rounding made singular are drawn again, ``max_try_correction`` times (10).
 
-        PyTorch draws again first what is *not* singular, and warns of it. Numbers are the same here, so it happens, too.
+        At first PyTorch draws again what is *not* singular, and warns. So it is here, too: numbers are the same.
         """
         sample_shape = Size(sample_shape)
         sample = self._bartlett_sampling(sample_shape)

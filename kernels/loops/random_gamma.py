@@ -1,8 +1,8 @@
 """Numbers of the gamma and Dirichlet distributions, drawn one after another, number for number PyTorch's.
 
-Marsaglia and Tsang's method: the cube of a shifted normal is accepted by a uniform; a shape below 1 is raised by 1, and
-the number times a power of another uniform. How many words an element takes depends on what is drawn. Shapes and ``out``
-are flat arrays; constants are rounded to float32 where PyTorch has them so.
+Marsaglia and Tsang's method: the cube of a shifted normal is accepted by a uniform; a shape below 1 is raised by 1,
+and the number times a power of another uniform. How many words an element takes depends on what is drawn. Shapes and
+``out`` are flat arrays; constants are rounded to float32 where PyTorch has them so.
 """
 
 from __future__ import annotations

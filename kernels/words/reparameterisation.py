@@ -1,9 +1,9 @@
 """Derivatives of a random number in the parameters of its distribution, at a fixed quantile.
 
 With the mass below x, P(x; a), and the density p = dP/dx, that is ``-(dP/da) / p``: for x of a gamma distribution of
-shape a, and of a beta distribution of shapes a and b. Where x is small, P is a power series; where the shapes are large,
-Rice's saddle point expansion; between, rational functions that PyTorch's authors fitted, which are good for three to
-four digits. Their coefficients are data, and the same as PyTorch's, so gradients agree.
+shape a, and of a beta distribution of shapes a and b. Where x is small, P is a power series; where the shapes are
+large, Rice's saddle point expansion; between, rational functions that PyTorch's authors fitted, which are good for
+three to four digits. Their coefficients are data, and the same as PyTorch's, so gradients agree.
 """
 
 from __future__ import annotations
@@ -65,11 +65,14 @@ class standard_gamma_grad:
             return _gamma_grad_large(a, x)
         u, v = log(x / a), log(a)
         p = horner(
-            v, horner(u, -0.0013441777, -0.0015649758, -0.0030648343), horner(u, -0.0026286047, 0.065735949, 0.025146376),
+            v,
+            horner(u, -0.0013441777, -0.0015649758, -0.0030648343), horner(u, -0.0026286047, 0.065735949, 0.025146376),
             horner(u, -0.0065914022, 0.1298071, -0.094634809), horner(u, 0.040121004, 0.53487893, 0.16009398),
         )  # fmt: skip
         q = horner(
-            v, horner(u, -1.5247877e-07, -0.00058392623, 0.0014179084), horner(u, 0.00085092367, -0.0035938915, 0.10406089),
+            v,
+            horner(u, -1.5247877e-07, -0.00058392623, 0.0014179084),
+            horner(u, 0.00085092367, -0.0035938915, 0.10406089),
             horner(u, -0.0021309326, 0.020070113, 0.32668115), horner(u, 0.017050642, 0.16639465, 1.0),
         )  # fmt: skip
         return exp(p / q)

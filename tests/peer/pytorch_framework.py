@@ -10,6 +10,7 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import itertools
+import random
 import sys
 import types
 import unittest
@@ -329,7 +330,7 @@ def framework(mode, torch, numpy):
         DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
-        set_warn_always_context=lambda value: contextlib.nullcontext(),
+        set_warn_always_context=lambda value: contextlib.nullcontext(), set_rng_seed=seeded(torch, numpy),
     )  # fmt: skip
     StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
                   TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
@@ -375,6 +376,16 @@ def framework(mode, torch, numpy):
         for name in NO_METHODS:
             setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))
     return case
+
+
+def seeded(torch, numpy):
+    """``set_rng_seed``: every generator that tests draw from starts afresh."""
+
+    def set_rng_seed(seed=0):
+        for start in (torch.manual_seed, random.seed, numpy.random.seed):
+            start(seed)
+
+    return set_rng_seed
 
 
 def indices_of(tensor):
