@@ -351,8 +351,11 @@ def framework(mode, torch, numpy):
     if mode == "jitgrad":
         names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
         StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
+        switches = importlib.import_module("jitgrad._C")
         torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
-                                 _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
+                                 _debug_only_display_vmap_fallback_warnings=bool,
+                                 **{n: getattr(switches, n) for n in vars(switches) if "torch_function" in n.lower()
+                                    or "TorchFunction" in n})  # fmt: skip
         StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
         config = StandInModule("torch._dynamo.config", patch=decorator)
         torch._dynamo = StandInModule("torch._dynamo", config=config, allow_in_graph=decorator, disable=decorator)
