@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
+from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.ops.shape.subclasses import as_kind
 
 __all__ = [
     "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy",
@@ -14,8 +16,21 @@ __all__ = [
 
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
-    result = (jitgrad.empty(0) if data is None else data).detach()
-    result.__class__ = kind  # tensors have no slots, so one of the base class can become one of a subclass
+    # Tensors have no slots, so one of the base class can become one of a subclass.
+    return as_kind((jitgrad.empty(0) if data is None else data).detach(), kind)
+
+
+def _own_kind(data: Any, kind: Any) -> Any:
+    """A leaf on the memory of a tensor of a user's class: of its class still, and marked as a parameter or buffer."""
+    result = data.detach()
+    if type(result) is not type(data):
+        raise RuntimeError(
+            f"Creating a {kind.__name__} from an instance of type {type(data).__name__} requires that detach() returns "
+            f"an instance of the same type, but return type {type(result).__name__} was found instead. To use the type "
+            f"as a {kind.__name__}, please correct the detach() semantics defined by its __torch_dispatch__() "
+            "implementation."
+        )
+    setattr(result, kind._mark, True)
     return result
 
 
@@ -40,16 +55,14 @@ class Parameter(Tensor, metaclass=_Marked):
     class of the user's stays one, and counts as a parameter besides.
     """
 
-    _mark = "_is_param"
+    _mark, __torch_function__ = "_is_param", DISABLED
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         own = data is None or type(data) in (Tensor, Parameter)
-        self = _sharing(cls if own else type(data), data)  # type: ignore[arg-type]
+        self = _sharing(cls, data) if own else _own_kind(data, Parameter)
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         self.requires_grad = requires_grad
-        if not own:
-            self._is_param = True
         return self
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
@@ -71,11 +84,12 @@ class Buffer(Tensor, metaclass=_Marked):
     and counts as a Buffer.
     """
 
-    _mark = "_is_buffer"
+    _mark, __torch_function__ = "_is_buffer", DISABLED
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        self = _sharing(Tensor if data is None else type(data), data)
+        own = data is None or type(data) in (Tensor, Parameter)
+        self = _sharing(Tensor if data is None else type(data), data) if own else _own_kind(data, Buffer)
         self._requires_grad = data is not None and data.requires_grad
         self.persistent, self._is_buffer = persistent, True
         return self

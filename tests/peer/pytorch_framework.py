@@ -360,8 +360,11 @@ def framework(mode, torch, numpy):
     if mode == "jitgrad":
         names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
         StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
+        switches = importlib.import_module("jitgrad._C")
         torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
-                                 _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
+                                 _debug_only_display_vmap_fallback_warnings=bool,
+                                 **{n: getattr(switches, n) for n in vars(switches) if "torch_function" in n.lower()
+                                    or "TorchFunction" in n})  # fmt: skip
         StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
         foreach = "_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"
         StandInModule("torch.utils._foreach_utils", _foreach_supported_types=[],
