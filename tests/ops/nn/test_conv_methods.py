@@ -26,7 +26,7 @@ def given(case):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s).astype(np.float32) for s in
               ((samples, channels, *sizes), (outs, channels // groups, *kernel), outs)]  # fmt: skip
-    return arrays, dict(padding=padding, dilation=dilation, groups=groups)
+    return arrays, {"padding": padding, "dilation": dilation, "groups": groups}
 
 
 def by_hand(x, weight, bias, padding, dilation, groups):
