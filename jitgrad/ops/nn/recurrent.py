@@ -63,6 +63,11 @@ def _new(like: Layout, *shape: int) -> Tensor:
     return wrap(empty_for(layout), layout)
 
 
+def _like(x: Tensor) -> Any:
+    """A new array, from where those of tensors are: large ones are kept for the next time."""
+    return _new(x._layout, *x._layout.shape)._data
+
+
 def _batched(call: BatchedCall) -> Any:
     """Inputs and states of a batch are those of more samples; weights of a batch are other layers."""
     x, starts = call.whole("x"), call["starts"]
@@ -168,7 +173,7 @@ class LstmLayer(RecurrentLayer):
         arrays = [_array(t) for t in (h0, c0, w_ih, w_hh, w_hr, gates, cells)]
         outs = [_array(found.get(n)) for n in ("h0", "c0", *_WEIGHTS)]
         launch(kernels.lstm_gradient, _rows(g[0]), _array(g[1]), _array(g[2]), _rows(x), *arrays, _rows(hidden),
-               _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
+               _like(gates), _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found
 
 
@@ -194,8 +199,8 @@ class GruLayer(RecurrentLayer):
         found = _wanted(wants, x=x, h0=h0, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh)
         arrays = [_array(t) for t in (h0, w_ih, w_hh, gates, kept)]
         outs = [_array(found.get(n)) for n in ("h0", *_WEIGHTS[:4])]
-        launch(kernels.gru_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden),
-               _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
+        launch(kernels.gru_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden), _like(gates),
+               _like(gates), _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found
 
 
@@ -218,6 +223,7 @@ class RnnLayer(RecurrentLayer):
         found = _wanted(wants, x=x, h0=h0, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh)
         arrays = [_array(t) for t in (h0, w_ih, w_hh)]
         outs = [_array(found.get(n)) for n in ("h0", *_WEIGHTS[:4])]
-        launch(kernels.rnn_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden),
+        slopes = _like(hidden).reshape(-1, hidden.shape[-1])
+        launch(kernels.rnn_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden), slopes,
                _rows(found.get("x")), *outs, relu, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found
