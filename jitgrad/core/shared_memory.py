@@ -28,7 +28,7 @@ def _library() -> tuple[Any, Any]:
     return library.mmap, library.munmap
 
 
-_map, _unmap = _library() if available else (None, None)
+_map, _unmap = _library() if available else (None, None)  # type: Any, Any
 
 
 def _new_file(nbytes: int) -> int:

@@ -4,7 +4,7 @@ Everything of ``multiprocessing`` is here. Once this package is imported, a tens
 among the arguments of a Process or through a Queue, moves to shared memory: both processes see what either writes.
 ``reductions.py`` does that, ``spawn.py`` starts several processes and reports what became of them. The memory has no
 name in the file system, whatever ``set_sharing_strategy`` is told, so that none is left when processes are killed.
-A tensor is to be held by its sender until it was received. On Windows tensors are copied.
+A process has to live until what it has put into a queue was received. On Windows tensors are copied.
 """
 
 import multiprocessing
