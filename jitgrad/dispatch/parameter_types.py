@@ -20,6 +20,7 @@ from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import must_be
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
+from jitgrad.dispatch.overriding import is_overriding, retried
 from jitgrad.dispatch.sizes import is_int, is_real
 
 __all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
@@ -147,6 +148,8 @@ def explain(
     """
     if isinstance(error, NotImplementedError) or (type(error) is TypeError and _is_own(str(error), name)):
         return
+    if any(map(is_overriding, (*args, *kwargs.values()))):  # the error is that of the object that has taken over
+        return
     if type(error) is ValueError and str(error).startswith("array is too big"):  # NumPy's words
         raise RuntimeError(f"{name}(): numel: integer multiplication overflow") from None
     try:
@@ -187,6 +190,8 @@ def explained(function: F, name: str = "", first: int = 1) -> F:
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            if retried(error, args, kwargs):
+                return function(*args, **kwargs)
             explain(error, function, name, args, kwargs, first)
             raise
 
