@@ -45,7 +45,8 @@ globals().update({name: function for name, function in _FUNCTIONS.items() if "."
 _LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug",
     "distributions": "jitgrad.distributions", "fft": "jitgrad.fft", "func": "jitgrad.func",
-    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
+    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "multiprocessing": "jitgrad.multiprocessing",
+    "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
     "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",

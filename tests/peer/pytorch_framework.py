@@ -315,6 +315,7 @@ def framework(mode, torch, numpy):
     marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
     marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap suppress_warnings"
     marks += " serialTest skipIfNoSciPy setBlasBackendsToDefaultFinally setLinalgBackendsToDefaultFinally"
+    marks += " xfailIfLinux skipIfNoDill skipIfXpu"
     to_torch = numpy_dtypes(torch)
     StandInModule(
         f"{internal}.common_utils", **dict.fromkeys(marks.split(), decorator), TestCase=case, IS_WINDOWS=False,

@@ -15,7 +15,8 @@ other ops call ``filled`` (dispatch/copying.py) or ``filled_like`` (constants.py
 from jitgrad.core.dtypes import all_dtypes
 from jitgrad.dispatch.registry import publish_later
 
-publish_later("jitgrad.ops.creation.storage", methods="is_shared pin_memory share_memory_ storage untyped_storage",
+publish_later("jitgrad.ops.creation.storage", methods="pin_memory storage untyped_storage",
               functions="is_storage TypedStorage UntypedStorage "
               + " ".join([f"{d.title}Storage" for d in all_dtypes()]))  # fmt: skip
+publish_later("jitgrad.ops.creation.sharing", methods="is_shared share_memory_")
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")

@@ -20,6 +20,7 @@ from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.strides import Memory, owner_of, storage_of
 from jitgrad.kernels.lazy_array import memory_of
+from jitgrad.ops.creation import sharing
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -105,11 +106,11 @@ class _Storage:
         return self
 
     def is_shared(self) -> bool:
-        """Whether other processes see writes to the memory: never here."""
-        return False
+        """Whether other processes see writes to the memory."""
+        return sharing.is_shared(self._items)
 
     def share_memory_(self) -> Any:
-        """The storage itself: processes are given copies."""
+        """The storage itself. Only a tensor can be moved to shared memory, by its ``share_memory_()``."""
         return self
 
     def is_pinned(self, device: Any = "cuda") -> bool:
@@ -213,22 +214,12 @@ def is_storage(obj: Any) -> bool:
     return isinstance(obj, _Storage)
 
 
-def is_shared(self: Tensor) -> bool:
-    """Whether other processes see writes to the memory: never here."""
-    return False
-
-
-def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: processes are given copies."""
-    return self
-
-
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """A copy in pinned memory, of which there is none without CUDA: RuntimeError, as PyTorch says it."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-for _function in (untyped_storage, storage, is_shared, share_memory_, pin_memory):
+for _function in (untyped_storage, storage, pin_memory):
     method(_function)
 public(is_storage, method_too=False)
 for _dtype in dtypes.all_dtypes():
