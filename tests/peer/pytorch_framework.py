@@ -9,15 +9,17 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
+import io
 import itertools
 import sys
+import tempfile
 import types
 import unittest
 
 from pytorch_dtypes import dtype_sets, numpy_dtypes
 
-# Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
-NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
+# Of sparse tensors, and of subclasses that see PyTorch's dispatcher.
+NO_METHODS = ("to_sparse", "to_dense", "_make_subclass", "_make_wrapper_subclass")
 
 # -- what jitgrad does not have ---------------------------------------------------------------------
 
@@ -324,8 +326,11 @@ def framework(mode, torch, numpy):
         set_default_dtype=default_dtype(torch), DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
-        set_warn_always_context=lambda value: contextlib.nullcontext(),
+        set_warn_always_context=lambda value: contextlib.nullcontext(), BytesIOContext=io.BytesIO,
+        TemporaryFileName=temporary_name, TemporaryDirectoryName=tempfile.TemporaryDirectory, TEST_DILL=False,
+        IS_FILESYSTEM_UTF8_ENCODING=True, AlwaysWarnTypedStorageRemoval=lambda value: contextlib.nullcontext(),
     )  # fmt: skip
+    StandInModule("torch.utils._import_utils", import_dill=lambda: None)
     StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
                   TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
                   tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
@@ -364,6 +369,13 @@ def framework(mode, torch, numpy):
         for name in NO_METHODS:
             setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))
     return case
+
+
+@contextlib.contextmanager
+def temporary_name(**options):
+    """The name of a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory(**options) as folder:
+        yield f"{folder}/file"
 
 
 def indices_of(tensor):
