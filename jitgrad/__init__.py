@@ -49,6 +49,7 @@ _LAZY = {
     "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
     "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
+    "_utils": "jitgrad._utils", "safetensors": "jitgrad.safetensors", "storage": "jitgrad.storage",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",

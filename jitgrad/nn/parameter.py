@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import jitgrad
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.ops.creation.pickle_dlpack import saving, user_state
+from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
 from jitgrad.ops.shape.subclasses import as_kind
 
 __all__ = [
@@ -73,8 +76,31 @@ class Parameter(Tensor, metaclass=_Marked):
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not saving.active:
+            return super().__reduce_ex__(protocol)
+        warn_of_hooks(self)
+        hooks: OrderedDict[Any, Any] = OrderedDict()  # they are not kept
+        args, state = (self.data, self.requires_grad, hooks), user_state(self)
+        return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
+
     def __repr__(self, **options: Any) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+@pickled_as("torch._utils")
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """The parameter of a file."""
+    return Parameter(data, requires_grad)
+
+
+@pickled_as("torch._utils")
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Parameter:
+    """The same with the attributes that a program had set."""
+    made = Parameter(data, requires_grad)
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    set_user_state(made, attributes, slots)
+    return made
 
 
 class Buffer(Tensor, metaclass=_Marked):
