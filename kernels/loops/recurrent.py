@@ -60,8 +60,7 @@ def _layer(*writes):
 
 def _product(out, starts):
     """The address of BLAS's product, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
-    samples = starts[1] - starts[0]
-    return _gemm(out.dtype.char), max(1, min(get_num_threads(), samples // _SAMPLES))
+    return _gemm(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
 
 
 def _weight(weight, starts):
