@@ -97,7 +97,7 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
-    "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
+    "_VF": "jitgrad._VF", "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,7 @@ class RNNBase(Module):
     ]  # fmt: skip
     _flat_weights: list[Any]
     _flat_weights_names: list[str]
+    _flat_weight_refs: list[Any]
     _all_weights: list[list[str]]
 
     def __init__(
@@ -93,7 +95,7 @@ class RNNBase(Module):
         _check_options(vars(self) | {"dropout": dropout})
         if mode not in _GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
-        self._flat_weights_names, self._all_weights = [], []
+        self._flat_weight_refs, self._flat_weights_names, self._all_weights = [], [], []
         rows, shown = _GATES[mode] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
             inputs = input_size if layer == 0 else shown * (2 if bidirectional else 1)
@@ -115,6 +117,7 @@ class RNNBase(Module):
     def _init_flat_weights(self) -> None:
         """List the parameters anew."""
         self._flat_weights = [getattr(self, name, None) for name in self._flat_weights_names]
+        self._flat_weight_refs = [None if w is None else weakref.ref(w) for w in self._flat_weights]
         self.flatten_parameters()
 
     def __setattr__(self, attr: str, value: Any) -> None:
@@ -127,6 +130,7 @@ class RNNBase(Module):
         """Do nothing: there is no order of memory that is better here."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        self._flat_weight_refs = []
         found = super()._apply(fn, recurse)
         self._init_flat_weights()
         return found
@@ -170,9 +174,11 @@ class RNNBase(Module):
 
     def _weights_have_changed(self) -> bool:
         """Whether parameters were replaced since they were listed, as ``func.functional_call`` does."""
+        own = self._parameters
         for listed, name in zip(self._flat_weights, self._flat_weights_names, strict=True):
-            weight = getattr(self, name, None)
-            if weight is not None and listed is not weight:
+            weight = own.get(name)
+            weight = getattr(self, name, None) if weight is None else weight
+            if weight is not None and listed is not None and listed is not weight:
                 return True
         return False
 
@@ -199,7 +205,9 @@ class RNNBase(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         self._update_flat_weights()
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        del state["_flat_weight_refs"]
+        return state
 
     def __setstate__(self, d: dict[str, Any]) -> None:
         super().__setstate__(d)
@@ -212,6 +220,7 @@ class RNNBase(Module):
             self._all_weights = [self._names(k, suffix) for k in range(self.num_layers) for suffix in suffixes]
             self._flat_weights_names = [name for names in self._all_weights for name in names]
             self._flat_weights = [getattr(self, name, None) for name in self._flat_weights_names]
+        self._flat_weight_refs = [None if w is None else weakref.ref(w) for w in self._flat_weights]
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
