@@ -185,7 +185,7 @@ class ModuleStateDict(ModuleTraversal):
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """The older ``register_load_state_dict_pre_hook``: without the module unless asked for."""
-        return add_hook(self._load_state_dict_pre_hooks, hook if with_module else lambda _, *args: hook(*args))
+        return add_hook(self._load_state_dict_pre_hooks, hook if with_module else _WithoutModule(hook))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook`` with the module and the arguments of ``_load_from_state_dict`` before loading."""
@@ -194,6 +194,15 @@ class ModuleStateDict(ModuleTraversal):
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the lists."""
         return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+class _WithoutModule(NamedTuple):
+    """A hook on loading that is not given the module; a class, since modules with such hooks are pickled."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, module: Any, *args: Any) -> None:
+        self.hook(*args)
 
 
 class _Checked(NamedTuple):
