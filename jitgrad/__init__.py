@@ -72,6 +72,14 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
+    **dict.fromkeys(
+        [f"_foreach_{name}{end}" for end in ("", "_") for name in (
+            "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac "
+            "lerp lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh "
+            "sqrt sub tan tanh trunc").split()]
+        + [f"_foreach_{name}" for name in ("clone", "copy_", "max", "mm", "norm", "powsum", "zero_")],
+        "jitgrad.ops.foreach",
+    ),
     "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
