@@ -72,14 +72,6 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
-    **dict.fromkeys(
-        [f"_foreach_{name}{end}" for end in ("", "_") for name in (
-            "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac "
-            "lerp lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh "
-            "sqrt sub tan tanh trunc").split()]
-        + [f"_foreach_{name}" for name in ("clone", "copy_", "max", "mm", "norm", "powsum", "zero_")],
-        "jitgrad.ops.foreach",
-    ),
     "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
@@ -93,6 +85,8 @@ def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a 
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
+    if name.startswith("_foreach_"):
+        _LAZY[name] = "jitgrad.ops.foreach"
     if name not in _LAZY and (function := _published(name)) is not None:
         if name in _LATER:  # a user's op may be declared again under its name, these may not
             globals()[name] = function

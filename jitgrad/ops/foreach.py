@@ -13,13 +13,15 @@ from jitgrad.core.tensor import Tensor
 
 __all__ = ["NAMES"]
 
-_UNARY = (
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
-    "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
-).split()
-_BINARY = "add sub mul div clamp_max clamp_min maximum minimum pow lerp addcmul addcdiv".split()
-_OTHERS = "clone copy_ max mm norm powsum zero_".split()
-NAMES = tuple([*_UNARY, *_BINARY, *[f"{name}_" for name in (*_UNARY, *_BINARY)], *_OTHERS])
+_BOTH_FORMS = (  # which are there in place, too
+    "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "div",
+    "erf", "erfc", "exp", "expm1", "floor", "frac", "lerp", "lgamma", "log", "log10", "log1p", "log2", "maximum",
+    "minimum", "mul", "neg", "pow", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub",
+    "tan", "tanh", "trunc",
+)  # fmt: skip
+NAMES = (
+    *_BOTH_FORMS, *[f"{name}_" for name in _BOTH_FORMS], "clone", "copy_", "max", "mm", "norm", "powsum", "zero_",
+)  # fmt: skip
 
 
 def _rows(name: str, first: Any, others: Sequence[Any]) -> list[tuple[Any, ...]]:
