@@ -106,17 +106,14 @@ _INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "tra
 _lazy_attribute, _all_names = _lazy_attributes(__name__, _LAZY)
 
 
-_FOREACH = "_foreach_"  # names of functions of lists of tensors, all in one module
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
-    if name.startswith(_FOREACH):
-        from jitgrad.ops import foreach
-
-        return getattr(foreach, name)
+    if name.startswith("_foreach_"):
+        _LAZY[name] = "jitgrad.ops.foreach"
     if name not in _LAZY and (function := _published(name)) is not None:
         if name in _LATER:  # a user's op may be declared again under its name, these may not
             globals()[name] = function
