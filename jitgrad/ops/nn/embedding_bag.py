@@ -135,8 +135,12 @@ def _check_type(name: str, x: Tensor, wanted: str, *dtypes: str) -> None:
         )
 
 
-def _refuse(found: np.ndarray, rows: int, n: int) -> NoReturn:
+def _refuse(found: np.ndarray, rows: int, n: int, one_by_one: bool) -> NoReturn:
     code, place, value = found.tolist()
+    if code == kernels.BAD_INDEX and one_by_one:  # PyTorch has a loop for each case, with words of its own
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}"
+        )
     if code == kernels.BAD_INDEX:
         raise RuntimeError(f"Index {place} of input takes value {value} which is not in the valid range [0, {rows})")
     if code == kernels.BAD_START:
@@ -176,7 +180,7 @@ def _bags(
     index, first = (contiguous(cast(t.detach(), int64)) for t in (indices, offsets))
     found = np.zeros(3, np.int64)
     launch(kernels.check_bags, index._data, first._data, found, rows, include_last_offset)
-    check(found, _refuse, rows, index.numel())
+    check(found, _refuse, rows, index.numel(), mode == MAX or padding_idx is not None)
     bags = first.numel() - 1 if include_last_offset else None
     padding = -1 if padding_idx is None else padding_idx % rows
     return EmbeddingBag.apply(weight, index, first, factors, mode, padding, bags, by_count)
