@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jitgrad
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]
@@ -13,8 +15,15 @@ __all__ = ["Buffer", "Parameter"]
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
     result = (jitgrad.empty(0) if data is None else data).detach()
+    if isinstance(result, SparseTensor):
+        kind = _sparse_kind(kind)  # type: ignore[arg-type]
     result.__class__ = kind  # tensors have no slots, so one of the base class can become one of a subclass
     return result
+
+
+@functools.cache
+def _sparse_kind(kind: Any) -> Any:
+    return type(kind.__name__, (kind, SparseTensor), {"__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 class Parameter(Tensor):
