@@ -14,10 +14,11 @@ import sys
 import types
 import unittest
 
+import pytorch_sparse
 from pytorch_dtypes import dtype_sets, numpy_dtypes
 
-# Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
-NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
+# Of storages, and of subclasses that see PyTorch's dispatcher.
+NO_METHODS = ("storage", "_make_subclass", "_make_wrapper_subclass")
 
 # -- what jitgrad does not have ---------------------------------------------------------------------
 
@@ -290,7 +291,8 @@ def test_case(torch, numpy):
             yield
 
     def numbers(tensor):
-        plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+        tensor = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+        plain = tensor.resolve_conj().resolve_neg().cpu()
         return (plain.float() if str(plain.dtype).endswith("bfloat16") else plain).numpy()
 
     def tensor_of(value):
@@ -305,6 +307,8 @@ def test_case(torch, numpy):
 def framework(mode, torch, numpy):
     """Put the modules in place that tests import; return the class that they derive from."""
     case = test_case(torch, numpy)
+    for name, method in pytorch_sparse.methods(torch).items():
+        setattr(case, name, method)
     internal = "torch.testing._internal"
     StandInModule(internal)
     marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
@@ -324,7 +328,7 @@ def framework(mode, torch, numpy):
         set_default_dtype=default_dtype(torch), DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
-        set_warn_always_context=lambda value: contextlib.nullcontext(),
+        set_warn_always_context=lambda value: contextlib.nullcontext(), **pytorch_sparse.names(torch),
     )  # fmt: skip
     StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
                   TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,

@@ -146,9 +146,9 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             known = layouts.get((shape, given)) or plan(shape, given)
             made = wrap(empty_for(known), known) if value is None else filled(known, value)
             return finished(name, made, requires_grad) if requires_grad else made
-        if is_sparse(layout):
+        if is_sparse(layout) or (out is not None and halves and among((out,))):
             where = {"dtype": given, "device": device, "requires_grad": requires_grad}
-            return apply_form(name, (_size(name, size, named),), layout=layout, **where)
+            return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
         made = make(name, _size(name, size, named), given, device, memory_format)
         return finished(name, made, requires_grad, out, allows_internal_overlap=True)
 
@@ -160,7 +160,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
             return filled(preserved_layout(input._layout), value)
         if is_sparse(layout) or (halves and among((input,))):
             where = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
-            return apply_form(f"{name}_like", (input,), **where)
+            return apply_form(f"{name}_like", (input,), memory_format=memory_format, **where)
         layout = _layout_like(f"{name}_like", input, dtype, device, memory_format)
         result = wrap(empty_for(layout), layout) if value is None else filled(layout, value)
         return finished(f"{name}_like", result, requires_grad, like=input)
@@ -170,8 +170,8 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
         op = f"new_{name}"
         where = self._layout.device if device is None else device
         if is_sparse(layout) or (layout is None and halves and among((self,))):
-            sized, chosen = _size(op, size, named), as_dtype(op, dtype) or self.dtype
-            return apply_form(name, (sized,), layout=layout or self.layout, dtype=chosen, requires_grad=requires_grad)
+            where = {"layout": layout or self.layout, "requires_grad": requires_grad}
+            return apply_form(name, (_size(op, size, named),), dtype=as_dtype(op, dtype) or self.dtype, **where)
         result = make(op, _size(op, size, named), as_dtype(op, dtype) or self.dtype, where)
         return finished(op, result, requires_grad, like=self)
 

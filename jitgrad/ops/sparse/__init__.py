@@ -27,6 +27,7 @@ publish_later(
     "is_coalesced row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
     "to_sparse_csc to_sparse_csr values",
 )
+publish_later("jitgrad.ops.sparse.broadcast", functions="_sparse_broadcast_to")
 publish_later("jitgrad.ops.sparse.products", "smm sspaddmm", functions="hspmm spmm", sparse="addmm mm sampled_addmm")
 publish_later("jitgrad.ops.sparse.reduction", sparse="log_softmax softmax sum")
 publish_later("jitgrad.ops.sparse.structure", "resize_as_sparse_", sparse="spdiags",

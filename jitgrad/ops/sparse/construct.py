@@ -6,6 +6,7 @@ As in PyTorch, indices are looked at only where ``check_invariants`` says so; th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _check_sizes(index: Tensor, values: Tensor, shape: tuple[int, ...]) -> None:
     wanted = [index.shape[1], *shape[sparse_dim:]]
     if list(values.shape) != wanted:
         raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(values.shape)}")
-    if any(n < 0 for n in shape):
+    if any(n < 0 for n in shape) or math.prod(shape) >= 1 << 63:
         raise RuntimeError("numel: integer multiplication overflow")
 
 

@@ -138,11 +138,10 @@ def at_places(g: Any, pattern: Pattern) -> Tensor:
     if not isinstance(g, SparseTensor):
         if pattern.block:
             return _blocks_of(g, pattern)
-        keys = keys_of(as_coo(pattern))
-        rows = reshape(g, (-1, *pattern.shape[pattern.sparse_dim :])) if g.numel() else g.new_zeros(
-            (1, *pattern.shape[pattern.sparse_dim :])
-        )  # fmt: skip
-        return IndexSelect.apply(rows, 0, keys)
+        keys, rest = keys_of(as_coo(pattern)), pattern.shape[pattern.sparse_dim :]
+        if not g._layout.numel:
+            return g.new_zeros((pattern.nnz, *rest))
+        return IndexSelect.apply(reshape(g, (-1, *rest)), 0, keys)
     if g._pattern is pattern or g._pattern.indices is pattern.indices:
         return values_of(g)
     g = coalesced(g)

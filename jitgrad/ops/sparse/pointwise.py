@@ -29,6 +29,7 @@ from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
 from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
+from jitgrad.ops.sparse.broadcast import broadcast_to
 from jitgrad.ops.sparse.convert import dense, title, to_compressed
 from jitgrad.ops.sparse.parts import at_places, coalesced, mapped, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import as_coo, coo_pattern, keys_of, keys_to_pattern, plain
@@ -163,6 +164,9 @@ def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
         if x._pattern.block:
             return to_compressed(dense(x) + _scaled(dense(y), alpha), x._pattern.kind, block=x._pattern.block)
         return _same_kind(add(_as_coo(x), _as_coo(y), alpha), x)
+    for one, other, factor in ((x, y, alpha), (y, x, 1)):
+        if not one._pattern.nnz and x._pattern.sparse_dim != y._pattern.sparse_dim:
+            return _scaled(other, factor).to(_promoted(x, y))
     if x._pattern.sparse_dim != y._pattern.sparse_dim:
         raise RuntimeError(
             f"add: expected 'self' and 'other' to have same number of sparse dims, but {x._pattern.sparse_dim} != "
@@ -197,13 +201,18 @@ def _merged(x: Any, y: Any, alpha: Any) -> Tensor:
 def _add_to_dense(x: Any, y: Any, alpha: Any) -> Tensor:
     if _number(x):
         return add(y, x, alpha)
-    if x.shape != y.shape:
-        raise RuntimeError(
-            f"add: expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}"
-        )
+    _check_same(x, y)
     if y._requires_grad and grad_state.enabled:
         return DensePlusSparse.apply(x, y, alpha)
     return named(_rows_added(cast(x, _promoted(x, y)), y, alpha, IndexAdd.apply), "AddBackward0", x)
+
+
+def _check_same(x: Tensor, y: Any) -> None:
+    if x.shape != y.shape:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size {list(x.shape)} while other has "
+            f"size {list(y.shape)} (FYI: dense-sparse addition does not currently support broadcasting)"
+        )
 
 
 class DensePlusSparse(Structured, listed=False):
@@ -240,10 +249,7 @@ def _add_into(x: Any, y: Any, alpha: Any = 1) -> Tensor:
     if isinstance(x, SparseTensor) or not x._layout.contiguous or (grad_state.enabled and (
             x._requires_grad or y._requires_grad)):  # fmt: skip
         return in_place(x, add(x, y, alpha))
-    if x.shape != y.shape:
-        raise RuntimeError(
-            f"add: expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}"
-        )
+    _check_same(x, y)
     if y.dtype.category > x.dtype.category:
         raise RuntimeError(
             f"result type {y.dtype.title} can't be cast to the desired output type {x.dtype.title}"
@@ -270,13 +276,11 @@ def _mul(x: Any, y: Any) -> Tensor:
     for one, other in ((x, y), (y, x)):
         if _number(other) or (not isinstance(other, SparseTensor) and other.ndim == 0):
             return mapped(settled(one), functools.partial(table.mul, other))
+        if isinstance(other, SparseTensor) and other.ndim == 0:
+            return _mul(one, dense(other))
+    shape = tuple(broadcast_shapes(x.shape, y.shape))
     if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
-        if x.shape != y.shape:
-            raise RuntimeError(
-                f"mul: expected 'self' and 'other' to have same sizes when both are sparse, but {list(x.shape)} != "
-                f"{list(y.shape)}"
-            )
-        return _common(x, y)
+        return _common(broadcast_to(x, shape), broadcast_to(y, shape))
     return _times_dense(x, y) if isinstance(x, SparseTensor) else _times_dense(y, x)
 
 
@@ -302,11 +306,7 @@ def _common(x: Any, y: Any) -> Tensor:
 
 def _times_dense(x: Any, y: Tensor) -> Tensor:
     shape = tuple(broadcast_shapes(x.shape, y.shape))
-    if shape != tuple(x.shape):
-        raise RuntimeError(
-            f"mul: expected a dense tensor that broadcasts to {list(x.shape)}, but got {list(y.shape)}"
-        )
-    x = settled(x)
+    x = settled(broadcast_to(x, shape))
     values = values_of(x) * at_places(y.expand(shape), x._pattern)
     return named(with_values(values, x._pattern), "MulBackward0")
 
@@ -315,7 +315,7 @@ def _divided(op: str) -> Callable[..., Tensor]:
     def form(x: Any, y: Any) -> Tensor:
         if isinstance(y, SparseTensor) or (isinstance(y, Tensor) and y.ndim):
             raise RuntimeError(
-                f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {list(y.shape)} for "
+                f"Sparse {'floor ' * (op == 'div_floor')}division requires a scalar or zero-dim dense tensor divisor (got shape {list(y.shape)} for "
                 "divisor)"
             )
         function = getattr(table, op)

@@ -188,12 +188,11 @@ def _sparse_product(x: Any, y: Any) -> Tensor:
 @sparse_form("mv")
 def mv(input: Any, vec: Any) -> Tensor:
     """A sparse matrix times a vector."""
-    if not isinstance(input, SparseTensor) or isinstance(vec, SparseTensor):
+    if not isinstance(input, SparseTensor) or (isinstance(vec, SparseTensor) and vec.ndim == 1):
         raise SparseOperand("mv")
-    if input.ndim != 2:
-        raise RuntimeError(f"mv: two dim tensor 'self' expected, got {input.ndim} dims")
-    if vec.ndim != 1:
-        raise RuntimeError(f"mv: one dim tensor 'vec' expected, got {vec.ndim} dims")
+    if input.ndim != 2 or vec.ndim > 1:
+        raise RuntimeError(f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {input.ndim}, tensor Dim: "
+                           f"{vec.ndim}")  # fmt: skip
     if input.shape[1] != vec.shape[0]:
         raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
     return mm(input, vec.unsqueeze(1)).squeeze(1)

@@ -11,9 +11,10 @@ from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import public, published
 from jitgrad.dispatch.sparse_calls import sparse_form
+from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect
 from jitgrad.ops.reduction.sums import FULL
-from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.sparse.convert import title, to_coo
 from jitgrad.ops.sparse.parts import coalesced, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
@@ -66,11 +67,23 @@ def _summed(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     return out
 
 
+class Total(Structured, listed=False):
+    """The sum of all elements, whose gradient is dense."""
+
+    name, grad_name, linear, half, sparse = "_sparse_total", "SumBackward0", ("x",), True, True
+
+    def forward(x, dtype):
+        return x._stored.detach().sum(dtype=dtype)
+
+    def grad_x(g, x_layout):
+        return cast_gradient(g, x_layout.dtype).expand(x_layout.shape)
+
+
 @sparse_form("sum")
 def sum_(input: Any, dim: Any = FULL, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum as ``sum`` has it."""
+    """The sum as ``sum`` has it; over all dims its gradient is dense."""
     if dim is FULL or dim is None:
-        return _total(input, dtype)
+        return Total.apply(input, dtype)
     if input._pattern.kind != "sparse_coo":
         return _summed(to_coo(input), dim, keepdim, dtype)
     return _summed(input, dim, keepdim, dtype)
@@ -87,6 +100,12 @@ def any_(input: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
 @sparse_form("norm")
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """The 2-norm of all elements."""
+    if keepdim:
+        raise RuntimeError("norm_sparse currently does not support keepdim=True")
+    if dtype is not None:
+        if p == "fro":
+            raise ValueError("dtype argument is not supported in frobenius norm")
+        raise RuntimeError("norm_sparse currently does not support 'dtype' argument")
     if dim not in (None, (), []):
         raise RuntimeError(
             "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all "

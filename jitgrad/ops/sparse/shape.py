@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.dtypes import int64
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import normalize_dim
-from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor
+from jitgrad.core.sparse import Pattern, SparseOperand, SparseTensor, sparse_tensor
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.operand_checks import check_history
 from jitgrad.dispatch.registry import published
 from jitgrad.dispatch.sparse_calls import sparse_form
+from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexSelect
-from jitgrad.ops.shape.copy import cast
+from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.sparse.convert import to_coo
 from jitgrad.ops.sparse.parts import named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
@@ -108,9 +111,10 @@ def t(input: Any) -> Tensor:
 
 
 @sparse_form("permute")
-def permute(input: Any, *dims: Any) -> Tensor:
+def permute(input: Any, *each: Any, dims: Any = None) -> Tensor:
     """Dims in another order; sparse ones stay before dense ones."""
-    order = list(dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims)
+    each = (dims,) if dims is not None else each
+    order = list(each[0] if len(each) == 1 and isinstance(each[0], (tuple, list)) else each)
     if len(order) != input.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -147,6 +151,31 @@ def unsqueeze(input: Any, dim: Any) -> Tensor:
     return named(with_values(values_of(x), made), "UnsqueezeBackward0")
 
 
+def _writing(name: str, form: Any) -> None:
+    def in_place(self: Any, *args: Any) -> Any:
+        recorded = grad_state.enabled and self._requires_grad
+        check_history(self, recorded)
+        result = form(self, *args)
+        self.become(result)
+        if recorded:
+            self._edge = result._edge
+        return self
+
+    setattr(SparseTensor, name, in_place)
+
+
+def _as_strided(self: Any, *args: Any, **options: Any) -> Any:
+    raise SparseOperand("as_strided", self._layout.backend)
+
+
+for _name, _function in {
+    "transpose_": transpose, "swapaxes_": transpose, "swapdims_": transpose, "t_": t, "unsqueeze_": unsqueeze,
+}.items():  # fmt: skip
+    _writing(_name, _function)
+for _name in ("squeeze", "squeeze_", "as_strided", "as_strided_", "set_", "view", "unfold", "diagonal"):
+    setattr(SparseTensor, _name, _as_strided)
+
+
 # -- parts ---------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +203,7 @@ def select(input: Any, dim: Any, index: Any) -> Tensor:
     rows = _index(x)
     there = rows.select(0, d) == k
     if pattern.sparse_dim == 1:
-        return IndexSelect.apply(values_of(x), 0, _op("nonzero")(there).reshape(-1)).sum(0)
+        return IndexSelect.apply(values_of(x), 0, _op("nonzero")(there).reshape(-1)).sum(0, dtype=x.dtype)
     index = _dims(rows, [e for e in range(pattern.sparse_dim) if e != d])
     shape = [m for e, m in enumerate(x.shape) if e != d]  # type: ignore[assignment]
     return named(_kept(x, there, index, shape, pattern.coalesced), "SelectBackward0")
@@ -217,7 +246,9 @@ def index_select(input: Any, dim: Any, index: Tensor) -> Tensor:
 @sparse_form("narrow_copy")
 def narrow_copy(input: Any, dim: Any, start: Any, length: Any) -> Tensor:
     """The slices from ``start`` on, ``length`` of them."""
-    d = normalize_dim(dim, input.ndim)
+    if not 0 <= dim < input.ndim:
+        raise RuntimeError(f"Invalid dimension: {dim} of a tensor of {input.ndim} dimensions")
+    d = int(dim)
     n = input.shape[d]
     start = int(start) + (n if int(start) < 0 else 0)
     if length < 0:
@@ -305,8 +336,8 @@ def cat(tensors: Any, dim: Any = 0) -> Tensor:
             )
         if [n for k, n in enumerate(one.shape) if k != d] != [n for k, n in enumerate(first.shape) if k != d]:
             raise RuntimeError(
-                "All tensors must have the same shape: concatenating sparse tensors, but at position "
-                f"{position} expected {list(first.shape)} but got {list(one.shape)} in dimension other than {d}"
+                f"All tensors must have the same shape: {list(first.shape)} (sparse_dim: {first._pattern.sparse_dim}) "
+                f"at position 0, {list(one.shape)} (sparse_dim: {one._pattern.sparse_dim}) at position {position}"
             )
     parts = [settled(one) for one in tensors]
     join, s = _op("cat"), first._pattern.sparse_dim
@@ -337,12 +368,38 @@ def stack(tensors: Any, dim: Any = 0) -> Tensor:
 # -- copies and casts ------------------------------------------------------------------------------------------
 
 
+class CloneSparse(Structured, listed=False):
+    """A copy of values and indices; the gradient passes unchanged."""
+
+    name, grad_name, linear, half, sparse = "_clone_sparse", "CloneBackward0", ("x",), True, True
+
+    def forward(x):
+        pattern = x._pattern
+        made = pattern.like(indices=tuple([i.clone() for i in pattern.indices]))
+        return sparse_tensor(made, x._stored.detach().clone())
+
+    def grad_x(g):
+        return g
+
+
+class CastSparse(Structured, listed=False):
+    """The values as ``dtype``."""
+
+    name, grad_name, linear, half, sparse = "_cast_sparse", "ToCopyBackward0", ("x",), True, True
+
+    def forward(x, dtype):
+        return sparse_tensor(x._pattern, cast(x._stored.detach(), dtype))
+
+    def grad_x(g, x_layout):
+        return cast_gradient(g, x_layout.dtype)
+
+
 @sparse_form("clone")
 def clone(input: Any, *, memory_format: Any = None) -> Tensor:
     """A copy, of indices too."""
-    pattern = input._pattern
-    made = pattern.like(indices=tuple([i.clone() for i in pattern.indices]))
-    return named(with_values(values_of(input).clone(), made), "CloneBackward0")
+    if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
+        raise RuntimeError("unsupported memory format option Contiguous")
+    return CloneSparse.apply(input)
 
 
 @sparse_form("clone", op=True)
@@ -354,9 +411,7 @@ def _clone(input: Any, memory_format: Any = None) -> Tensor:
 def _to_copy(x: Any, dtype: Any, memory_format: Any = None) -> Tensor:
     if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
         raise RuntimeError("unsupported memory format option Contiguous")
-    if x.dtype is dtype:
-        return clone(x)
-    return named(with_values(cast(values_of(x), dtype), x._pattern), "ToCopyBackward0")
+    return clone(x) if x.dtype is dtype else CastSparse.apply(x, dtype)
 
 
 @sparse_form("contiguous")

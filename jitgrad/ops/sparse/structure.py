@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.core.dtypes import int64
 from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import Size
 from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import check_history
@@ -25,7 +26,14 @@ __all__: list[str] = []
 
 
 def _with_layout(name: str) -> None:
-    def make(size: Any, *, layout: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def make(
+        size: Any, *, layout: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+        out: Any = None,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            out.become(empty_sparse(size, "sparse_coo", out.dtype))
+            out._requires_grad = bool(requires_grad)
+            return out
         kind = layout.name
         if kind not in KINDS[:3]:
             raise SparseOperand(f"{name}.memory_format", "SparseCsrCPU")
@@ -33,8 +41,11 @@ def _with_layout(name: str) -> None:
         return finished(name, made, requires_grad)
 
     def like(
-        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
-    ) -> Any:
+        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Any:  # fmt: skip
+        if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
+            raise RuntimeError("memory format option is only supported by strided tensors")
         kind = getattr(layout, "name", None) or kind_of(input)
         chosen = as_dtype(name, dtype) or input.dtype
         if kind == "strided":
@@ -169,6 +180,28 @@ def resize_as_sparse_(self: Tensor, other: Any) -> Tensor:
     return sparse_resize_(self, tuple(other.shape), d, other.ndim - d)
 
 
+def _resize_(self: Any, *each: Any, size: Any = None, memory_format: Any = None) -> Any:
+    """Nothing, for the size that the tensor has; else SparseOperand."""
+    if self._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if tuple(size_argument("resize_", each, "size", size)) != tuple(self.shape):
+        raise SparseOperand("resize_", self._layout.backend)
+    return self
+
+
+def _new(self: Any, *args: Any, device: Any = None) -> Any:
+    """The old ``x.new(indices, values, size)``, or of a size alone: a sparse tensor of this dtype."""
+    if len(args) > 1 and isinstance(args[0], Tensor):
+        return sparse_coo_tensor(*args, dtype=self.dtype)
+    if len(args) == 1 and not isinstance(args[0], (Size, int)):
+        raise TypeError(f"new(): argument must be a torch.Size, not {type(args[0]).__name__}")
+    size = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
+    return empty_sparse(tuple(size), "sparse_coo", self.dtype)
+
+
+SparseTensor.resize_, SparseTensor.new = _resize_, _new  # type: ignore[method-assign]
+
+
 @sparse_form("resize_as_")
 def _resize_as(self: Any, the_template: Any, *, memory_format: Any = None) -> Tensor:
     """``resize_as_sparse_``."""
@@ -218,6 +251,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
         rows.append(col - d)
         cols.append(col)
         values.append(diagonals[k].narrow(0, first, max(last - first, 0)) if last > first else diagonals[k, :0])
+    if not rows:
+        return empty_sparse((m, n), name, diagonals.dtype)
     index = published("stack")((cat(rows), cat(cols)))  # type: ignore[misc]
     made = sparse_coo_tensor(index, cat(values), (m, n))  # type: ignore[misc]
     return made if name == "sparse_coo" else to_compressed(made, name)
