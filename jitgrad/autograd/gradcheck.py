@@ -33,8 +33,8 @@ def gradcheck(
     may differ. check_undefined_grad: outputs without gradient count as zeros. check_grad_dtypes: gradients
     have their inputs' dtypes. check_batched_grad, check_batched_forward_grad: the same values under ``vmap``.
     check_forward_ad, check_backward_ad: which modes. fast_mode: compare one random projection of each
-    Jacobian. masked: of sparse inputs only the elements that are stored count. For complex numbers PyTorch's convention of
-    gradients is expected. ValueError if no input requires grad.
+    Jacobian. masked: of sparse inputs only the elements that are stored count. For complex numbers PyTorch's
+    convention of gradients is expected. ValueError if no input requires grad.
     """
     from jitgrad.autograd import gradcheck_comparison as comparison
     from jitgrad.ops.sparse.gradcheck_inputs import on_dense

@@ -24,7 +24,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     if x._pattern.kind != "sparse_coo":
         raise SparseOperand("expand", x._layout.backend)
     if tuple(broadcast_shapes(x.shape, shape)) != shape:
-        raise RuntimeError(f"The expanded size {list(shape)} must match the existing size {list(x.shape)}")
+        raise RuntimeError(f"The size {list(x.shape)} does not broadcast to {list(shape)}")
     x = settled(x)
     pattern, values, lead = x._pattern, values_of(x), len(shape) - x.ndim
     keys_of(pattern)

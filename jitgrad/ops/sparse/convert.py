@@ -365,4 +365,18 @@ def sparse_mask(self: Tensor, mask: Any) -> Tensor:
             f"{list(mask.shape)}"
         )
     pattern = mask._pattern
+    if isinstance(self, SparseTensor):
+        return Masked.apply(self, pattern)
     return named(with_values(at_places(self, pattern), pattern), "SparseMaskBackward0")
+
+
+class Masked(Structured, listed=False):
+    """A sparse tensor at the places of a pattern; the gradient has these, too."""
+
+    name, grad_name, linear, half, sparse = "_sparse_mask", "SparseMaskBackward0", ("x",), True, True
+
+    def forward(x, pattern):
+        return with_values(at_places(x.detach(), pattern), pattern)
+
+    def grad_x(g, pattern):
+        return with_values(at_places(g, pattern), pattern)

@@ -89,8 +89,10 @@ def _summed(values: Tensor, how: Any) -> Tensor:
 
 
 def coalesced(x: Any) -> Any:
-    """A sparse tensor whose places are in order and distinct: itself if it is COO and says so."""
-    return x if x._pattern.kind != "sparse_coo" or x._pattern.coalesced else Coalesce.apply(x)
+    """A sparse tensor whose places are in order and distinct: itself if it is COO, says so, and is so."""
+    if x._pattern.kind != "sparse_coo" or (x._pattern.coalesced and coalescing(x._pattern).order is None):
+        return x
+    return Coalesce.apply(x)
 
 
 def values_of(x: Any) -> Tensor:

@@ -274,7 +274,12 @@ sparse_form("sub_", "sub_scaled_", op=True)(lambda x, y, alpha=1: _add_into(x, y
 def _mul(x: Any, y: Any) -> Tensor:
     """Elementwise product; of sparse tensors where both have a place, with a dense one at all places."""
     for one, other in ((x, y), (y, x)):
+        if not isinstance(one, SparseTensor):
+            continue
         if _number(other) or (not isinstance(other, SparseTensor) and other.ndim == 0):
+            if one.ndim == 0 and isinstance(other, Tensor):
+                other = cast(other, dtypes.promote_types(one.dtype, other.dtype))
+                one = one.to(other.dtype)
             return mapped(settled(one), functools.partial(table.mul, other))
         if isinstance(other, SparseTensor) and other.ndim == 0:
             return _mul(one, dense(other))
@@ -315,8 +320,8 @@ def _divided(op: str) -> Callable[..., Tensor]:
     def form(x: Any, y: Any) -> Tensor:
         if isinstance(y, SparseTensor) or (isinstance(y, Tensor) and y.ndim):
             raise RuntimeError(
-                f"Sparse {'floor ' * (op == 'div_floor')}division requires a scalar or zero-dim dense tensor divisor (got shape {list(y.shape)} for "
-                "divisor)"
+                f"Sparse {'floor ' * (op == 'div_floor')}division requires a scalar or zero-dim dense tensor divisor "
+                f"(got shape {list(y.shape)} for divisor)"
             )
         function = getattr(table, op)
         return mapped(settled(x) if op.startswith("div_un") or op == "div" else coalesced(x), lambda v: function(v, y))

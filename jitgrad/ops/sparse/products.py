@@ -117,12 +117,14 @@ def _check(op: str, x: Tensor, y: Tensor) -> None:
         if t.ndim != 2:
             raise RuntimeError(f"{op}: Expected {t.ndim}-D argument mat{place} to be 2-D")
     if x.shape[1] != y.shape[0]:
-        if isinstance(x, SparseTensor) and x._pattern.kind == "sparse_coo":
+        if isinstance(x, SparseTensor) and x._pattern.kind == "sparse_coo" and not isinstance(y, SparseTensor):
             raise RuntimeError(f"addmm: Argument #3 (dense): Expected dim 0 size {x.shape[1]}, got {y.shape[0]}")
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({x.shape[0]}x{x.shape[1]} and {y.shape[0]}x{y.shape[1]})"
         )
     if x.dtype is not y.dtype:
+        if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
+            raise RuntimeError(f"mat1 dtype {x.dtype.title} does not match mat2 dtype {y.dtype.title}")
         raise expected_scalar_type(x.dtype, y.dtype)
     for t in (x, y):
         if isinstance(t, SparseTensor) and t._pattern.kind == "sparse_coo" and t._pattern.sparse_dim != 2:

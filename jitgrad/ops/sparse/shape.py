@@ -50,7 +50,7 @@ _TURNED = {"sparse_csr": "sparse_csc", "sparse_csc": "sparse_csr", "sparse_bsr":
            "sparse_bsc": "sparse_bsr"}  # fmt: skip
 
 
-def _permuted(x: Any, order: list[int], name: str) -> Tensor:
+def _permuted(x: Any, order: list[int], name: str, ordered: bool | None = None) -> Tensor:
     if x._pattern.kind != "sparse_coo":
         return _turned(x, order, name)
     x = settled(x)
@@ -68,8 +68,8 @@ def _permuted(x: Any, order: list[int], name: str) -> Tensor:
         index = _dims(index, order[:d])
     if order[d:] != list(range(d, x.ndim)):
         values = values.permute(0, *[k - d + 1 for k in order[d:]])
-    same = order[:d] == list(range(d))
-    made = coo_pattern(index, [x.shape[k] for k in order], pattern.coalesced and (same or pattern.nnz < 2))
+    keeps = (order[:d] == list(range(d)) or not pattern.nnz) if ordered is None else ordered
+    made = coo_pattern(index, [x.shape[k] for k in order], pattern.coalesced and keeps)
     return named(with_values(values, made), name)
 
 
@@ -120,10 +120,11 @@ def permute(input: Any, *each: Any, dims: Any = None) -> Tensor:
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}"
         )
-    order = [normalize_dim(d, input.ndim) for d in order]
+    given, order = order, [normalize_dim(d, input.ndim) for d in order]
     if len(set(order)) < len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return _permuted(input, order, "PermuteBackward0")
+    # PyTorch's result says that it is coalesced where its first dim was given as 0, and not as -n.
+    return _permuted(input, order, "PermuteBackward0", not given or given[0] == 0)
 
 
 for _name, _function in {
@@ -330,9 +331,10 @@ def cat(tensors: Any, dim: Any = 0) -> Tensor:
     first, d = tensors[0], normalize_dim(dim, tensors[0].ndim)
     for position, one in enumerate(tensors):
         if one._pattern.sparse_dim != first._pattern.sparse_dim or one.ndim != first.ndim:
+            dims = [(t._pattern.sparse_dim, t.ndim - t._pattern.sparse_dim) for t in (first, one)]
             raise RuntimeError(
-                f"All tensors must have the same shape: {list(first.shape)} (sparse_dim: {first._pattern.sparse_dim}) "
-                f"at position 0, {list(one.shape)} (sparse_dim: {one._pattern.sparse_dim}) at position {position}"
+                f"All tensors must have the same number of sparse and dense dims: {dims[0][0]}, {dims[0][1]}, but "
+                f"tensor at position {position} has {dims[1][0]}, {dims[1][1]}."
             )
         if [n for k, n in enumerate(one.shape) if k != d] != [n for k, n in enumerate(first.shape) if k != d]:
             raise RuntimeError(
