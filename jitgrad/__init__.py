@@ -43,7 +43,8 @@ globals().update({name: function for name, function in _FUNCTIONS.items() if "."
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
 _LAZY = {
-    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "fft": "jitgrad.fft", "func": "jitgrad.func",
+    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug",
+    "distributions": "jitgrad.distributions", "fft": "jitgrad.fft", "func": "jitgrad.func",
     "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
     "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "sparse": "jitgrad.sparse",
@@ -51,7 +52,9 @@ _LAZY = {
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
-    "version": "jitgrad.version", "get_default_device": "jitgrad.core.device",
+    "version": "jitgrad.version", "overrides": "jitgrad.overrides", "_C": "jitgrad._C", "compat": "jitgrad.compat",
+    "DisableTorchFunctionSubclass": "jitgrad.overrides", "torch_version": "jitgrad.torch_version",
+    "__future__": "jitgrad.__future__", "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
     **dict.fromkeys(

@@ -17,6 +17,7 @@ from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.overriding import is_active, retried, separate_methods, set_functions
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
 from jitgrad.dispatch.sparse_calls import form_after
 
@@ -91,7 +92,11 @@ def _import_late(module: str) -> None:
         for name in [n for n, home in LATER_METHODS.items() if home not in sys.modules]:
             setattr(Tensor, name, _MethodOnFirstUse(name))
         raise
+    if is_active():
+        separate_methods()
 
+
+set_functions(FUNCTIONS)
 
 def public(
     function: F, name: str = "", *, function_too: bool = True, method_too: bool = True, fast: bool = False,
@@ -217,6 +222,8 @@ def numpy_names(function: F) -> F:
         except SparseOperand as error:
             result = form_after(error, function.__name__, args)(*args, **kwargs)
         except Exception as error:
+            if retried(error, args, kwargs):
+                return function(*args, **kwargs)
             explain(error, function, function.__name__, args, kwargs)
             raise
         return result if out is None else into_out(function.__name__, result, out)

@@ -42,7 +42,9 @@ FLOORS = (
     ("jitgrad.compiler",),
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
      "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal", "jitgrad.amp", "jitgrad.backends",
-     "jitgrad.types", "jitgrad.version"),
+     "jitgrad.types", "jitgrad.version", "jitgrad.__future__"),
+    ("jitgrad.torch_version",),
+    ("jitgrad.compat",),
     ("jitgrad.commands",),
     ("jitgrad",),
 )  # fmt: skip

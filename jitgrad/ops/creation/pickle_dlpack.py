@@ -10,6 +10,7 @@ import numpy as np
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import layout_of
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.ops.creation.conversion import host_array, on_host
@@ -29,8 +30,9 @@ def _rebuild(
 
 
 def _user_state(x: Tensor) -> dict[str, Any] | None:
-    """What a program has set on a tensor; attributes with an underscore are jitgrad's own."""
-    return {k: v for k, v in x.__dict__.items() if not k.startswith("_")} or None
+    """What a program has set on a tensor, none of the attributes that the class declares for jitgrad's own use."""
+    own = {n for kind in (Tensor, Wrapped) for n in (*vars(kind), *kind.__annotations__)}
+    return {k: v for k, v in x.__dict__.items() if k not in own} or None
 
 
 @method

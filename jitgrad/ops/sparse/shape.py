@@ -169,7 +169,7 @@ def _as_strided(self: Any, *args: Any, **options: Any) -> Any:
     raise SparseOperand("as_strided", self._layout.backend)
 
 
-for _name, _function in {
+for _name, _function in {  # type: ignore[assignment]
     "transpose_": transpose, "swapaxes_": transpose, "swapdims_": transpose, "t_": t, "unsqueeze_": unsqueeze,
 }.items():  # fmt: skip
     _writing(_name, _function)
