@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from typing import Any
 
 import jitgrad
 from jitgrad.core.override_off import DISABLED
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.ops.creation.pickle_dlpack import saving, user_state
 from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
@@ -19,8 +21,14 @@ __all__ = [
 
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
+    result = (jitgrad.empty(0) if data is None else data).detach()
     # Tensors have no slots, so one of the base class can become one of a subclass.
-    return as_kind((jitgrad.empty(0) if data is None else data).detach(), kind)
+    return as_kind(result, _sparse_kind(kind) if isinstance(result, SparseTensor) else kind)
+
+
+@functools.cache
+def _sparse_kind(kind: Any) -> Any:
+    return type(kind.__name__, (kind, SparseTensor), {"__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 def _own_kind(data: Any, kind: Any) -> Any:
@@ -61,7 +69,7 @@ class Parameter(Tensor, metaclass=_Marked):
     _mark, __torch_function__ = "_is_param", DISABLED
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        own = data is None or type(data) in (Tensor, Parameter)
+        own = data is None or type(data) in (Tensor, Parameter) or isinstance(data, SparseTensor)
         self = _sharing(cls, data) if own else _own_kind(data, Parameter)
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
