@@ -43,7 +43,8 @@ globals().update({name: function for name, function in _FUNCTIONS.items() if "."
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
 _LAZY = {
-    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "fft": "jitgrad.fft", "func": "jitgrad.func",
+    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug",
+    "distributions": "jitgrad.distributions", "fft": "jitgrad.fft", "func": "jitgrad.func",
     "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
     "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
@@ -56,7 +57,7 @@ _LAZY = {
         for name in (
             "_C", "__config__", "_dynamo", "_jit_internal", "_tensor", "_vmap_internals", "accelerator", "compat",
             "distributed", "export", "functional", "futures", "fx", "hub", "jit", "library", "mps", "mtia", "onnx",
-            "overrides", "package", "storage", "torch_version", "version", "xpu",
+            "overrides", "package", "storage", "torch_version", "version", "xpu", "__future__",
         )
     },
     **dict.fromkeys(

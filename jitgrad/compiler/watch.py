@@ -25,7 +25,7 @@ from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.program import LiveNumber
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.lr_scheduler import LRScheduler
-from jitgrad.optim.optimizer import as_number
+from jitgrad.optim.options import as_number
 
 __all__ = ["Watch"]
 

@@ -42,7 +42,7 @@ FLOORS = (
     ("jitgrad.torch_version", "jitgrad.futures", "jitgrad.hub"),
     ("jitgrad.utils", "jitgrad.notebook", "jitgrad.serialization", "jitgrad.linalg", "jitgrad.fft",
      "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal", "jitgrad.amp", "jitgrad.backends",
-     "jitgrad.types", "jitgrad.version"),
+     "jitgrad.types", "jitgrad.version", "jitgrad.__future__"),
     ("jitgrad.compat",),
     ("jitgrad.commands",),
     ("jitgrad",),

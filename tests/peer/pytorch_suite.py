@@ -16,6 +16,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import itertools
 import json
 import math
 import os
@@ -31,6 +32,7 @@ import warnings
 from pathlib import Path
 
 from pytorch_framework import Finder, NotApplicable, decorator, framework, stand_in
+from pytorch_layers import complete_framework
 
 FILES = {
     "autograd": ["test_autograd.py", "autograd/test_functional.py", "autograd/test_complex.py"],
@@ -64,7 +66,7 @@ FILES = {
     "sparse": ["test_sparse.py", "test_sparse_csr.py"],
     "overrides": ["test_overrides.py"],
 }
-ONLY = {"test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
+ONLY = {"test/test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
 SECONDS = 60  # a test that takes longer has failed
 
 # -- one file under one library ---------------------------------------------------------------------
@@ -105,8 +107,25 @@ def load(path, case):
         vars(shared).update(dict.fromkeys(tables, lambda *args, **kwargs: decorator))
     exec(compile(tree, str(path), "exec"), vars(module))
     found = {n: c for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, case)}
-    only = ONLY.get(path.name)
+    found["Functions"] = type("Functions", (case,), dict(functions_of(module), __module__=path.stem))
+    only = ONLY.get("/".join(path.parts[-2:]))
     return {n: c for n, c in found.items() if c.__module__ == path.stem and only in (None, n)}
+
+
+def functions_of(module):
+    """(name, method) of the functions that are tests for pytest, one for each set of parameters."""
+    for name, function in list(vars(module).items()):
+        if not name.startswith("test_") or getattr(function, "__module__", None) != module.__name__:
+            continue
+        marks = [mark.args for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
+        for number, chosen in enumerate(itertools.product(*[values for _, values in marks])):
+            if any(m.name == "skipif" and m.args[0] for v in chosen for m in getattr(v, "marks", ())):
+                continue
+            given = {}
+            for (labels, _), entry in zip(marks, chosen, strict=True):
+                labels = labels.replace(",", " ").split() if isinstance(labels, str) else labels
+                given |= zip(labels, entry.values if hasattr(entry, "marks") else entry if labels[1:] else [entry])
+            yield f"{name}_{number}", lambda self, function=function, given=given: function(**given)
 
 
 class Outcomes(unittest.TestResult):
@@ -164,6 +183,7 @@ def run(mode, path, pattern):
                             if n == "jitgrad" or n.startswith("jitgrad.")})  # fmt: skip
     sys.meta_path.insert(0, Finder(mode))
     case = framework(mode, library, numpy)
+    complete_framework(library, path.read_text(), SoftImports, import_softly)
     outcomes = Outcomes()
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, out_of_time)

@@ -1,6 +1,7 @@
 """Functions on the parameters of a model, in PyTorch's files.
 
 ``clip_grad.py`` scales or cuts gradients before a step, ``convert_parameters.py`` joins parameters to a vector.
+``rnn.py`` packs and pads sequences of several lengths.
 They work on any iterable of tensors, by public ops under ``no_grad``; what needs a kernel of its own belongs to
 ``jitgrad/ops/``.
 """
@@ -14,4 +15,4 @@ __all__ = [
     "vector_to_parameters",
 ]  # fmt: skip
 
-explain_missing_names(__name__)
+explain_missing_names(__name__, {"rnn": "jitgrad.nn.utils.rnn"})

@@ -1,0 +1,158 @@
+"""Recurrent layers as kernels: all steps of a layer in one direction, forward and backward, in one launch.
+
+The products of all inputs with their weights are one call of BLAS ahead of the steps (``recurrent_steps.py``), those
+for gradients of weights one after them.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from jitgrad.kernels.blas import address_of, one_thread
+from jitgrad.kernels.launch import library
+from jitgrad.kernels.loops.matmul import dot
+from jitgrad.kernels.loops.recurrent_steps import (
+    gru_slopes,
+    gru_steps,
+    lstm_slopes,
+    lstm_steps,
+    outputs_before_projection,
+    rnn_slopes,
+    rnn_steps,
+    states_before,
+    sum_rows_into,
+)  # fmt: skip
+from jitgrad.kernels.threads import get_num_threads
+
+__all__ = ["gru", "gru_gradient", "lstm", "lstm_gradient", "rnn", "rnn_gradient"]
+
+_SAMPLES = 4  # the least in a block: with fewer the weights are read for too little
+_TURNED_FROM = 4  # steps from which the weights are transposed once: BLAS reads them so in 0.6 of the time
+
+
+@functools.cache
+def _gemm(kind: str) -> int:
+    letter = {"f": "s", "d": "d"}.get(kind)
+    return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
+
+
+def _product(out, starts):
+    """The address of BLAS's product, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
+    samples = starts[1] - starts[0]
+    return _gemm(out.dtype.char), max(1, min(get_num_threads(), samples // _SAMPLES))
+
+
+def _weight(weight, starts):
+    """The weights of the states as BLAS reads them best, and whether they are still transposed."""
+    return (weight, True) if starts.size <= _TURNED_FROM else (np.ascontiguousarray(weight.T), False)
+
+
+def _weight_gradients(found, slopes, hidden_slopes, x, weight, out, h0, starts, reverse):
+    """Write the gradients of the inputs, of both weights and of both biases, those of them that are wanted."""
+    dx, d_ih, d_hh, b_ih, b_hh = found
+    if dx is not None:
+        dot.call(slopes, weight, dx)
+    if d_ih is not None:
+        dot.call(slopes.T, x, d_ih)
+    if d_hh is not None:
+        earlier = np.empty_like(out)
+        states_before.call(out, h0, starts, reverse, earlier)
+        dot.call(hidden_slopes.T, earlier, d_hh)
+    if b_ih is not None:
+        sum_rows_into.call(slopes, b_ih)
+    if b_hh is not None:
+        sum_rows_into.call(hidden_slopes, b_hh)
+
+
+def _bias(b_ih, b_hh, like, columns):
+    """The sum of both biases, or zeros."""
+    return np.zeros(columns, like.dtype) if b_ih is None else b_ih + b_hh
+
+
+@library("gates", "cells", "out", "h", "c")
+def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, out, h, c, starts, reverse):
+    """A layer in one direction. gates, cells: what backward needs. h, c: the states after each sample's last step."""
+    np.copyto(h, h0)
+    np.copyto(c, c0)
+    with one_thread:
+        dot.call(x, w_ih.T, gates)
+        weight, turned = _weight(w_hh, starts)
+        projection = h[:0] if w_hr is None else w_hr
+        work = np.empty_like(c) if w_hr is not None else c
+        lstm_steps.call(gates, h, c, _bias(b_ih, b_hh, h, gates.shape[1]), weight, turned, projection, work, out, cells,
+                        starts, reverse, *_product(out, starts))  # fmt: skip
+
+
+@library("dx", "dh", "dc", "d_ih", "d_hh", "db_ih", "db_hh", "d_hr")
+def lstm_gradient(g, gh, gc, x, h0, c0, w_ih, w_hh, w_hr, gates, cells, out, dx, dh, dc, d_ih, d_hh, db_ih, db_hh, d_hr,
+                  starts, reverse):  # fmt: skip
+    """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
+    _start(dh, gh)
+    _start(dc, gc)
+    slopes = np.empty_like(gates)
+    with one_thread:
+        projection = dh[:0] if w_hr is None else w_hr
+        work, projected = (np.empty_like(dc), np.empty_like(out)) if w_hr is not None else (dc, dh)
+        lstm_slopes.call(slopes, dh, dc, dh[:0] if g is None else g, gates, cells, c0, w_hh, projection, work,
+                         projected, starts, reverse, *_product(out, starts))  # fmt: skip
+        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
+        if d_hr is not None:
+            hidden = np.empty_like(cells)
+            outputs_before_projection.call(gates, cells, hidden)
+            dot.call(projected.T, hidden, d_hr)
+
+
+def _start(state, g):
+    """Begin with the gradient of the last states."""
+    if g is None:
+        state[...] = 0
+    else:
+        np.copyto(state, g)
+
+
+@library("gates", "kept", "out", "h")
+def gru(x, h0, w_ih, w_hh, b_ih, b_hh, gates, kept, out, h, starts, reverse):
+    """A layer in one direction. gates, kept: what backward needs. h: the states after each sample's last step."""
+    np.copyto(h, h0)
+    with one_thread:
+        dot.call(x, w_ih.T, gates)
+        weight, turned = _weight(w_hh, starts)
+        nothing = np.zeros(gates.shape[1] if b_ih is None else 0, out.dtype)
+        biases = (nothing, nothing) if b_ih is None else (b_ih, b_hh)
+        work = np.empty((h.shape[0], gates.shape[1]), out.dtype)
+        gru_steps.call(gates, h, *biases, weight, turned, work, out, kept, starts, reverse, *_product(out, starts))
+
+
+@library("dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
+def gru_gradient(g, gh, x, h0, w_ih, w_hh, gates, kept, out, dx, dh, d_ih, d_hh, db_ih, db_hh, starts, reverse):
+    """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
+    _start(dh, gh)
+    slopes, hidden_slopes = np.empty_like(gates), np.empty_like(gates)
+    with one_thread:
+        gru_slopes.call(slopes, dh, dh[:0] if g is None else g, gates, kept, out, h0, w_hh, hidden_slopes, starts,
+                        reverse, *_product(out, starts))  # fmt: skip
+        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, hidden_slopes, x, w_ih, out, h0, starts, reverse)
+
+
+@library("out", "h")
+def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, out, h, relu, starts, reverse):
+    """A layer in one direction. h: the states after each sample's last step."""
+    np.copyto(h, h0)
+    with one_thread:
+        dot.call(x, w_ih.T, out)
+        weight, turned = _weight(w_hh, starts)
+        rnn_steps.call(out, h, _bias(b_ih, b_hh, h, out.shape[1]), weight, turned, relu, starts, reverse,
+                       *_product(out, starts))  # fmt: skip
+
+
+@library("dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
+def rnn_gradient(g, gh, x, h0, w_ih, w_hh, out, dx, dh, d_ih, d_hh, db_ih, db_hh, relu, starts, reverse):
+    """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
+    _start(dh, gh)
+    slopes = np.empty_like(out)
+    with one_thread:
+        rnn_slopes.call(slopes, dh, dh[:0] if g is None else g, out, w_hh, relu, starts, reverse,
+                        *_product(out, starts))  # fmt: skip
+        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
