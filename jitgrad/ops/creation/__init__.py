@@ -19,3 +19,5 @@ publish_later("jitgrad.ops.creation.storage", methods="is_shared pin_memory shar
               functions="is_storage TypedStorage UntypedStorage "
               + " ".join([f"{d.title}Storage" for d in all_dtypes()]))  # fmt: skip
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")
+publish_later("jitgrad.ops.creation.rare_methods",
+              methods="dim_order module_load record_stream reinforce resize resize_as storage_type")  # fmt: skip
