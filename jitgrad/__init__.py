@@ -58,9 +58,10 @@ _LAZY = {
     **{
         name: f"jitgrad.{name}"
         for name in (
-            "_C", "__config__", "_dynamo", "_jit_internal", "_tensor", "_vmap_internals", "accelerator", "compat",
-            "distributed", "export", "functional", "futures", "fx", "hub", "jit", "library", "mps", "mtia", "onnx",
-            "overrides", "package", "storage", "torch_version", "version", "xpu",
+            "_C", "__config__", "__future__", "_dynamo", "_functorch", "_inductor", "_jit_internal", "_ops",
+            "_subclasses", "_tensor", "_vmap_internals", "accelerator", "classes", "compat", "distributed", "export",
+            "functional", "futures", "fx", "hub", "jit", "library", "mps", "mtia", "nested", "onnx", "overrides",
+            "package", "storage", "torch_version", "version", "xpu",
         )
     },
     **dict.fromkeys(
@@ -71,12 +72,13 @@ _LAZY = {
     ),
     **dict.fromkeys(
         ("AcceleratorError", "Event", "OutOfMemoryError", "Stream", "SymBool", "SymFloat", "SymInt", "Tag",
-         "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed", "is_vulkan_available"),
+         "detach", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
+         "is_vulkan_available"),
         "jitgrad.core.stand_ins",
     ),
     "Future": "jitgrad.futures", "ScriptModule": "jitgrad.jit", "ScriptFunction": "jitgrad.jit",
     "fork": "jitgrad.jit", "wait": "jitgrad.jit", "get_device_module": "jitgrad.core.device",
-    "__future__": "jitgrad.__future__", "get_default_device": "jitgrad.core.device",
+    "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
     **dict.fromkeys(

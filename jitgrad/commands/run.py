@@ -26,9 +26,10 @@ def run_script(path: str, arguments: Sequence[str] = ()) -> int:
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
 
     def load() -> tuple[CodeType, dict[str, Any]]:
-        with io.open_code(os.path.abspath(path)) as file:
+        place = os.path.abspath(path)
+        with io.open_code(place) as file:
             text = file.read()
-        return compile(text, path, "exec", dont_inherit=True), {"__file__": path, "__cached__": None}
+        return compile(text, place, "exec", dont_inherit=True), {"__file__": place, "__cached__": None}
 
     if not os.path.exists(path):
         reason = "[Errno 2] No such file or directory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from jitgrad.core.absent import absent
 
@@ -39,6 +40,16 @@ def is_vulkan_available() -> bool:
 def is_distributed(input: object) -> bool:
     """Whether a tensor is spread over processes: never."""
     return False
+
+
+def get_device(input: Any) -> int:
+    """The number of a tensor's device; -1 for the CPU."""
+    return int(input.get_device())
+
+
+def detach(input: Any) -> Any:
+    """A tensor's values outside of the graph, on the same memory."""
+    return input.detach()
 
 
 for _kind in (OutOfMemoryError, AcceleratorError, Tag):

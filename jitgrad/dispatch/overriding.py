@@ -255,7 +255,7 @@ _TOLD = {
     **{f"__i{op}__": f"{op}_" for op in ["add", "sub", "mul"]},
     "__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
     "__imod__": "remainder_", "__ifloordiv__": "floor_divide_", "__pos__": "positive", "__rand__": "bitwise_and",
-    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__rdiv__": "__rtruediv__", "__rmatmul__": "__rmatmul__",
+    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor", "__rtruediv__": "__rdiv__", "__rmatmul__": "__rmatmul__",
 }  # fmt: skip
 
 # Operators; of ``__rshift__`` ``lstrip`` leaves ``shift``.

@@ -44,6 +44,7 @@ FLOORS = (
     ("jitgrad.utils", "jitgrad.safetensors", "jitgrad.notebook", "jitgrad.linalg", "jitgrad.fft",
      "jitgrad.special", "jitgrad.sparse", "jitgrad.masked", "jitgrad.signal", "jitgrad.amp", "jitgrad.backends",
      "jitgrad.types", "jitgrad.version", "jitgrad.__future__"),
+    ("jitgrad.cpu.amp", "jitgrad.cuda.amp"),
     ("jitgrad.compat",),
     ("jitgrad.commands",),
     ("jitgrad",),

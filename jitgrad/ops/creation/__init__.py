@@ -23,3 +23,5 @@ publish_later("jitgrad.ops.creation.typed_storage", functions=f"TypedStorage {_O
               methods="_typed_storage storage")  # fmt: skip
 publish_later("jitgrad.ops.creation.sharing", methods="is_shared share_memory_")
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")
+publish_later("jitgrad.ops.creation.rare_methods",
+              methods="dim_order module_load record_stream reinforce resize resize_as storage_type")  # fmt: skip

@@ -93,6 +93,5 @@ def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any:
     )
 
 
-Tensor.__torch_function__ = __torch_function__  # type: ignore[attr-defined]
-Tensor._make_subclass = _make_subclass  # type: ignore[attr-defined]
-Tensor._make_wrapper_subclass = _make_wrapper_subclass  # type: ignore[attr-defined]
+for _method in ("__torch_function__", "_make_subclass", "_make_wrapper_subclass"):
+    setattr(Tensor, _method, globals()[_method])

@@ -15,7 +15,7 @@ __all__ = [
     "current_device", "device_count", "empty_cache", "is_available", "is_initialized", "set_device", "synchronize",
 ]  # fmt: skip
 
-explain_missing_names(__name__, {"amp": "jitgrad.amp.cpu"})
+explain_missing_names(__name__, {"amp": "jitgrad.cpu.amp"})
 
 
 def is_available() -> bool:

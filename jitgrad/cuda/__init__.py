@@ -23,7 +23,7 @@ __all__ = [
     "memory_reserved", "reset_peak_memory_stats", "set_device", "synchronize",
 ]  # fmt: skip
 
-explain_missing_names(__name__, {"amp": "jitgrad.amp.cuda"})
+explain_missing_names(__name__, {"amp": "jitgrad.cuda.amp"})
 
 _NO_CUDA = "Torch not compiled with CUDA enabled"
 _opened: dict[int, devices.device] = {}
@@ -55,7 +55,7 @@ def init() -> None:
         raise AssertionError(_NO_CUDA)
     # Each enters into a table what runs on device arrays in place of a CPU's loop. Programs that use no device, nearly
     # all, are spared the imports.
-    from jitgrad.kernels.cuda import loops, matmul, optimizer  # noqa: F401
+    from jitgrad.kernels.cuda import loops, matmul, optimizer
 
 
 def is_initialized() -> bool:
