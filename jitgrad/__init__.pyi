@@ -9,11 +9,13 @@ import numpy as np
 from jitgrad import amp as amp
 from jitgrad import autograd as autograd
 from jitgrad import backends as backends
+from jitgrad import compat as compat
 from jitgrad import compiler as compiler
 from jitgrad import cpu as cpu
 from jitgrad import cuda as cuda
 from jitgrad import datasets as datasets
 from jitgrad import debug as debug
+from jitgrad import distributions as distributions
 from jitgrad import fft as fft
 from jitgrad import func as func
 from jitgrad import linalg as linalg
@@ -22,12 +24,14 @@ from jitgrad import nn as nn
 from jitgrad import notebook as notebook
 from jitgrad import ops as ops
 from jitgrad import optim as optim
+from jitgrad import overrides as overrides
 from jitgrad import profiler as profiler
 from jitgrad import random as random
 from jitgrad import serialization as serialization
 from jitgrad import signal as signal
 from jitgrad import special as special
 from jitgrad import testing as testing
+from jitgrad import torch_version as torch_version
 from jitgrad import types as types
 from jitgrad import utils as utils
 from jitgrad import version as version
@@ -115,6 +119,7 @@ from jitgrad.ops.creation.storage import TypedStorage as TypedStorage
 from jitgrad.ops.creation.storage import TypedStorage as _TypedStorage
 from jitgrad.ops.creation.storage import UntypedStorage as UntypedStorage
 from jitgrad.ops.creation.type_info import Format as _Format
+from jitgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from jitgrad.random import Generator as Generator
 from jitgrad.random import default_generator as default_generator
 from jitgrad.random import get_rng_state as get_rng_state
@@ -167,14 +172,24 @@ def _chunk_cat(
     tensors: Sequence[Tensor], dim: builtins.int, num_chunks: builtins.int, *, out: Tensor | None = None,
 ) -> Tensor:
     """Each tensor cut along ``dim`` into chunks, padded with zeros; the chunks of one number lie side by side."""
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """The derivative of ``x``, drawn from the beta distribution of shapes ``alpha`` and ``total - alpha``, in alpha."""
 def _native_batch_norm_legit(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any, out: Tensor | None = None, **named: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``native_batch_norm``, also without running averages: (input, weight, bias, training, momentum, eps)."""
 def _neg_view(input: Tensor) -> Tensor:
     """The tensor times -1 as a view."""
+def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: builtins.bool) -> tuple[Tensor, Tensor]:
+    """(the first ``lengths`` steps of sequences without the rest, the number of sequences at each step)."""
+def _pad_packed_sequence(
+    data: Tensor, batch_sizes: Tensor, batch_first: builtins.bool, padding_value: Any, total_length: builtins.int,
+) -> tuple[Tensor, Tensor]:
+    """(sequences (steps, n, *), or (n, steps, *), as many steps as ``total_length`` if positive; their lengths)."""
 def _safe_softmax(input: Tensor, dim: builtins.int, dtype: _DType | None = None) -> Tensor:
     """Softmax along ``dim`` that is 0 where all elements are -inf."""
+def _sample_dirichlet(self: Tensor, generator: Generator | None = None) -> Tensor:
+    """Points of the simplex of the Dirichlet distributions of concentrations ``self``; backward raises."""
 def _segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
     offsets: Tensor | None = None, axis: builtins.int = 0, unsafe: builtins.bool = False, initial: Any = None,
@@ -182,6 +197,10 @@ def _segment_reduce(
     """The "sum", "mean", "max", "min" or "prod" of each segment of ``data`` along ``axis``."""
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: builtins.int, input_dtype: Any) -> Tensor:
     """The gradient of softmax along ``dim``, whose result was ``output``, in ``input_dtype``."""
+def _standard_gamma(self: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers of the gamma distributions of shapes ``self`` and rate 1, which have derivatives in ``self``."""
+def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
+    """The derivative of ``output``, which ``_standard_gamma(self)`` drew, in ``self``; backward raises."""
 def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
     """The elements at ``indices`` where the mask is true, ``fill`` elsewhere."""
 def _unsafe_masked_index_put_accumulate(
@@ -937,6 +956,12 @@ def group_norm(
     eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) for input (n, channels, *), over each of ``num_groups`` groups of channels."""
+def gru(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+    """GRU layers, of (input, h, params, ...): (output, h). See ``nn.GRU``. RuntimeError for shapes, dtypes and numbers of parameters."""
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+) -> Tensor:
+    """A step of a GRU: h' of input (n, m) and hx (n, k). RuntimeError for sizes."""
 def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x > y``."""
 half: dtypes.dtype
@@ -1193,6 +1218,12 @@ def logsumexp(
 ) -> Tensor:
     """log(sum(exp(x))) over ``dim``, an int or several, without overflow; -inf where there is nothing."""
 long: dtypes.dtype
+def lstm(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+    """LSTM layers, of (input, (h, c), params, ...): (output, h, c). See ``nn.LSTM``. RuntimeError for shapes, dtypes and numbers of parameters."""
+def lstm_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """A step of an LSTM: (h', c') of input (n, m) and hx = (h, c), both (n, k). RuntimeError for sizes."""
 def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Whether ``x < y``."""
 def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, out: Tensor | None = None) -> Any:
@@ -1658,6 +1689,18 @@ def rms_norm(
     eps: builtins.float | None = None,
 ) -> Tensor:
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dims, which are of ``normalized_shape``."""
+def rnn_relu(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+    """RNN layers with relu, of (input, h, params, ...): (output, h). See ``nn.RNN``. RuntimeError for shapes, dtypes and numbers of parameters."""
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+) -> Tensor:
+    """A step of a plain recurrent layer with relu: h' of input (n, m) and hx (n, k). RuntimeError for sizes."""
+def rnn_tanh(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+    """RNN layers with tanh, of (input, h, params, ...): (output, h). See ``nn.RNN``. RuntimeError for shapes, dtypes and numbers of parameters."""
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+) -> Tensor:
+    """A step of a plain recurrent layer with tanh: h' of input (n, m) and hx (n, k). RuntimeError for sizes."""
 def roll(
     input: Tensor, shifts: builtins.int | Sequence[builtins.int],
     dims: builtins.int | Sequence[builtins.int] | None = None,

@@ -125,6 +125,7 @@ class Tensor:
     def __rxor__(self, other: Tensor | _Number) -> Tensor: ...
     def __setitem__(self, key: Any, value: Tensor | _Number) -> None: ...
     def __sub__(self, other: Tensor | _Number) -> Tensor: ...
+    __torch_function__: classmethod
     def __truediv__(self, other: Tensor | _Number) -> Tensor: ...
     def __xor__(self, other: Tensor | _Number) -> Tensor: ...
     def _attached(self, edge: Any) -> Tensor:
@@ -161,6 +162,8 @@ class Tensor:
     _leaf_edge: Any
     _leaf_hooks: Any
     _level: Any
+    _make_subclass: staticmethod
+    _make_wrapper_subclass: staticmethod
     def _neg_view(self) -> Tensor:
         """The tensor times -1 as a view."""
     def _rebase(self, edge: Edge | None, before: Any = None) -> None:
@@ -326,6 +329,8 @@ class Tensor:
         storage_offset: builtins.int | None = None,
     ) -> Tensor:
         """A copy in which the part that ``as_strided`` shows with these arguments is ``src``."""
+    def as_subclass(self, cls: builtins.type[Tensor]) -> Any:
+        """A view of the tensor as an instance of ``cls``, a subclass of Tensor whose ``__init__`` is not run."""
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Inverse sine."""
     def asin_(self) -> Tensor:

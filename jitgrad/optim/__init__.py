@@ -1,8 +1,8 @@
 """Optimisers and schedules of learning rates, under PyTorch's names.
 
-``optimizer.py`` has what all optimisers share: parameter groups, state, hooks, saving. An optimiser (``sgd.py``,
-``adam.py``, ``rmsprop.py``) checks its options, makes its state and calls ``fused_step.update`` with a loop from
-``kernels/loops/optimizer.py``, where the formulas are. No formula is computed here op by op. Read ``sgd.py`` first.
+``optimizer.py`` has what all optimisers share: parameter groups, state, hooks, saving. One whose step treats every
+element alike derives from ``ElementwiseOptimizer`` (``elementwise.py``): it checks its options, and names its state and
+a loop from ``kernels/loops/``, where the formulas are. ``fused_step.update`` runs it. Read ``adamax.py`` first.
 
 A step is one launch whose arguments are the arrays of all parameters of a dtype. The tape therefore sees true
 arrays, parameters keep memory of their own (one gathered buffer would be faster still, but ``p.data``, shared
@@ -11,13 +11,39 @@ arrays that the kernel advances and hyper-parameters are numbers read at each st
 the next one.
 """
 
-from jitgrad.core.missing_names import explain_missing_names
+from typing import TYPE_CHECKING
+
+from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.optim import lr_scheduler
-from jitgrad.optim.adam import Adam, AdamW
+from jitgrad.optim.adagrad import Adagrad
+from jitgrad.optim.adam import Adam
+from jitgrad.optim.adamw import AdamW
 from jitgrad.optim.optimizer import Optimizer
-from jitgrad.optim.rmsprop import Adagrad, RMSprop
+from jitgrad.optim.rmsprop import RMSprop
 from jitgrad.optim.sgd import SGD
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.optim import swa_utils
+    from jitgrad.optim._adafactor import Adafactor
+    from jitgrad.optim._muon import Muon
+    from jitgrad.optim.adadelta import Adadelta
+    from jitgrad.optim.adamax import Adamax
+    from jitgrad.optim.asgd import ASGD
+    from jitgrad.optim.lbfgs import LBFGS
+    from jitgrad.optim.nadam import NAdam
+    from jitgrad.optim.radam import RAdam
+    from jitgrad.optim.rprop import Rprop
+    from jitgrad.optim.sparse_adam import SparseAdam
 
-explain_missing_names(__name__)
+_LATER = {
+    "ASGD": "asgd", "Adadelta": "adadelta", "Adafactor": "_adafactor", "Adamax": "adamax", "LBFGS": "lbfgs",
+    "Muon": "_muon", "NAdam": "nadam", "RAdam": "radam", "Rprop": "rprop", "SparseAdam": "sparse_adam",
+}  # fmt: skip
+
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
+]  # fmt: skip
+
+_SOURCES = {name: f"jitgrad.optim.{file}" for name, file in _LATER.items()}
+set_lazy_attributes(__name__, {**_SOURCES, "swa_utils": "jitgrad.optim.swa_utils"})

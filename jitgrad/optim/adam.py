@@ -1,4 +1,4 @@
-"""Adam and AdamW."""
+"""Adam."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Any
 import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
-from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, check_one_form, new_counter
+from jitgrad.optim.elementwise import ElementwiseOptimizer
+from jitgrad.optim.optimizer import Group
+from jitgrad.optim.options import check_at_least_zero, check_betas, check_fused, check_rate
 
-__all__ = ["Adam", "AdamW"]
+__all__ = ["Adam"]
 
 
-class Adam(Optimizer):
+class Adam(ElementwiseOptimizer):
     """Adam: steps along the gradient's running mean over the root of its running mean square.
 
     g = gradient + weight_decay * p; m += (1 - beta1) (g - m); v = beta2 v + (1 - beta2) g^2;
     p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps). ``amsgrad`` divides by the largest
     v so far. ``decoupled_weight_decay`` shrinks p by 1 - lr * weight_decay instead of adding to g.
-    ``maximize`` turns the gradient's sign. ``foreach``, ``capturable``, ``differentiable`` and
-    ``fused`` are kept for PyTorch's sake: the step is always one fused kernel.
+    ``maximize`` turns the gradient's sign. ``foreach`` and ``fused`` are kept for PyTorch's sake: the step is one
+    fused kernel, unless it is ``differentiable``.
     """
 
-    _counts_in_tensors = True
+    _loop, _averages = loops.adam, ("exp_avg", "exp_avg_sq")
+    _sparse_advice = ", please consider SparseAdam instead"
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
@@ -31,67 +33,53 @@ class Adam(Optimizer):
         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ):  # fmt: skip
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        check_at_least_zero(lr, "learning rate")
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_rate(lr)
         check_at_least_zero(eps, "epsilon value")
-        for k in range(2):
-            if not 0.0 <= betas[k] < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+        check_betas(betas)
         check_at_least_zero(weight_decay, "weight_decay value")
-        check_one_form(foreach, fused)
+        betas = _checked_kind(betas, foreach and not capturable)
         defaults = {
-            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
 
     def _added_options(self) -> dict[str, Any]:
         return {
             "amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-            "fused": None, "decoupled_weight_decay": False,
+            "decoupled_weight_decay": False, "fused": None,
         }  # fmt: skip
 
-    def _new_state(self, param: Tensor, state: dict[str, Any], amsgrad: bool) -> None:
-        state["step"] = new_counter()
-        state["exp_avg"] = jitgrad.zeros_like(param, requires_grad=False)
-        state["exp_avg_sq"] = jitgrad.zeros_like(param, requires_grad=False)
-        if amsgrad:
+    def _new_state(self, param: Tensor, state: dict[str, Any], group: Group) -> None:
+        super()._new_state(param, state, group)
+        if group["amsgrad"]:
             state["max_exp_avg_sq"] = jitgrad.zeros_like(param, requires_grad=False)
 
-    def _update(self, group: dict[str, Any]) -> None:
-        params = [p for p in group["params"] if p._grad is not None]
-        states = [self.state[p] for p in params]
-        amsgrad = group["amsgrad"]
-        for param, state in zip(params, states, strict=True):
-            if not state:
-                self._new_state(param, state, amsgrad)
+    def _names(self, group: Group) -> tuple[str, ...]:
         # The kernel reads and writes the third kind of state for AMSGrad only, but takes an array there in any case:
         # the second kind once more.
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if amsgrad else "exp_avg_sq", "step")
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq", "step")
+
+    def _numbers(self, group: Group) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
-        update(
-            loops.adam, [params, [p._grad for p in params], *[[s[name] for s in states] for name in names]],
-            as_number(group["lr"]), as_number(beta1), as_number(beta2), as_number(group["eps"]),
-            as_number(group["weight_decay"]), group["decoupled_weight_decay"], amsgrad, group["maximize"],
+        return (
+            group["lr"], beta1, beta2, group["eps"], group["weight_decay"], group["decoupled_weight_decay"],
+            group["amsgrad"], group["maximize"],
         )  # fmt: skip
 
 
-class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters by 1 - lr * weight_decay at each step."""
-
-    def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[Any, Any] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None,
-        capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-    ):  # fmt: skip
-        super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
-            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
-        )  # fmt: skip
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group["decoupled_weight_decay"] = True
+def _checked_kind(betas: tuple[Any, Any], refused: Any) -> tuple[Any, ...]:
+    """Both coefficients, tensors without dims; ValueError unless both are floats or both tensors of one element."""
+    tensors = [isinstance(beta, Tensor) for beta in betas[:2]]
+    if not all(tensors) and not all(isinstance(beta, float) for beta in betas[:2]):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for k in range(2) if all(tensors) else ():
+        if refused:
+            raise ValueError(f"betas[{k}] as a Tensor is not supported for capturable=False and foreach=True")
+        if betas[k].numel() != 1:
+            raise ValueError(f"Tensor betas[{k}] must be 1-element")
+    return tuple([beta.squeeze() if isinstance(beta, Tensor) and beta.dim() else beta for beta in betas])

@@ -41,11 +41,14 @@ class _Plan:
     def __init__(self, loop: Loop, count: int, layouts: tuple[Layout, ...]):
         columns = [layouts[k : k + count] for k in range(0, len(layouts), count)]
         rows: dict[Any, list[int]] = {}
+        counted = foreach(loop, 1).counted
         for k, layout in enumerate(columns[0]):
-            # The counter has a dtype of its own: float32, or float64 where that was the default dtype.
-            counter = columns[-1][k].numpy_dtype if "step" in loop.source.parameters else None
-            rows.setdefault((layout.numpy_dtype, counter), []).append(k)
-            _check_state(layout, [c[k] for c in columns[1 : None if counter is None else -1]])
+            # Counters have a dtype of their own: float32, or float64 where that was the default dtype.
+            counters = [c[k].numpy_dtype for c in columns[len(columns) - counted :]]
+            if len(set(counters)) > 1:
+                raise RuntimeError(f"optimizer step: the counters of a parameter have dtypes {counters}")
+            rows.setdefault((layout.numpy_dtype, *counters), []).append(k)
+            _check_state(layout, [c[k] for c in columns[1 : len(columns) - counted]])
         self.kernels: list[tuple[Kernel, list[int]]] = [
             (foreach(loop, len(ks)), [c * count + k for c in range(len(columns)) for k in ks])
             for ks in rows.values()

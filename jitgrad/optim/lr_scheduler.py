@@ -1,121 +1,60 @@
-"""Schedules of learning rates: each ``step`` sets the "lr" of every parameter group."""
+"""Schedules of learning rates: each ``step`` sets the "lr" of every parameter group.
+
+``lr_base.py`` has what they share, ``lr_cycles.py`` and ``lr_combined.py`` have more of them.
+"""
 
 from __future__ import annotations
 
 import math
 import types
-import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from jitgrad.core.missing_names import explain_missing_names
+from jitgrad.core.lazy_import import set_lazy_attributes
+from jitgrad.optim.lr_base import (
+    EPOCH_DEPRECATION_WARNING,
+    LRScheduler,
+    _enable_get_lr_call,
+    _initial_mode,
+    _LRScheduler,
+    _warn_get_lr_called_within_step,
+)
 from jitgrad.optim.optimizer import Optimizer
 
+if TYPE_CHECKING:  # what is imported at its first use
+    from jitgrad.optim.lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
+    from jitgrad.optim.lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
+
 __all__ = [
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "StepLR",
-]
+    "EPOCH_DEPRECATION_WARNING", "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR",
+    "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR", "_LRScheduler", "_enable_get_lr_call",
+    "_initial_mode",
+]  # fmt: skip
 
-explain_missing_names(__name__)
+_LATER = {
+    **dict.fromkeys(("ChainedScheduler", "ReduceLROnPlateau", "SequentialLR"), "jitgrad.optim.lr_combined"),
+    **dict.fromkeys(("CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"), "jitgrad.optim.lr_cycles"),
+}
+set_lazy_attributes(__name__, _LATER)
 
-_HOW_TO = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-_ORDER = (
-    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call "
-    "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in "
-    f"PyTorch skipping the first value of the learning rate schedule. See more details at {_HOW_TO}"
-)
-
-
-class LRScheduler:
-    """Base of schedules: a subclass gives ``get_lr``, the rates after ``last_epoch`` steps.
-
-    A new schedule starts at once, from the optimiser's rates, which become "initial_lr" of their
-    groups. ``last_epoch`` other than -1 resumes, and wants "initial_lr" there.
-    """
-
-    _is_initial = False  # while __init__ sets the first rates, which for most schedules are the optimiser's
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
-        for k, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with "
-                    "last_epoch >= 0.\nThis typically happens when:\n"
-                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer "
-                    "state\n2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
-                )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self._step_count = 0
-        optimizer._opt_called = False
-        self._is_initial = True
-        self._advance(None)
-        self._is_initial = False
-
-    def get_lr(self) -> list[float]:
-        """The rate of each group now, from the rate before."""
-        raise NotImplementedError
-
-    def get_last_lr(self) -> list[float]:
-        """The rates that the last step set."""
-        return self._last_lr
-
-    def step(self, epoch: int | None = None) -> None:
-        """Set the next rates; call it after ``optimizer.step()``."""
-        if self._step_count == 1 and not self.optimizer._opt_called:
-            warnings.warn(_ORDER, UserWarning, stacklevel=2)
-        self._advance(epoch)
-
-    def _advance(self, epoch: int | None) -> None:
-        self._step_count += 1
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        # Rates follow from the ones before, so that changes that others made to them last. A schedule that is sent to
-        # an epoch computes them from the initial rates instead, where it has a formula.
-        closed = getattr(self, "_get_closed_form_lr", self.get_lr)
-        rates = self.get_lr() if epoch is None else closed()
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-        self._last_lr = self._rates()
-
-    def _rates(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimiser."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` returned."""
-        self.__dict__.update(state_dict)
-
-
-class LambdaLR(LRScheduler):
-    """initial lr * lr_lambda(epoch); one function, or one for each group."""
+class _ByFunctions(LRScheduler):
+    """Schedules of a user's function, or one for each group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1):
+        self.optimizer = optimizer
         groups = len(optimizer.param_groups)
         several = isinstance(lr_lambda, (list, tuple))
         if several and len(lr_lambda) != groups:
             raise ValueError(f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
-        self.lr_lambdas: list[Any] = list(lr_lambda) if several else [lr_lambda] * groups
+        self.lr_lambdas: list[Callable[[int], float]] = list(lr_lambda) if several else [lr_lambda] * groups
+        self._check_functions()
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        """The initial rates, scaled."""
-        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+    def _check_functions(self) -> None:
+        pass
 
     def state_dict(self) -> dict[str, Any]:
         """As elsewhere; of the functions only the attributes of callable objects are kept."""
@@ -132,6 +71,32 @@ class LambdaLR(LRScheduler):
                 function.__dict__.update(kept)
 
 
+class LambdaLR(_ByFunctions):
+    """initial lr * lr_lambda(epoch); one function, or one for each group."""
+
+    def get_lr(self) -> list[Any]:
+        """The initial rates, scaled."""
+        _warn_get_lr_called_within_step(self)
+        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class MultiplicativeLR(_ByFunctions):
+    """lr * lr_lambda(epoch) at each epoch; one function, or one for each group. TypeError for what can't be called."""
+
+    def _check_functions(self) -> None:
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
+
+    def get_lr(self) -> list[Any]:
+        """The rates before, scaled."""
+        _warn_get_lr_called_within_step(self)
+        if self._is_initial:
+            return self._rates()
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        return [rate * f(self.last_epoch) for rate, f in zip(rates, self.lr_lambdas, strict=True)]
+
+
 class StepLR(LRScheduler):
     """lr * gamma every ``step_size`` epochs."""
 
@@ -139,12 +104,13 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before, scaled at each multiple of ``step_size``."""
+        _warn_get_lr_called_within_step(self)
         due = self.last_epoch > 0 and self.last_epoch % self.step_size == 0
         return [rate * self.gamma if due else rate for rate in self._rates()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
@@ -155,12 +121,13 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before, scaled at a milestone."""
+        _warn_get_lr_called_within_step(self)
         times = self.milestones.get(self.last_epoch, 0)
         return [rate * self.gamma**times if times else rate for rate in self._rates()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
@@ -174,12 +141,15 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before, times ``factor`` at epoch 0 and divided by it at ``total_iters``."""
-        change = {0: self.factor, self.total_iters: 1.0 / self.factor}.get(self.last_epoch)
-        return [rate if change is None else rate * change for rate in self._rates()]
+        _warn_get_lr_called_within_step(self)
+        rates = self._rates()
+        if self.last_epoch == 0:
+            return [rate * self.factor for rate in rates]
+        return [rate * (1.0 / self.factor) for rate in rates] if self.last_epoch == self.total_iters else rates
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         early = self.last_epoch < self.total_iters
         return [base * (self.factor if early else 1) for base in self.base_lrs]
 
@@ -198,8 +168,9 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before times the ratio of this epoch's factor to the last one's."""
+        _warn_get_lr_called_within_step(self)
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in self._rates()]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -209,7 +180,7 @@ class LinearLR(LRScheduler):
         before = self.total_iters * self.start_factor + (self.last_epoch - 1) * width
         return [rate * (1.0 + width / before) for rate in self._rates()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         part = min(self.total_iters, self.last_epoch) / self.total_iters
         return [base * (self.start_factor + (self.end_factor - self.start_factor) * part) for base in self.base_lrs]
 
@@ -221,12 +192,33 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before, scaled."""
+        _warn_get_lr_called_within_step(self)
         return self._rates() if self._is_initial else [rate * self.gamma for rate in self._rates()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """initial lr * (1 - epoch / total_iters) ** power, 0 from ``total_iters`` on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """The rates before times the ratio of this epoch's factor to the last one's."""
+        _warn_get_lr_called_within_step(self)
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        left, before = [1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1)]
+        return [rate * (left / before) ** self.power for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -236,11 +228,14 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Any]:
         """The rates before, their distance from ``eta_min`` scaled by the ratio of the curve's heights."""
+        _warn_get_lr_called_within_step(self)
         epoch, low = self.last_epoch, self.eta_min
         if self._is_initial:
             return self._rates()
+        if self._step_count == 1 and epoch > 0:
+            return self._get_closed_form_lr()
         # At the bottom of the curve, epoch T_max, the height is 0, and no ratio leads from there to the next one.
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
@@ -252,5 +247,5 @@ class CosineAnnealingLR(LRScheduler):
         """How far an epoch's rate is above ``eta_min``, in halves of the initial distance."""
         return 1 + math.cos(math.pi * epoch / self.T_max)
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Any]:
         return [self.eta_min + (base - self.eta_min) * self._height(self.last_epoch) / 2 for base in self.base_lrs]

@@ -16,7 +16,9 @@ from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.core.tensor import Tensor, typename
 from jitgrad.profiler import recording
 
-__all__ = ["Optimizer", "required"]
+__all__ = [
+    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",
+]  # fmt: skip
 
 
 class _Required:
@@ -30,36 +32,46 @@ required = _Required()
 Group = dict[str, Any]
 
 
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A class's ``step`` that also calls the hooks that users registered with the optimiser."""
-
-    @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        for hook in self._pre_hooks.values() if self._pre_hooks else ():
-            result = hook(self, args, kwargs)
-            if result is not None:
-                if not (isinstance(result, tuple) and len(result) == 2):
-                    raise RuntimeError(
-                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
-                    )
-                args, kwargs = result
-        out = step(self, *args, **kwargs)
-        self._opt_called = True
-        for hook in self._post_hooks.values() if self._post_hooks else ():
-            hook(self, args, kwargs)
-        return out
-
-    return hooked
+# Hooks of all optimisers, by number.
+_global_optimizer_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_optimizer_post_hooks: OrderedDict[int, Any] = OrderedDict()
 
 
-def _recorded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A class's ``step`` or ``zero_grad`` that profilers show under PyTorch's name, ``Optimizer.step#SGD.step``."""
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of any optimiser; it may return new (args, kwargs)."""
+    return add_hook(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of any optimiser."""
+    return add_hook(_global_optimizer_post_hooks, hook)
+
+
+def _run_with_hooks(step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    self = args[0]
+    first, last = _global_optimizer_pre_hooks, _global_optimizer_post_hooks
+    before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+    for hook in [*first.values(), *before.values()] if before or first else ():
+        result = hook(self, args, kwargs)
+        if result is not None:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+            args, kwargs = result
+    self._opt_called = True
+    out = step(*args, **kwargs)
+    for hook in [*after.values(), *last.values()] if after or last else ():
+        hook(self, args, kwargs)
+    return out
+
+
+def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """``zero_grad``, which profilers show under PyTorch's name, ``Optimizer.zero_grad#SGD.zero_grad``."""
 
     @functools.wraps(method)
     def recorded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if not recording.is_on():
             return method(self, *args, **kwargs)
-        record = recording.begin(f"Optimizer.{name}#{type(self).__name__}.{name}", recording.USER)
+        record = recording.begin(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad", recording.USER)
         try:
             return method(self, *args, **kwargs)
         finally:
@@ -74,16 +86,24 @@ class Optimizer:
     params: an iterable of tensors, of (name, tensor) pairs, or of dicts that hold a list "params"
     and options for it. defaults: the options of groups that don't name their own.
 
-    A subclass defines ``_update(group)``, which changes the parameters of a group that have a
-    gradient, or ``step`` itself. ``state`` maps each parameter to a dict of what is remembered.
+    A subclass defines ``step``; jitgrad's own define ``_update(group)``, which changes the parameters of a group that
+    have a gradient. ``state`` maps each parameter to a dict of what is remembered.
     """
 
+    _optimizer_step_pre_hooks: OrderedDict[int, Any]
+    _optimizer_step_post_hooks: OrderedDict[int, Any]
+    _optimizer_state_dict_pre_hooks: OrderedDict[int, Any]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Any]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Any]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Any]
     _opt_called = False  # whether step has run; learning rate schedulers warn if not
-    _counts_in_tensors = False  # whether state["step"] is a tensor; in state saved by an older PyTorch it is a number
+    # Kinds of state that are tensors of one element. In state that was saved by an older PyTorch they may be numbers.
+    _counts_in_tensors: tuple[str, ...] = ()
 
     def __init__(self, params: Any, defaults: dict[str, Any]):
         self.defaults = defaults
         self._reset_hooks()
+        self._patch_step_function()
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -96,23 +116,42 @@ class Optimizer:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Wrap the methods that a subclass defines, a user's too, as those of this class are by decorators."""
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _recorded("step", _with_hooks(cls.__dict__["step"]))  # type: ignore[method-assign]
-        if "zero_grad" in cls.__dict__:
-            cls.zero_grad = _recorded("zero_grad", cls.__dict__["zero_grad"])  # type: ignore[method-assign]
+        self._warned_capturable_if_run_uncaptured = True
 
     def _reset_hooks(self) -> None:
-        self._pre_hooks: OrderedDict[int, Any] = OrderedDict()
-        self._post_hooks: OrderedDict[int, Any] = OrderedDict()
+        for name in Optimizer.__annotations__:
+            if name.endswith("_hooks"):
+                self.__dict__.setdefault(name, OrderedDict())
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """``step`` as a method that calls the hooks, and that profilers show as ``Optimizer.step#SGD.step``."""
+
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not recording.is_on():
+                return _run_with_hooks(func, args, kwargs)
+            name = type(args[0]).__name__
+            record = recording.begin(f"Optimizer.step#{name}.step", recording.USER)
+            try:
+                return _run_with_hooks(func, args, kwargs)
+            finally:
+                recording.end(record)
+
+        return wrapper
+
+    def _patch_step_function(self) -> None:
+        """Let the class's own ``step`` call hooks, a user's class's too; done when its first object is made."""
+        cls = type(self)
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{cls.__name__}.zero_grad"
+        if not getattr(cls.step, "hooked", False):
+            step: Any = self.profile_hook_step(cls.step)
+            # The second mark is what learning rate schedulers look for: this step notes that it was called.
+            step.hooked = step._wrapped_by_lr_sched = True
+            cls.step = step  # type: ignore[method-assign]
 
     # -- the step -----------------------------------------------------------------------------
 
-    @functools.partial(_recorded, "step")
-    @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; return what ``closure`` returns, if given.
 
@@ -130,7 +169,7 @@ class Optimizer:
         """Change the parameters of a group that have a gradient, and their state, in place."""
         raise NotImplementedError
 
-    @functools.partial(_recorded, "zero_grad")
+    @_recorded
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; write zeros instead if not ``set_to_none``."""
         for group in self.param_groups:
@@ -145,13 +184,31 @@ class Optimizer:
                         param._grad.requires_grad_(False)
                     param._grad.zero_()
 
+    # -- hooks --------------------------------------------------------------------------------
+
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
-        return add_hook(self._pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
-        return add_hook(self._post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before ``state_dict`` is made; first of all hooks if ``prepend``."""
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` on what ``state_dict`` returns; it may change it or return another."""
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before one is loaded; it may change a shallow copy or return another."""
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after a state_dict was loaded."""
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # -- parameter groups ---------------------------------------------------------------------
 
@@ -192,7 +249,7 @@ class Optimizer:
     def _check_param(self, param: Any) -> None:
         if not isinstance(param, Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(param)}")
-        if not (param.is_leaf or param.retains_grad):
+        if not self.defaults.get("differentiable") and not (param.is_leaf or param.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
     def _check_distinct(self, new: Group) -> None:
@@ -215,6 +272,8 @@ class Optimizer:
 
         They count parameters in the order of the groups, so they fit another optimiser on parameters in that order.
         """
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
         numbers: dict[int, int] = {}
         for group in self.param_groups:
             for param in group["params"]:
@@ -224,7 +283,11 @@ class Optimizer:
             for group in self.param_groups
         ]
         state = {(numbers[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        packed = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            changed = hook(self, packed)
+            packed = packed if changed is None else changed
+        return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` of an optimiser on as many parameters returned.
@@ -232,6 +295,10 @@ class Optimizer:
         ValueError if groups or their sizes differ; nothing is changed then. Tensors are copied and
         cast to their parameter's dtype, step counters apart.
         """
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         # Checked and built aside: an error leaves this optimiser as it was.
         saved, groups = deepcopy(state_dict["param_groups"]), self.param_groups
         if len(groups) != len(saved):
@@ -245,7 +312,8 @@ class Optimizer:
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in params:
-                state[params[key]] = _cast_state(params[key], value, "")
+                group = next(g for g in state_dict["param_groups"] if key in g["params"])
+                state[params[key]] = _cast_state(params[key], value, "", group)
             else:
                 state[key] = value
         for group, new in zip(groups, saved, strict=True):
@@ -253,6 +321,8 @@ class Optimizer:
             if "param_names" in group:
                 new.setdefault("param_names", group["param_names"])
         self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # Without hooks: they may be closures, which cannot be pickled.
@@ -260,14 +330,17 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "_pre_hooks" not in self.__dict__:
-            self._reset_hooks()
+        self._reset_hooks()
+        self._patch_step_function()  # this process may not have made any object of the class yet
+        self.defaults.setdefault("differentiable", False)
         for group in self.param_groups:
             for name, value in self._added_options().items():
                 group.setdefault(name, value)
-        for remembered in self.state.values() if self._counts_in_tensors else ():
-            if remembered and not isinstance(remembered["step"], Tensor):
-                remembered["step"] = new_counter().fill_(float(remembered["step"]))
+            for param in group["params"]:
+                remembered = self.state.get(param, {})
+                for name in self._counts_in_tensors if remembered else ():
+                    if not isinstance(remembered.get(name, 0.0), Tensor):
+                        remembered[name] = new_counter(remembered.get(name, 0.0), group.get("fused"))
 
     def _added_options(self) -> dict[str, Any]:
         """Options that state saved by an older version may lack."""
@@ -293,39 +366,23 @@ def _listed(params: Any) -> list[Any]:
     return list(params)
 
 
-def _cast_state(param: Tensor, value: Any, key: str) -> Any:
+def _cast_state(param: Tensor, value: Any, key: Any, group: Group) -> Any:
     """A copy of a piece of state, its tensors with the dtype and device of the parameter."""
     if isinstance(value, Tensor):
         if key == "step":  # in float16 a counter would stop at 2048
-            return value.detach().clone()
+            kept = value.detach().clone()
+            return kept.to(float32) if group.get("fused") or group.get("capturable") else kept
         if param.is_floating_point():
             return value.detach().to(dtype=param.dtype, device=param.device, copy=True)
         return value.detach().to(device=param.device, copy=True)
     if isinstance(value, dict):
-        return {k: _cast_state(param, v, k) for k, v in value.items()}
+        return {k: _cast_state(param, v, k, group) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return type(value)(_cast_state(param, v, "") for v in value)  # type: ignore[call-arg]
+        return type(value)(_cast_state(param, v, "", group) for v in value)  # type: ignore[call-arg]
     return value
 
 
-def new_counter() -> Tensor:
-    """A step counter at zero, in a tensor, as PyTorch keeps it."""
-    return jitgrad.zeros((), dtype=float64 if get_default_dtype() is float64 else float32)
-
-
-def as_number(value: Any) -> float:
-    """A hyper-parameter, which may be a tensor of one element, as the Python number that kernels take."""
-    return value.item() if isinstance(value, Tensor) else float(value)
-
-
-def check_at_least_zero(value: Any, what: str) -> None:
-    """ValueError for a negative hyper-parameter, and for NaN."""
-    # Not ``value < 0``, which is false for NaN.
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {what}: {value}")
-
-
-def check_one_form(foreach: Any, fused: Any) -> None:
-    """RuntimeError if two forms of the step are asked for at once. There is only one, but programs are PyTorch's."""
-    if foreach and fused:
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+def new_counter(value: Any = 0.0, fused: Any = False) -> Tensor:
+    """A counter in a tensor without dims, as PyTorch keeps it: float32, or float64 if that is the default dtype."""
+    wide = get_default_dtype() is float64 and not fused
+    return jitgrad.full((), float(value), dtype=float64 if wide else float32)

@@ -5,66 +5,89 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
+from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
-from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Optimizer, as_number, check_at_least_zero, check_one_form
+from jitgrad.optim.elementwise import ElementwiseOptimizer
+from jitgrad.optim.optimizer import Group
+from jitgrad.optim.options import as_number, check_at_least_zero, check_fused, check_rate
 
 __all__ = ["SGD"]
 
 
-class SGD(Optimizer):
+class SGD(ElementwiseOptimizer):
     """Stochastic gradient descent, with momentum if asked.
 
     g = gradient + weight_decay * p; b = momentum * b + (1 - dampening) * g, at the first step b = g;
     p -= lr * b, or with ``nesterov`` p -= lr * (g + momentum * b). ``maximize`` turns the gradient's
-    sign. ``foreach``, ``fused`` and ``differentiable`` are kept for PyTorch's sake: the step is
-    always one fused kernel.
+    sign. ``foreach`` and ``fused`` are kept for PyTorch's sake: the step is one fused kernel, unless it is
+    ``differentiable``. A sparse gradient changes the elements that it has; it goes with no weight decay.
     """
 
+    _loop, _counts_in_tensors = loops.sgd, ()
+
     def __init__(
-        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: Any = 0,
         nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ):  # fmt: skip
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        check_at_least_zero(lr, "learning rate")
+        check_rate(lr)
         check_at_least_zero(momentum, "momentum value")
         check_at_least_zero(weight_decay, "weight_decay value")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        check_one_form(foreach, fused)
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
 
     def _added_options(self) -> dict[str, Any]:
         return {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
-    def _update(self, group: dict[str, Any]) -> None:
-        params = [p for p in group["params"] if p._grad is not None]
-        lr, decay, maximize = as_number(group["lr"]), as_number(group["weight_decay"]), group["maximize"]
+    def _update(self, group: Group) -> None:
+        params = self._moved(group)
+        lr, decay, maximize = group["lr"], group["weight_decay"], group["maximize"]
         if group["momentum"] == 0:
-            update(loops.sgd, [params, [p._grad for p in params]], lr, decay, maximize)
+            self._launch(group, loops.sgd, [params, [p._grad for p in params]], (lr, decay, maximize))
             return
         # A parameter's first gradient becomes its buffer: those that have no buffer yet take a launch of their own.
         for first in (False, True):
             chosen = [p for p in params if (self.state[p].get("momentum_buffer") is None) is first]
+            for p in chosen if first else ():
+                self.state[p]["momentum_buffer"] = jitgrad.zeros_like(p, requires_grad=False)
             if chosen:
-                self._update_momentum(chosen, group, first, lr, decay, maximize)
+                buffers = [self.state[p]["momentum_buffer"] for p in chosen]
+                self._launch(
+                    group, loops.sgd_momentum, [chosen, [p._grad for p in chosen], buffers],
+                    (lr, group["momentum"], group["dampening"], decay, group["nesterov"], maximize, first),
+                )  # fmt: skip
 
-    def _update_momentum(
-        self, params: list[Tensor], group: dict[str, Any], first: bool, lr: float, decay: float, maximize: bool
-    ) -> None:
-        if first:
-            for p in params:
-                self.state[p]["momentum_buffer"] = jitgrad.empty_like(p, requires_grad=False)
-        buffers = [self.state[p]["momentum_buffer"] for p in params]
-        grads: list[Any] = [p._grad for p in params]
-        update(
-            loops.sgd_momentum, [params, grads, buffers], lr, as_number(group["momentum"]),
-            as_number(group["dampening"]), decay, group["nesterov"], maximize, first,
-        )  # fmt: skip
+    def _moved(self, group: Group) -> list[Tensor]:
+        params = [p for p in group["params"] if p._grad is not None]
+        for p in params if group["fused"] else ():
+            self._check_fused_param(p, group)
+        if True not in [p._grad.is_sparse for p in params]:
+            return params
+        for p in params:
+            if p._grad.is_sparse:
+                self._update_sparse(p, group)
+        return [p for p in params if not p._grad.is_sparse]
+
+    @no_grad()
+    def _update_sparse(self, param: Tensor, group: Group) -> None:
+        """The step for a sparse gradient; with momentum the buffer is sparse, too, until its first dense gradient."""
+        grad: Any = param._grad
+        grad, momentum = -grad if group["maximize"] else grad, group["momentum"]
+        if group["weight_decay"] != 0:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        if momentum != 0:
+            state = self.state[param]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = grad.clone().detach()
+            else:
+                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        param.add_(grad, alpha=-as_number(group["lr"]))

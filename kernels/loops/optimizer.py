@@ -1,8 +1,9 @@
 """Steps of optimisers: a loop over one parameter, and one launch over all of them.
 
-Each loop is written for one parameter, flat: parameter, gradient, state, the ``step`` counter where
-it has one, then the hyper-parameters as run-time numbers, ``lr`` first. ``foreach`` makes a kernel of it that
-takes the arrays of any number of parameters, of any shapes, and is compiled once.
+Each loop is written for one parameter, flat: parameter, gradient, state, the counters, of which ``step`` is the last,
+where it has them, then the hyper-parameters as run-time numbers, ``lr`` first. ``foreach`` makes a kernel of it that
+takes the arrays of any number of parameters, of any shapes, and is compiled once. ``adaptive_optimizers.py`` has more
+loops.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from jitgrad.kernels import threads
 from jitgrad.kernels.compiler import compile_text
-from jitgrad.kernels.device_array import DeviceArray, run_on_device
+from jitgrad.kernels.device_array import DeviceArray, MetaArray, run_on_device
 from jitgrad.kernels.launch import Kernel, Loop, loop
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import FIRST, LAST, PART, SplitCall
@@ -24,6 +25,7 @@ from jitgrad.kernels.words import maximum
 from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
+    "COUNTERS",
     "Foreach",
     "adagrad",
     "adam",
@@ -32,6 +34,9 @@ __all__ = [
     "sgd",
     "sgd_momentum",
 ]
+
+# Arrays of one element that a step advances, of one dtype, which is not the parameter's.
+COUNTERS = ("mu_product", "mu", "eta", "step")
 
 
 @loop
@@ -216,13 +221,14 @@ class Foreach(Kernel):
     the array objects and finds addresses and sizes itself.
     """
 
-    __slots__ = ("arrays", "count", "loop", "scalars")
+    __slots__ = ("arrays", "count", "counted", "loop", "scalars")
 
-    # Parameters of every loop are arrays up to ``lr``, numbers from there on.
+    # Parameters of every loop are arrays up to ``step``, or where there is none up to ``lr``, numbers from there on.
     def __init__(self, loop: Loop, count: int):
         parameters = list(loop.source.parameters)
-        first = parameters.index("lr")
+        first = parameters.index("step") + 1 if "step" in parameters else parameters.index("lr")
         self.loop, self.count = loop, count
+        self.counted = sum(p in COUNTERS for p in parameters)
         self.arrays, self.scalars = parameters[:first], parameters[first:]
         writes = tuple(w * count + k for w in loop.writes for k in range(count))
         super().__init__(f"{loop.name}_foreach", self._run, writes)
@@ -231,6 +237,8 @@ class Foreach(Kernel):
         if type(args[0]) is not np.ndarray:
             if type(args[0]) is DeviceArray:
                 return run_on_device("foreach", (self, *args))
+            if type(args[0]) is MetaArray:
+                return None
             args = _plain_arrays(args)
         count = self.count
         many = len(self.arrays) * count
@@ -254,7 +262,7 @@ class Foreach(Kernel):
 
     def counters(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Those of the arrays that count steps, which threads but the first get copies of."""
-        return arrays[-self.count :] if "step" in self.arrays else ()
+        return arrays[len(arrays) - self.counted * self.count :]
 
     def shared(self, arrays: Sequence[Any], copies: Sequence[Any]) -> tuple[SplitCall, Any]:
         """(the kernel on several threads, its tables) for NumPy's own arrays and copies of the counters.
@@ -301,14 +309,14 @@ def _in_parts(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Split
 @functools.cache
 def _compiled(loop: Loop, dtype: np.dtype[Any], counter: np.dtype[Any]) -> Any:
     kernel = foreach(loop, 1)
-    last = len(kernel.arrays) - 1
     parts = [
-        (_COUNTER if a == "step" else _PART).format(k=k, head=_HEAD, item=dtype.itemsize)
+        (_COUNTER if a in COUNTERS else _PART).format(k=k, head=_HEAD, item=dtype.itemsize)
         for k, a in enumerate(kernel.arrays)
     ]
-    assert "step" not in kernel.arrays[:last], "the counter comes last"
+    plain = kernel.arrays[: len(parts) - kernel.counted]
+    assert not set(plain) & set(COUNTERS), "counters come last"
     text = _TEXT.format(
-        loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=last + 1,
+        loop_text=loop.text(dtype.name), loop=loop.name, counter=counter.name, arrays=len(parts),
         parts=", ".join(parts), scalars=", ".join(kernel.scalars),
     )  # fmt: skip
     return compile_text(f"{loop.name}_all", text)

@@ -46,6 +46,9 @@ OPTIMIZERS = {
     "AdamW": lambda p: torch.optim.AdamW(p, amsgrad=True),
     "RMSprop": lambda p: torch.optim.RMSprop(p, momentum=0.9, centered=True),
     "Adagrad": lambda p: torch.optim.Adagrad(p),
+    "NAdam": lambda p: torch.optim.NAdam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    "ASGD": lambda p: torch.optim.ASGD(p, lr=0.1, lambd=0.1, t0=3),
+    "Rprop": lambda p: torch.optim.Rprop(p),
 }
 
 

@@ -13,6 +13,12 @@ KINDS = {
     "AdamW": (optim.AdamW, {"lr": 0.1}),
     "RMSprop": (optim.RMSprop, {"lr": 0.1, "momentum": 0.5, "centered": True}),
     "Adagrad": (optim.Adagrad, {"lr": 0.1}),
+    "Adadelta": (optim.Adadelta, {"lr": 1.0, "eps": 1e-2}),
+    "Adamax": (optim.Adamax, {"lr": 0.1}),
+    "NAdam": (optim.NAdam, {"lr": 0.1}),
+    "RAdam": (optim.RAdam, {"lr": 0.1}),
+    "Rprop": (optim.Rprop, {"lr": 0.1}),
+    "ASGD": (optim.ASGD, {"lr": 0.1, "t0": 2}),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

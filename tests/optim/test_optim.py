@@ -287,3 +287,33 @@ def test_a_whole_training_step_replays_as_the_next_one(kind):
                 loss = step()
         results.append([loss.item(), *[numbers(p) for p in model.parameters()], torch.rand(1).item()])
     assert all((np.asarray(a) == b).all() for a, b in zip(*results, strict=True))
+
+
+@every_kind
+def test_a_differentiable_step_is_the_fused_one_and_has_gradients(kind):
+    make, options = KINDS[kind]
+    wide = {"dtype": torch.float64}
+    grads = [torch.tensor([[0.4, -0.3], [0.2 + 0.1 * k, 0.7]], **wide) for k in range(3)]
+
+    def moved(start, first, differentiable):
+        p = start.clone()
+        p = p if differentiable else p.detach().requires_grad_()
+        optimizer = make([p], **options, differentiable=differentiable)
+        for grad in (first, *grads[1:]):
+            p.grad = grad.clone() if differentiable else grad.detach()
+            optimizer.step()
+        return p
+
+    start, first = torch.tensor([[0.5, -1.0], [2.0, 0.1]], **wide, requires_grad=True), grads[0].requires_grad_()
+    assert numbers(moved(start, first, True)) == pytest.approx(numbers(moved(start, first, False)), rel=1e-12)
+    assert torch.autograd.gradcheck(lambda *given: moved(*given, True), (start, first))
+
+
+def test_gradients_of_a_learning_rate():
+    lr = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    p = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    weights = p.clone()
+    weights.grad = torch.tensor([0.5, -0.5], dtype=torch.float64)
+    optim.SGD([weights], lr=lr, differentiable=True).step()
+    weights.sum().backward()
+    assert lr.grad.item() == pytest.approx(0.0, abs=1e-12) and numbers(p.grad).tolist() == [1.0, 1.0]

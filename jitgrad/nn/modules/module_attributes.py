@@ -27,11 +27,13 @@ class ModuleAttributes:
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
 
+    call_super_init = False  # whether the next class in the order of bases is to be initialised, with the arguments
+
     def __init__(self, *args: Any, **kwargs: Any):
-        if kwargs:
+        if kwargs and not self.call_super_init:
             name = next(iter(kwargs))
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
-        if args:
+        if args and not self.call_super_init:
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )
@@ -42,6 +44,8 @@ class ModuleAttributes:
         values["_non_persistent_buffers_set"] = set()
         for hooks in HOOKS:
             values[hooks] = OrderedDict()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     # -- registering --------------------------------------------------------------------------
 
@@ -183,6 +187,20 @@ class ModuleAttributes:
             if not isinstance(module, ModuleAttributes):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put a module in the place of the descendant with this dotted name, or with ``strict`` false a new one."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, ModuleAttributes):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), ModuleAttributes):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with this dotted name."""
