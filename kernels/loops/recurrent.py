@@ -1,7 +1,7 @@
 """Recurrent layers as kernels: all steps of a layer in one direction, forward and backward, in one launch.
 
-The products of all inputs with their weights are one call of BLAS ahead of the steps (``recurrent_steps.py``), those
-for gradients of weights one after them.
+Weights are packed once for all steps (``recurrent_steps.py``). The gradients of weights are one product each after the
+steps; so are inputs times weights ahead of them, and gradients times weights after them, where a step has few samples.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = ["gru", "gru_gradient", "lstm", "lstm_gradient", "rnn", "rnn_gradient"
 
 _SAMPLES = 4  # the least in a block: with fewer the weights are read for too little
 _PACKED_FROM = 4  # steps from which weights are packed once: BLAS packs them anew for each product
+_ROWS = 8  # samples from which a step's product with packed weights is as quick as one of all inputs
 _PACKS = bool({"fma", "neon"} & cpu_features())
 
 
@@ -74,6 +75,15 @@ def _weight(weight, form, starts):
     return np.ascontiguousarray(weight.reshape(shape).transpose((0, 2, 1) if form else (1, 0, 2))).reshape(-1, width), 2
 
 
+def _inputs(weight, form, samples, starts):
+    """The weights of the inputs if they are packed, for products step by step; else an array without elements.
+
+    Of few samples a step's product is slow, as it waits for one sum; all inputs together are many rows in any case.
+    """
+    found, packed = _weight(weight, form, starts)
+    return found if packed == 2 and samples >= _ROWS else found[:0]
+
+
 def _weight_gradients(found, slopes, hidden_slopes, x, weight, out, h0, starts, reverse):
     """Write the gradients of the inputs, of both weights and of both biases, those of them that are wanted."""
     dx, d_ih, d_hh, b_ih, b_hh = found
@@ -101,12 +111,15 @@ def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, out, h, c, start
     """A layer in one direction. gates, cells: what backward needs. h, c: the states after each sample's last step."""
     np.copyto(h, h0)
     np.copyto(c, c0)
-    dot.call(x, w_ih.T, gates)
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
+        dot.call(x, w_ih.T, gates)
     weight, form = _weight(w_hh, 1, starts)
     projection = h[:0] if w_hr is None else w_hr
     work = np.empty_like(c) if w_hr is not None else c
-    lstm_steps.call(gates, h, c, _bias(b_ih, b_hh, h, gates.shape[1]), weight, form, projection, work, out, cells,
-                    starts, reverse, *_product(out, starts))  # fmt: skip
+    bias = _bias(b_ih, b_hh, h, gates.shape[1])
+    lstm_steps.call(gates, h, c, x, inputs, bias, weight, form, projection, work, out, cells, starts,
+                    reverse, *_product(out, starts))  # fmt: skip
 
 
 @_layer("slopes", "dx", "dh", "dc", "d_ih", "d_hh", "db_ih", "db_hh", "d_hr")
@@ -120,10 +133,12 @@ def lstm_gradient(g, gh, gc, x, h0, c0, w_ih, w_hh, w_hr, gates, cells, out, slo
     _start(dc, gc)
     projection = dh[:0] if w_hr is None else w_hr
     work, projected = (np.empty_like(dc), np.empty_like(out)) if w_hr is not None else (dc, dh)
-    weight, form = _weight(w_hh, 0, starts)
-    lstm_slopes.call(slopes, dh, dc, dh[:0] if g is None else g, gates, cells, c0, weight, form, projection, work,
-                     projected, starts, reverse, *_product(out, starts))  # fmt: skip
-    _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    lstm_slopes.call(slopes, dh, dc, dh if dx is None else dx, inputs, above, gates, cells, c0, weight, form,
+                     projection, work, projected, starts, reverse, *_product(out, starts))  # fmt: skip
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, slopes, x, w_ih, out, h0, starts, reverse)
     if d_hr is not None:
         hidden = np.empty_like(cells)
         outputs_before_projection.call(gates, cells, hidden)
@@ -142,12 +157,14 @@ def _start(state, g):
 def gru(x, h0, w_ih, w_hh, b_ih, b_hh, gates, kept, out, h, starts, reverse):
     """A layer in one direction. gates, kept: what backward needs. h: the states after each sample's last step."""
     np.copyto(h, h0)
-    dot.call(x, w_ih.T, gates)
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
+        dot.call(x, w_ih.T, gates)
     weight, form = _weight(w_hh, 1, starts)
     nothing = np.zeros(gates.shape[1] if b_ih is None else 0, out.dtype)
     biases = (nothing, nothing) if b_ih is None else (b_ih, b_hh)
     work = np.empty((h.shape[0], gates.shape[1]), out.dtype)
-    gru_steps.call(gates, h, *biases, weight, form, work, out, kept, starts, reverse, *_product(out, starts))
+    gru_steps.call(gates, h, x, inputs, *biases, weight, form, work, out, kept, starts, reverse, *_product(out, starts))
 
 
 @_layer("slopes", "hidden_slopes", "dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
@@ -155,19 +172,23 @@ def gru_gradient(g, gh, x, h0, w_ih, w_hh, gates, kept, out, slopes, hidden_slop
                  starts, reverse):  # fmt: skip
     """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
     _start(dh, gh)
-    weight, form = _weight(w_hh, 0, starts)
-    gru_slopes.call(slopes, dh, dh[:0] if g is None else g, gates, kept, out, h0, weight, form, hidden_slopes, starts,
-                    reverse, *_product(out, starts))  # fmt: skip
-    _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, hidden_slopes, x, w_ih, out, h0, starts, reverse)
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    gru_slopes.call(slopes, dh, dh if dx is None else dx, inputs, above, gates, kept, out, h0, weight, form,
+                    hidden_slopes, starts, reverse, *_product(out, starts))  # fmt: skip
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, hidden_slopes, x, w_ih, out, h0, starts, reverse)
 
 
 @_layer("out", "h")
 def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, out, h, relu, starts, reverse):
     """A layer in one direction. h: the states after each sample's last step."""
     np.copyto(h, h0)
-    dot.call(x, w_ih.T, out)
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
+        dot.call(x, w_ih.T, out)
     weight, form = _weight(w_hh, 1, starts)
-    rnn_steps.call(out, h, _bias(b_ih, b_hh, h, out.shape[1]), weight, form, relu, starts, reverse,
+    rnn_steps.call(out, h, x, inputs, _bias(b_ih, b_hh, h, out.shape[1]), weight, form, relu, starts, reverse,
                    *_product(out, starts))  # fmt: skip
 
 
@@ -175,7 +196,9 @@ def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, out, h, relu, starts, reverse):
 def rnn_gradient(g, gh, x, h0, w_ih, w_hh, out, slopes, dx, dh, d_ih, d_hh, db_ih, db_hh, relu, starts, reverse):
     """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
     _start(dh, gh)
-    weight, form = _weight(w_hh, 0, starts)
-    rnn_slopes.call(slopes, dh, dh[:0] if g is None else g, out, weight, form, relu, starts, reverse,
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    rnn_slopes.call(slopes, dh, dh if dx is None else dx, inputs, above, out, weight, form, relu, starts, reverse,
                     *_product(out, starts))  # fmt: skip
-    _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, slopes, x, w_ih, out, h0, starts, reverse)

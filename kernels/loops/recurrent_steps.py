@@ -5,6 +5,9 @@ and last the number of rows: samples are sorted by length, so step t is of sampl
 state of samples, h and c, is changed from step to step in place: what no step reaches any more has its last value.
 Samples do not depend on one another, so each thread takes a block of them through all steps.
 
+The products of inputs with their weights, and of their gradients, are made here too where ``x_weight``, the packed
+weights, is not empty: then what one step writes is read from a near cache.
+
 Slices of rows have loops of their own: indices that are sums keep loops from being vectorised.
 """
 
@@ -26,21 +29,26 @@ _TALL = "avx512f" in cpu_features()  # whether eight rows of 64 bytes fit into r
 _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BLAS
 
 
+def multiply_packed(x, y, out, keep):
+    """out (+)= x @ y, with y packed (see ``tile``)."""
+    for block in range(out.shape[1] // y.shape[1]):
+        i, column = 0, block * y.shape[1]
+        while _TALL and i + 8 <= out.shape[0]:
+            tile(8, x, i, y, block, out, column, keep)
+            i += 8
+        while i + 4 <= out.shape[0]:
+            tile(4, x, i, y, block, out, column, keep)
+            i += 4
+        while i < out.shape[0]:
+            tile(1, x, i, y, block, out, column, keep)
+            i += 1
+
+
 def multiply(function, x, y, form, out, keep):
     """out (+)= x @ y, with y as it is, transposed (form 1) or packed (form 2); by BLAS if ``function`` is not 0."""
     inner, columns = x.shape[1], out.shape[1]
     if form == 2:
-        for block in range(columns // y.shape[1]):
-            i, column = 0, block * y.shape[1]
-            while _TALL and i + 8 <= out.shape[0]:
-                tile(8, x, i, y, block, out, column, keep)
-                i += 8
-            while i + 4 <= out.shape[0]:
-                tile(4, x, i, y, block, out, column, keep)
-                i += 4
-            while i < out.shape[0]:
-                tile(1, x, i, y, block, out, column, keep)
-                i += 1
+        multiply_packed(x, y, out, keep)
         return
     turned = form == 1
     if function != 0 and out.shape[0] > 1 and out.size * inner > _SMALL:
@@ -121,8 +129,8 @@ def row_before(starts, t, reverse, i):
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def lstm_steps(gates, h, c, bias, weight, form, projection, work, out, cells, starts, reverse, function, blocks,
-               first, last):  # fmt: skip
+def lstm_steps(gates, h, c, x, x_weight, bias, weight, form, projection, work, out, cells, starts, reverse, function,
+               blocks, first, last):  # fmt: skip
     """gates: the inputs' share, which become the gates i, f, g, o. work: room for what is projected."""
     steps, n = starts.size - 1, c.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -133,7 +141,10 @@ def lstm_steps(gates, h, c, bias, weight, form, projection, work, out, cells, st
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
-        multiply(function, h[first:end], weight, form, gates[begin + first : begin + end], True)
+        shares = gates[begin + first : begin + end]
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, shares, False)
+        multiply(function, h[first:end], weight, form, shares, True)
         target = work if projection.size else h
         for i in range(first, end):
             z, cell, state, hidden = gates[begin + i], cells[begin + i], c[i], target[i]
@@ -157,8 +168,8 @@ def lstm_steps(gates, h, c, bias, weight, form, projection, work, out, cells, st
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def lstm_slopes(slopes, dh, dc, g, gates, cells, c0, weight, form, projection, work, projected, starts, reverse,
-                function, blocks, first, last):  # fmt: skip
+def lstm_slopes(slopes, dh, dc, dx, x_weight, g, gates, cells, c0, weight, form, projection, work, projected, starts,
+                reverse, function, blocks, first, last):  # fmt: skip
     """slopes: the gradients of the gates' arguments. g: those of ``out``, or empty.
 
     projected: room for the gradients of what a projection returned.
@@ -196,6 +207,8 @@ def lstm_slopes(slopes, dh, dc, g, gates, cells, c0, weight, form, projection, w
                 d_forget[j] = slope[j] * earlier[j] * forget[j] * (1 - forget[j])
                 slope[j] *= forget[j]
         multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 @loop(reassoc=True)
@@ -211,8 +224,8 @@ def outputs_before_projection(gates, cells, out):
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def gru_steps(gates, h, bias, hidden_bias, weight, form, work, out, kept, starts, reverse, function, blocks, first,
-              last):  # fmt: skip
+def gru_steps(gates, h, x, x_weight, bias, hidden_bias, weight, form, work, out, kept, starts, reverse, function,
+              blocks, first, last):  # fmt: skip
     """gates: the inputs' share, which become r, z, n. kept: the state's share of n, which r multiplies."""
     steps, n = starts.size - 1, h.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -223,6 +236,8 @@ def gru_steps(gates, h, bias, hidden_bias, weight, form, work, out, kept, starts
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, gates[begin + first : begin + end], False)
         multiply(function, h[first:end], weight, form, work[first:end], False)
         for i in range(first, end):
             z, share, state, keep = gates[begin + i], work[i], h[i], kept[begin + i]
@@ -239,8 +254,8 @@ def gru_steps(gates, h, bias, hidden_bias, weight, form, work, out, kept, starts
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def gru_slopes(slopes, dh, g, gates, kept, out, h0, weight, form, hidden_slopes, starts, reverse, function, blocks,
-               first, last):  # fmt: skip
+def gru_slopes(slopes, dh, dx, x_weight, g, gates, kept, out, h0, weight, form, hidden_slopes, starts, reverse,
+               function, blocks, first, last):  # fmt: skip
     """slopes, hidden_slopes: the gradients of the inputs' and of the states' shares."""
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
@@ -273,13 +288,15 @@ def gru_slopes(slopes, dh, g, gates, kept, out, h0, weight, form, hidden_slopes,
             for j in range(n):
                 slope[j] *= update[j]
         multiply(function, hidden_slopes[begin + first : begin + end], weight, form, dh[first:end], True)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 # -- a plain layer -----------------------------------------------------------------------------------------
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def rnn_steps(out, h, bias, weight, form, relu, starts, reverse, function, blocks, first, last):
+def rnn_steps(out, h, x, x_weight, bias, weight, form, relu, starts, reverse, function, blocks, first, last):
     """out: the inputs' share, which becomes tanh or relu of it with the state's."""
     steps, n = starts.size - 1, h.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -289,7 +306,10 @@ def rnn_steps(out, h, bias, weight, form, relu, starts, reverse, function, block
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
-        multiply(function, h[first:end], weight, form, out[begin + first : begin + end], True)
+        shares = out[begin + first : begin + end]
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, shares, False)
+        multiply(function, h[first:end], weight, form, shares, True)
         for i in range(first, end):
             z = out[begin + i]
             if relu:
@@ -306,7 +326,7 @@ def rnn_steps(out, h, bias, weight, form, relu, starts, reverse, function, block
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def rnn_slopes(slopes, dh, g, out, weight, form, relu, starts, reverse, function, blocks, first, last):
+def rnn_slopes(slopes, dh, dx, x_weight, g, out, weight, form, relu, starts, reverse, function, blocks, first, last):
     """slopes: the gradients of what tanh or relu was taken of."""
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
@@ -327,6 +347,8 @@ def rnn_slopes(slopes, dh, g, out, weight, form, relu, starts, reverse, function
                 for j in range(n):
                     s[j] = slope[j] * (1 - z[j] * z[j])
         multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 # -- around the steps -----------------------------------------------------------------------------------------

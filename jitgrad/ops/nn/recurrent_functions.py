@@ -76,7 +76,7 @@ def _layer(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """(the states after each step, those after the last) of a layer in one direction."""
     # A layout of a batch's samples belongs to its vmap, which no cache should keep.
-    check = _check.__wrapped__ if grad_state.levels else _check
+    check: Any = _check.__wrapped__ if grad_state.levels else _check
     check(cell, x._layout, starts, tuple(map(_layout, states)), tuple(map(_layout, w)))
     if x._layout.dtype.is_complex or (w.b_ih is None) != (w.b_hh is None):
         steps, samples = x.shape[0], states[0].shape[0]
@@ -253,7 +253,7 @@ def _cell(name: str, cell: type[Cell], x: Tensor, hx: Any, *weights: Any) -> tup
     else:
         states = (hx,)
     w = Weights(*weights)
-    check = _check_cell.__wrapped__ if grad_state.levels else _check_cell
+    check: Any = _check_cell.__wrapped__ if grad_state.levels else _check_cell
     check(cell.gates, x._layout, tuple(map(_layout, states)), tuple(map(_layout, w)))
     return _layer(cell, x, (0, x.shape[0]), states, w, False)[1:]
 
