@@ -55,8 +55,8 @@ class StandardGamma(Structured):
 
     def refuse_tangents(names):
         raise NotImplementedError(
-            "Trying to use forward AD with _standard_gamma that does not support it because it has not been implemented "
-            "yet."
+            "Trying to use forward AD with _standard_gamma that does not support it because it has not been "
+            "implemented yet."
         )
 
     def forward(x, generator):
