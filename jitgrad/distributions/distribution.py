@@ -220,11 +220,12 @@ def expands(*names: str, same: tuple[str, ...] = ()) -> Any:
 
 
 class _Expands:
+    """Puts the method in its place once the class is there."""
 
     def __init__(self, names: tuple[str, ...], same: tuple[str, ...]):
         self.names, self.same = names, same
 
-    def __set_name__(self, owner: type[Distribution], name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         names, same = self.names, self.same
         above = next(vars(c)[name] for c in owner.__mro__[1:] if name in vars(c))
 
