@@ -85,8 +85,10 @@ def test_second_derivatives_and_vmap():
     (h,) = torch.autograd.grad(g, scale)
     assert g.item() == pytest.approx(9 / 8 - 0.5) and h.item() == pytest.approx(0.25 - 27 / 16)
     x, loc = t([0.1, 0.2, 0.3]), t([[1.0], [2.0]])
-    each = torch.vmap(lambda m: D.Normal(m, 1.0, validate_args=False).log_prob(x))(loc)
+    each = torch.vmap(lambda m: D.Normal(m, 1.0).log_prob(x))(loc)
     assert torch.allclose(each, D.Normal(loc, 1.0).log_prob(x))
+    with pytest.raises(ValueError, match="Expected parameter scale"):
+        torch.vmap(lambda m: D.Normal(0.0, m).log_prob(x))(1.5 - loc)
 
 
 class Shifted(D.Normal):

@@ -58,6 +58,7 @@ PUBLIC = (
     "jitgrad.compiler",
     "jitgrad.datasets",
     "jitgrad.debug",
+    "jitgrad.distributions",
     "jitgrad.nn",
     "jitgrad.nn.functional",
     "jitgrad.nn.init",
