@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jitgrad
-<<<<<<< HEAD
-from jitgrad.core.sparse import SparseTensor
-from jitgrad.core.tensor import Tensor
-=======
 from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.ops.shape.subclasses import as_kind
->>>>>>> 2c5ccdd69b09bf213e552e894af4bc3b8525b5ef
 
 __all__ = [
     "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy",
@@ -22,22 +16,6 @@ __all__ = [
 
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
-<<<<<<< HEAD
-    result = (jitgrad.empty(0) if data is None else data).detach()
-    if isinstance(result, SparseTensor):
-        kind = _sparse_kind(kind)  # type: ignore[arg-type]
-    result.__class__ = kind  # tensors have no slots, so one of the base class can become one of a subclass
-    return result
-
-
-@functools.cache
-def _sparse_kind(kind: Any) -> Any:
-    return type(kind.__name__, (kind, SparseTensor), {"__module__": kind.__module__, "__doc__": kind.__doc__})
-
-
-class Parameter(Tensor):
-    """A tensor that becomes a parameter of the module it is assigned to.
-=======
     # Tensors have no slots, so one of the base class can become one of a subclass.
     return as_kind((jitgrad.empty(0) if data is None else data).detach(), kind)
 
@@ -58,7 +36,6 @@ def _own_kind(data: Any, kind: Any) -> Any:
 
 class _Marked(type(Tensor)):  # type: ignore[misc]
     """A class of tensors that also counts those of other classes as its own which bear its ``_mark``.
->>>>>>> 2c5ccdd69b09bf213e552e894af4bc3b8525b5ef
 
     So a user's subclass of Tensor stays what it is when it becomes a parameter.
     """

@@ -16,13 +16,8 @@ take as long as the rest of jitgrad. A test compares the names there with what t
 
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
-<<<<<<< HEAD
 from jitgrad.ops import fft, nn, random, sparse  # what they publish late
-from jitgrad.ops.shape import complex_view, copy, expand, join, slicing, view
-=======
-from jitgrad.ops import fft, nn, random  # what they publish late
 from jitgrad.ops.shape import complex_view, copy, expand, join, slicing, subclasses, view
->>>>>>> 2c5ccdd69b09bf213e552e894af4bc3b8525b5ef
 from jitgrad.ops.creation import constants, conversion, fill, from_data, pickle_dlpack, ranges, type_info
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors
 from jitgrad.ops.reduction import sums
