@@ -17,6 +17,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.layout import Layout, Size, cache, halves
+from jitgrad.core.override_off import DISABLED
 from jitgrad.core.storage import counter_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.tensor_observers import announce_tensor, tensor_observers
@@ -145,7 +146,7 @@ class Pattern:
 class SparseTensor(Tensor):
     """A tensor of which only some elements are stored; the others are zero."""
 
-    __module__ = "jitgrad"
+    __module__, __torch_function__ = "jitgrad", DISABLED
 
     _layout: Any
     _pattern: Pattern

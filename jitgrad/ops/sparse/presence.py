@@ -137,7 +137,8 @@ def _repr(self: Any, *, tensor_contents: Any = None) -> str:
         suffixes.append(f"grad_fn=<{type(self.grad_fn).__name__}>")
     elif self._requires_grad:
         suffixes.append("requires_grad=True")
-    text = "tensor(" + (",\n" + " " * indent).join(lines)
+    kind = "Parameter containing:\n" * self.__dict__.get("_is_param", False)
+    text = f"{kind}tensor(" + (",\n" + " " * indent).join(lines)
     return formatting.with_suffixes(text, suffixes, indent, pattern.kind == "sparse_coo") + ")"
 
 
