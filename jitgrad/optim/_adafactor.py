@@ -7,7 +7,8 @@ from typing import Any
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group, Optimizer
 from jitgrad.optim.options import as_number, check_rate
 
 __all__ = ["Adafactor"]

@@ -9,7 +9,8 @@ from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_at_least_zero, check_fused, check_rate
 
 __all__ = ["Adagrad"]

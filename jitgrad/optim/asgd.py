@@ -8,7 +8,8 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_at_least_zero, check_rate
 
 __all__ = ["ASGD"]

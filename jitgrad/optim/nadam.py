@@ -7,7 +7,8 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_betas, check_rate
 
 __all__ = ["NAdam"]
