@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
+from jitgrad.optim.kept_state import group_tensors as _group_tensors_by_device_and_dtype
 
 __all__ = [
     "_device_has_foreach_support", "_foreach_supported_types", "_get_foreach_kernels_supported_devices",
@@ -25,19 +26,6 @@ def _get_foreach_kernels_supported_devices() -> list[str]:
 def _get_fused_kernels_supported_devices() -> list[str]:
     """The devices for which PyTorch has fused steps."""
     return ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
-
-
-def _group_tensors_by_device_and_dtype(
-    tensorlistlist: list[list[Any]], with_indices: bool = False
-) -> dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]:
-    """{(device, dtype) of the first list's tensors: (the lists' parts that go with them, their places)}."""
-    places: dict[tuple[Any, Any], list[int]] = {}
-    for k, tensor in enumerate(tensorlistlist[0]):
-        places.setdefault((tensor.device, tensor.dtype), []).append(k)
-    return {
-        kind: ([[column[k] for k in ks] if column else [] for column in tensorlistlist], ks if with_indices else [])
-        for kind, ks in places.items()
-    }
 
 
 def _device_has_foreach_support(device: Any) -> bool:

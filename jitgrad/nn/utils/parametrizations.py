@@ -53,7 +53,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True):
         super().__init__()
         # Householder's reflections of complex numbers would need other formulas than LAPACK's.
-        if weight.is_complex() and orthogonal_map == _OrthMaps.householder:
+        if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
             raise ValueError("The householder parametrization does not support complex tensors.")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
@@ -63,7 +63,7 @@ class _Orthogonal(Module):
         """A matrix with orthonormal columns, or rows if it is wide."""
         wide = X.size(-2) < X.size(-1)
         X = X.mT if wide else X
-        Q = self._reflected(X) if self.orthogonal_map == _OrthMaps.householder else self._of_skew(X)
+        Q = self._reflected(X) if self.orthogonal_map is _OrthMaps.householder else self._of_skew(X)
         if hasattr(self, "base"):
             Q = self.base @ Q
         return Q.mT if wide else Q
@@ -74,7 +74,7 @@ class _Orthogonal(Module):
         if n != k:
             X = jitgrad.cat([X, X.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)], dim=-1)
         A = X - X.mH
-        if self.orthogonal_map == _OrthMaps.matrix_exp:
+        if self.orthogonal_map is _OrthMaps.matrix_exp:
             Q = jitgrad.matrix_exp(A)
         else:
             identity = jitgrad.eye(n, dtype=A.dtype, device=A.device)
@@ -99,7 +99,7 @@ class _Orthogonal(Module):
         wide = Q.size(-2) < Q.size(-1)
         tall = Q.mT if wide else Q
         if not hasattr(self, "base"):
-            if self.orthogonal_map != _OrthMaps.householder:
+            if self.orthogonal_map is not _OrthMaps.householder:
                 raise NotImplementedError(
                     "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
                     "use_trivialization=False."

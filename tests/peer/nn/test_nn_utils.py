@@ -67,8 +67,8 @@ NORMALISED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["Linear", "Conv2d"])
-@pytest.mark.parametrize("name", NORMALISED)
+@pytest.mark.parametrize(("name", "kind"), [*((n, "Linear") for n in NORMALISED), ("weight_norm, dim 1", "Conv2d"),
+                                           ("new spectral_norm", "Conv2d")])  # fmt: skip
 def test_training_of_normalised_weights(name, kind):
     results = []
     for lib in LIBRARIES:
