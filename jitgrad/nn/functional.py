@@ -57,8 +57,9 @@ __all__ = [
 
 _published, __dir__ = module_names("nn.functional")
 _PARTS = (
-    "_Reduction", "_canonical_mask", "_get_softmax_dim", "_in_projection", "_in_projection_packed",
-    "_list_with_default", "_none_or_dtype", "_pair", "_single", "_triple", "_verify_batch_size",
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "_Reduction", "_canonical_mask",
+    "_get_softmax_dim", "_in_projection", "_in_projection_packed", "_list_with_default", "_none_or_dtype", "_pair",
+    "_single", "_triple", "_verify_batch_size",
 )  # fmt: skip
 _part, _ = lazy_attributes(__name__, dict.fromkeys(_PARTS, "jitgrad.nn.functional_parts"))
 __getattr__ = lambda name: _part(name) if name in _PARTS else _published(name)

@@ -15,9 +15,13 @@ from jitgrad.ops.linalg.matmul import linear
 from jitgrad.ops.nn.multihead_attention import canonical_mask
 
 __all__ = [
-    "_Reduction", "_canonical_mask", "_get_softmax_dim", "_in_projection", "_in_projection_packed",
-    "_list_with_default", "_none_or_dtype", "_pair", "_single", "_triple", "_verify_batch_size",
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "_Reduction", "_canonical_mask",
+    "_get_softmax_dim", "_in_projection", "_in_projection_packed", "_list_with_default", "_none_or_dtype", "_pair",
+    "_single", "_triple", "_verify_batch_size",
 ]  # fmt: skip
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}  # as numbers, which PyTorch's ops take
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def _canonical_mask(

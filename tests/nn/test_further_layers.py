@@ -201,3 +201,52 @@ def test_older_modules_warn():
     with pytest.raises(TypeError, match="unexpected kwargs"):
         nn.factory_kwargs({"size": 3})
     assert nn.factory_kwargs({"dtype": 1, "factory_kwargs": {"device": 2}}) == {"dtype": 1, "device": 2}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_with_wider_parameters_round_once(dtype):
+    x = torch.arange(24.0).reshape(2, 4, 3).sin().to(dtype).requires_grad_()
+    for layer in (nn.GroupNorm(2, 4), nn.LayerNorm(3), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True)):
+        out = layer(x)
+        assert out.dtype is dtype
+        wide = layer(x.detach().float())
+        assert torch.equal(out, wide.to(dtype))
+        out.sum().backward()
+        assert x.grad.dtype is dtype and layer.weight.grad.dtype is torch.float32
+    with pytest.raises(RuntimeError, match="mixed dtype"):
+        nn.GroupNorm(2, 4).double()(x)
+
+
+def test_a_buffer_reaches_an_older_register_buffer():
+    class Old(nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    module = Old()
+    module.a = nn.Buffer(torch.ones(1))
+    assert list(module.state_dict()) == ["a"]
+    with pytest.raises(RuntimeError, match="Registering a non-persistent buffer on a Module subclass"):
+        module.b = nn.Buffer(torch.ones(1), persistent=False)
+
+
+def test_queries_without_keys_in_inference():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    x, hidden = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [False, False, True]])
+    with torch.no_grad():
+        out, _ = layer(x, x, x, key_padding_mask=hidden, need_weights=False)
+        assert out[0].isnan().all() and not out[1].isnan().any()
+    out, _ = layer(x, x, x, key_padding_mask=hidden, need_weights=False)
+    assert not out.isnan().any()
+
+
+def test_private_names_of_functional():
+    F = nn.functional
+    assert F._pair(3) == (3, 3) and F._Reduction.get_enum("sum") == 2
+    mask = F._canonical_mask(torch.tensor([True, False]), "mask", None, "", torch.float64)
+    assert mask.tolist() == [-float("inf"), 0.0] and mask.dtype is torch.float64
+    assert F._none_or_dtype(None) is None and F._none_or_dtype(mask) is torch.float64
+    q = torch.randn(2, 1, 4)
+    parts = F._in_projection_packed(q, q, q, torch.eye(12, 4), torch.ones(12))
+    assert torch.equal(parts[0], q + 1) and torch.equal(parts[2], torch.ones(2, 1, 4))
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        F._verify_batch_size([1, 3, 1])
