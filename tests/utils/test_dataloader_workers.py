@@ -20,7 +20,7 @@ from jitgrad.utils.data import DataLoader, Dataset, IterableDataset, TensorDatas
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="these data sets are local: workers are forked")
 FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
-BYTES = (1 << 17) + 16  # of samples that go through shared memory
+BYTES = (1 << 18) + 16  # of samples that go through shared memory
 
 
 def loader(dataset, **options):
