@@ -294,9 +294,9 @@ def test_an_abandoned_iterator_leaves_no_process(taken, persistent):
 
 
 def test_indices_that_fill_the_pipe():
-    data = loader(Calls(lambda k: jitgrad.empty(0), 200_000), batch_size=40_000, num_workers=1)
+    data = loader(Calls(lambda k: k, 200_000), batch_size=40_000, num_workers=1, collate_fn=len)
     batches = iter(data)
-    assert next(batches).shape == (40_000, 0)
+    assert next(batches) == 40_000
     workers = batches._workers
     del batches
     gc.collect()
