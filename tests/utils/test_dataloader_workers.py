@@ -20,7 +20,7 @@ from jitgrad.utils.data import DataLoader, Dataset, IterableDataset, TensorDatas
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="these data sets are local: workers are forked")
 FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
-BYTES = (1 << 17) + 16  # of samples that go through shared memory
+BYTES = (1 << 18) + 16  # of samples that go through shared memory
 
 
 def loader(dataset, **options):
@@ -294,9 +294,9 @@ def test_an_abandoned_iterator_leaves_no_process(taken, persistent):
 
 
 def test_indices_that_fill_the_pipe():
-    data = loader(Calls(lambda k: jitgrad.empty(0), 200_000), batch_size=40_000, num_workers=1)
+    data = loader(Calls(lambda k: k, 200_000), batch_size=40_000, num_workers=1, collate_fn=len)
     batches = iter(data)
-    assert next(batches).shape == (40_000, 0)
+    assert next(batches) == 40_000
     workers = batches._workers
     del batches
     gc.collect()

@@ -226,15 +226,14 @@ def test_batches_and_random_numbers(options, workers):
     beside(run)
 
 
-@pytest.mark.parametrize("kind", [ValueError, KeyError, StopIteration, IndexError])
-def test_errors_of_workers(kind):
+def test_errors_of_workers():
     def run(t, data):
         class Broken(data.Dataset):
             def __len__(self):
                 return 2
 
             def __getitem__(self, k):
-                raise kind("sample")
+                raise KeyError("sample")
 
         try:
             list(data.DataLoader(Broken(), num_workers=1, multiprocessing_context="fork"))

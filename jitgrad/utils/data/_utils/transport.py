@@ -23,8 +23,9 @@ from jitgrad.ops.creation.sharing import shared_memory_of
 
 __all__ = ["receive", "send"]
 
-# Bytes from which on a file costs less than copies into the pipe and out of it.
-_LARGE = 1 << 16
+# Bytes from which on a file costs less than copies into the pipe and out of it: 3.8 against 8.7 ms for a megabyte, as
+# much for 256 KB, four times as much for 64 KB.
+_LARGE = 1 << 18
 
 
 class _Pickler(ForkingPickler):
