@@ -237,8 +237,9 @@ class _Expands:
                     value = vars(self)[label]
                     setattr(new, label, _expanded(value, self, batch_shape) if label in names else value)
             if above is not Distribution.expand:
-                return super(owner, self).expand(batch_shape, _instance=new)
-            super(owner, new).__init__(batch_shape, self._event_shape, validate_args=False)
+                return super(owner, self).expand(batch_shape, _instance=new)  # type: ignore[misc]
+            parent: Any = super(owner, new)
+            parent.__init__(batch_shape, self._event_shape, validate_args=False)
             new._validate_args = self._validate_args
             return new
 

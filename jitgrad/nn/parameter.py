@@ -23,7 +23,8 @@ def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
     result = (jitgrad.empty(0) if data is None else data).detach()
     # Tensors have no slots, so one of the base class can become one of a subclass.
-    return as_kind(result, _sparse_kind(kind) if isinstance(result, SparseTensor) else kind)
+    made: Any = kind
+    return as_kind(result, _sparse_kind(made) if isinstance(result, SparseTensor) else kind)
 
 
 @functools.cache

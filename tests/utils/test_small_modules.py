@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.utils import cpp_extension, dlpack, model_zoo, tensorboard, weak
+from jitgrad.utils import dlpack, tensorboard, weak
 
 
 class Writer:
@@ -99,14 +99,6 @@ def test_dlpack():
     assert x[0].item() == 5 and "dltensor" in repr(dlpack.to_dlpack(x))
 
 
-def test_what_is_refused():
-    for build in (cpp_extension.load, cpp_extension.CUDAExtension, cpp_extension.load_inline):
-        with pytest.raises(RuntimeError, match="Error building extension 'fast'.*jitgrad.kernel_pair"):
-            build(name="fast", sources=["fast.cu"])
-    with pytest.raises(RuntimeError, match="builds and loads no extensions"):
-        cpp_extension.BuildExtension.with_options(use_ninja=False)()
-    assert cpp_extension.CUDA_HOME is None and not cpp_extension.is_ninja_available()
-    with pytest.raises(RuntimeError, match="downloads nothing. Fetch https://x/y.pth"):
-        model_zoo.load_url("https://x/y.pth")
+def test_what_is_not_there():
     with pytest.raises(AttributeError, match="has no attribute 'collect_env'"):
         jitgrad.utils.collect_env

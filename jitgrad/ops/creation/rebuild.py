@@ -182,7 +182,7 @@ def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requir
 def _rebuild_wrapper_subclass(cls: Any, dtype: Any, size: Any, stride: Any, storage_offset: int, layout: Any,
                               device: Any, requires_grad: bool) -> Any:  # fmt: skip
     """A tensor of a subclass that holds others instead of memory."""
-    return Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+    return Tensor._make_wrapper_subclass(
         cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset, layout=layout, device=device,
         requires_grad=requires_grad)  # fmt: skip
 
