@@ -17,7 +17,7 @@ from __future__ import annotations
 from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words import sigmoid, tanh
-from jitgrad.kernels.words.vocabulary import T, gemm, tile
+from jitgrad.kernels.words.vocabulary import T, gemm, register_tile
 
 __all__ = [
     "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "rnn_slopes", "rnn_steps",
@@ -30,17 +30,17 @@ _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BL
 
 
 def multiply_packed(x, y, out, keep):
-    """out (+)= x @ y, with y packed (see ``tile``)."""
+    """out (+)= x @ y, with y packed (see ``register_tile``)."""
     for block in range(out.shape[1] // y.shape[1]):
         i, column = 0, block * y.shape[1]
         while _TALL and i + 8 <= out.shape[0]:
-            tile(8, x, i, y, block, out, column, keep)
+            register_tile(8, x, i, y, block, out, column, keep)
             i += 8
         while i + 4 <= out.shape[0]:
-            tile(4, x, i, y, block, out, column, keep)
+            register_tile(4, x, i, y, block, out, column, keep)
             i += 4
         while i < out.shape[0]:
-            tile(1, x, i, y, block, out, column, keep)
+            register_tile(1, x, i, y, block, out, column, keep)
             i += 1
 
 

@@ -13,13 +13,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["tile"]
+__all__ = ["register_tile"]
 
 _BYTES = 64  # of a row of a packed block
 
 
 @intrinsic
-def tile(
+def register_tile(
     typing_context: Any, rows: Any, x: Any, first: Any, packed: Any, block: Any, out: Any, column: Any, keep: Any
 ) -> Any:
     """out[first : first + rows, column : ...] = x[first : first + rows] @ packed block, or plus it with ``keep``.

@@ -42,7 +42,7 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "scratch", "tile", "vectorized",
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "register_tile", "scratch", "vectorized",
            "word"]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
@@ -52,7 +52,7 @@ T = D = np.float64
 horner: Any = None
 scratch: Any = None
 gemm: Any = None  # likewise, of gemm.py
-tile: Any = None  # and of tile.py
+register_tile: Any = None  # and of tile.py
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in
