@@ -236,10 +236,11 @@ class _Expands:
                 if label in vars(self):
                     value = vars(self)[label]
                     setattr(new, label, _expanded(value, self, batch_shape) if label in names else value)
+            inherited: Any = super(owner, new)
             if above is not Distribution.expand:
-                return super(owner, self).expand(batch_shape, _instance=new)  # type: ignore[misc]
-            parent: Any = super(owner, new)
-            parent.__init__(batch_shape, self._event_shape, validate_args=False)
+                inherited = super(owner, self)
+                return inherited.expand(batch_shape, _instance=new)
+            inherited.__init__(batch_shape, self._event_shape, validate_args=False)
             new._validate_args = self._validate_args
             return new
 
