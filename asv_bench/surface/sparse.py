@@ -12,7 +12,7 @@ from .case import Case
 
 __all__ = ["CASES"]
 
-_MOST = 100_000
+_MOST = 1_000_000
 _made: dict[Any, Any] = {}
 
 

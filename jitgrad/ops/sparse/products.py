@@ -364,3 +364,22 @@ def hspmm(mat1: Any, mat2: Tensor) -> Tensor:
 
 
 public(hspmm, method_too=False)
+
+
+def dsmm(input: Any, mat2: Any) -> Tensor:
+    """``mm``, by its old name."""
+    return input.mm(mat2)
+
+
+def hsmm(mat1: Any, mat2: Tensor) -> Tensor:
+    """``hspmm``, by its old name."""
+    return hspmm(mat1, mat2)
+
+
+def saddmm(input: Any, mat1: Any, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``sspaddmm``, by its old name."""
+    return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+for _function in (dsmm, hsmm, saddmm):
+    public(_function, method_too=False)
