@@ -28,7 +28,8 @@ publish_later(
     "to_sparse_csc to_sparse_csr values",
 )
 publish_later("jitgrad.ops.sparse.broadcast", functions="_sparse_broadcast_to")
-publish_later("jitgrad.ops.sparse.products", "smm sspaddmm", functions="hspmm spmm", sparse="addmm mm sampled_addmm")
+publish_later("jitgrad.ops.sparse.products", "smm sspaddmm", functions="dsmm hsmm hspmm saddmm spmm",
+              sparse="addmm mm sampled_addmm")
 publish_later("jitgrad.ops.sparse.reduction", sparse="log_softmax softmax sum")
 publish_later("jitgrad.ops.sparse.structure", "resize_as_sparse_", sparse="spdiags",
               methods="sparse_resize_ sparse_resize_and_clear_")  # fmt: skip

@@ -60,7 +60,7 @@ def sparse_coo_tensor(
     index = cast(as_tensor(indices, device=device), int64)
     shape = None if size is None else size_argument("sparse_coo_tensor", (size,))
     values = values.unsqueeze(0) if values.ndim == 0 else values
-    checks = enabled() if check_invariants is None else check_invariants
+    checks = enabled(check_invariants)
     if index.ndim != 2 and (size is None or checks):
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(index.shape)}")
     if shape is None:
@@ -169,7 +169,7 @@ def sparse_compressed_tensor(
     else:
         shape = size_argument("sparse_compressed_tensor", (size,))
     pattern = Pattern(kind, tuple([i.detach() for i in index]), tuple(shape), lead + 1, block=block)
-    if enabled() if check_invariants is None else check_invariants:
+    if enabled(check_invariants):
         check_matrix(pattern, values)
     return _finished("sparse_compressed_tensor", values, pattern, requires_grad)
 

@@ -15,7 +15,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexAdd
 from jitgrad.ops.indexing.nonzero import nonzero
 from jitgrad.ops.shape.slicing import zeros_of
-from jitgrad.ops.shape.view import reshape
+from jitgrad.ops.shape.view import UnsafeView, reshape
 from jitgrad.ops.sparse.parts import at_places, coalesced, named, ordered_values, settled, values_of, with_values
 from jitgrad.ops.sparse.places import as_coo, compressed, keys_of, keys_to_pattern, sizes_of
 
@@ -54,7 +54,8 @@ def dense(x: Any) -> Tensor:
     total = math.prod(sizes_of(pattern))
     keys = keys_of(as_coo(pattern))
     zeros = zeros_of(intern(values._layout.numpy_dtype, (total, *rest)))
-    return reshape(IndexAdd.apply(zeros, 0, keys, values) if pattern.nnz else zeros, pattern.shape)
+    # The sum is a new tensor that nobody else holds: no view of it needs to be tracked.
+    return UnsafeView.apply(IndexAdd.apply(zeros, 0, keys, values) if pattern.nnz else zeros, pattern.shape)
 
 
 def _from_blocks(values: Tensor, pattern: Pattern) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 from jitgrad.core.sparse import Pattern, SparseTensor
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.structured import Structured
-from jitgrad.ops.sparse.convert import dense, to_compressed, to_coo
+from jitgrad.ops.sparse.convert import dense, to_compressed, to_coo, to_dense
 from jitgrad.ops.sparse.parts import coalesced, with_values
 from jitgrad.ops.sparse.places import as_coo
 
@@ -32,6 +32,10 @@ class SparseOf(Structured, listed=False):
 
     def grad_x(g):
         return dense(g)
+
+
+def _dense_output(x: Any, masked: bool) -> Any:
+    return to_dense(x, masked_grad=masked)
 
 
 def on_dense(func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) -> tuple[Callable[..., Any], Any]:
@@ -55,7 +59,7 @@ def on_dense(func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) ->
     def function(*args: Any) -> Any:
         outputs = func(*[restored(k, x) for k, x in enumerate(args)])
         if isinstance(outputs, (tuple, list)):
-            return tuple([dense(o) for o in outputs])
-        return dense(outputs)
+            return tuple([_dense_output(o, masked) for o in outputs])
+        return _dense_output(outputs, masked)
 
     return function, tuple(given)

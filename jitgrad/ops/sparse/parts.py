@@ -27,10 +27,11 @@ from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.view import reshape
+from jitgrad.ops.sparse.invariants import warn_of_beta
 from jitgrad.ops.sparse.places import as_coo, coalescing, keys_of, plain
 
 __all__ = [
-    "Coalesce", "FromValues", "ValuesOf", "at_places", "coalesced", "mapped", "named",
+    "Coalesce", "FromValues", "ValuesOf", "at_places", "coalesced", "linearly", "mapped", "named",
     "ordered_values", "settled", "values_of", "with_values",
 ]  # fmt: skip
 
@@ -43,6 +44,8 @@ class FromValues(Structured, listed=False):
 
     def forward(values, pattern):
         bring_forms()
+        if pattern.kind == "sparse_csr":
+            warn_of_beta()
         return sparse_tensor(pattern, values.detach())
 
     def grad_values(g, pattern):
@@ -86,6 +89,25 @@ def _summed(values: Tensor, how: Any) -> Tensor:
         flat = contiguous(values)._data.reshape(values._layout.shape[0], -1)
         launch(kernels.sum_segments, flat, how.order, how.starts, out._data.reshape(shape[0], -1))
     return out
+
+
+class LinearForm(Structured, listed=False):
+    """A function of a sparse tensor that is linear; its gradient, by ``adjoint``, has the places that arrive."""
+
+    name, linear, half, sparse = "_sparse_linear", ("x",), True, True
+
+    def forward(x, function, adjoint):
+        return function(x.detach())
+
+    def grad_x(g, adjoint):
+        return adjoint(g)
+
+
+def linearly(x: Any, function: Any, adjoint: Any, title: str) -> Any:
+    """``function(x)``, recorded with ``adjoint`` as the function of gradients and PyTorch's name of the node."""
+    if x._requires_grad and grad_state.enabled:
+        return named(LinearForm.apply(x, function, adjoint), title)
+    return function(x)
 
 
 def coalesced(x: Any) -> Any:

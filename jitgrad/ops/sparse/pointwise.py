@@ -31,7 +31,7 @@ from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import reshape
 from jitgrad.ops.sparse.broadcast import broadcast_to
 from jitgrad.ops.sparse.convert import dense, title, to_compressed
-from jitgrad.ops.sparse.parts import at_places, coalesced, mapped, named, settled, values_of, with_values
+from jitgrad.ops.sparse.parts import at_places, coalesced, linearly, mapped, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import as_coo, coo_pattern, keys_of, keys_to_pattern, plain
 
 __all__ = ["add", "in_place", "sparse_of"]
@@ -43,7 +43,7 @@ _UNARY = (
     "nan_to_num", "positive", "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square",
     "tan", "tanh", "trunc",
 )
-_LINEAR = ["neg", "negative", "conj_physical"]
+_TITLES = {"neg": "Neg", "negative": "Neg", "conj_physical": "ConjPhysical"}  # the linear ones
 
 
 def in_place(x: Tensor, result: Any) -> Tensor:
@@ -94,8 +94,10 @@ def _unary(name: str, linear: bool) -> None:
     def form(x: Any, *args: Any, **options: Any) -> Tensor:
         out = options.pop("out", None)
         function = published(name) or getattr(Tensor, name)
-        x = settled(x) if linear else coalesced(x)
-        result = mapped(x, lambda values: function(values, *args, **options))
+        if linear:
+            result = linearly(x, lambda y: mapped(y, function), function, f"{_TITLES[name]}Backward0")
+        else:
+            result = mapped(coalesced(x), lambda values: function(values, *args, **options))
         if out is not None:
             in_place(out, result)
             return out
@@ -108,7 +110,7 @@ def _unary(name: str, linear: bool) -> None:
 
 for _name in _UNARY:
     _unary(_name, False)
-for _name in _LINEAR:
+for _name in _TITLES:
     _unary(_name, True)
 
 
@@ -172,7 +174,25 @@ def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
             f"add: expected 'self' and 'other' to have same number of sparse dims, but {x._pattern.sparse_dim} != "
             f"{y._pattern.sparse_dim}"
         )
-    return named(_merged(settled(x), settled(y), alpha), "AddBackward0")
+    if grad_state.enabled and (x._requires_grad or y._requires_grad):
+        return SumOfSparse.apply(x, y, alpha)
+    return _merged(x, y, alpha)
+
+
+class SumOfSparse(Structured, listed=False):
+    """The sum of two sparse tensors; gradients pass with the places that arrive."""
+
+    name, grad_name, jointly_linear, half, sparse = "_add_sparse_both", "AddBackward0", ("x", "y"), True, True
+
+    def forward(x, y, alpha):
+        return _merged(x.detach(), y.detach(), alpha)
+
+    def grad_x(g, x_layout):
+        return cast_gradient(g, x_layout.dtype)
+
+    def grad_y(g, y_layout, alpha):
+        g = _scaled(g, alpha.conjugate() if isinstance(alpha, complex) else alpha)
+        return cast_gradient(g, y_layout.dtype)
 
 
 def _merged(x: Any, y: Any, alpha: Any) -> Tensor:
@@ -280,13 +300,27 @@ def _mul(x: Any, y: Any) -> Tensor:
             if one.ndim == 0 and isinstance(other, Tensor):
                 other = cast(other, dtypes.promote_types(one.dtype, other.dtype))
                 one = one.to(other.dtype)
-            return mapped(settled(one), functools.partial(table.mul, other))
+            return _times_number(one, other)
         if isinstance(other, SparseTensor) and other.ndim == 0:
             return _mul(one, dense(other))
     shape = tuple(broadcast_shapes(x.shape, y.shape))
     if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
         return _common(broadcast_to(x, shape), broadcast_to(y, shape))
     return _times_dense(x, y) if isinstance(x, SparseTensor) else _times_dense(y, x)
+
+
+def _times_number(x: Any, number: Any) -> Any:
+    """The product with a number, or with a tensor without dims."""
+    if isinstance(number, Tensor) and number._requires_grad:
+        return mapped(settled(x), functools.partial(table.mul, number))
+
+    def adjoint(g: Any) -> Any:
+        number_ = number.conjugate() if isinstance(number, complex) else number.conj() if isinstance(
+            number, Tensor) else number  # fmt: skip
+        g = g * number_
+        return g.to(x.dtype) if g.dtype is not x.dtype and g.dtype.category <= x.dtype.category else g
+
+    return linearly(x, lambda y: mapped(y, functools.partial(table.mul, number)), adjoint, "MulBackward0")
 
 
 def _common(x: Any, y: Any) -> Tensor:
@@ -298,7 +332,7 @@ def _common(x: Any, y: Any) -> Tensor:
         if not settled(one)._pattern.coalesced:  # of one that isn't coalesced PyTorch keeps all places
             values = values_of(one) * at_places(coalesced(other), one._pattern)
             return named(with_values(values, one._pattern), "MulBackward0")
-    x, y = settled(x), settled(y)
+    x, y = coalesced(x), coalesced(y)
     found = np.empty(x._pattern.nnz, np.int64)
     launch(kernels.find_places, keys_of(y._pattern)._data, keys_of(x._pattern)._data, found)
     mine = published("nonzero")(plain(found) >= 0).reshape(-1)  # type: ignore[misc]
@@ -311,7 +345,8 @@ def _common(x: Any, y: Any) -> Tensor:
 
 def _times_dense(x: Any, y: Tensor) -> Tensor:
     shape = tuple(broadcast_shapes(x.shape, y.shape))
-    x = settled(broadcast_to(x, shape))
+    wide = broadcast_to(x, shape)
+    x = settled(x) if wide is x else coalesced(wide) if x._pattern.coalesced else settled(wide)
     values = values_of(x) * at_places(y.expand(shape), x._pattern)
     return named(with_values(values, x._pattern), "MulBackward0")
 
@@ -335,7 +370,7 @@ def _power(x: Any, exponent: Any) -> Tensor:
     if isinstance(exponent, Tensor) or not isinstance(x, SparseTensor):
         raise SparseOperand("pow.Tensor_Tensor")
     if exponent == 0:
-        raise RuntimeError("cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
+        raise RuntimeError("pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
     return mapped(coalesced(x), lambda values: values**exponent)
 
 

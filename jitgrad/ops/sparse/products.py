@@ -26,7 +26,7 @@ from jitgrad.kernels.loops import sparse as kernels
 from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.linalg.matrix_products import Mm, conj
 from jitgrad.ops.shape.copy import contiguous
-from jitgrad.ops.shape.view import reshape
+from jitgrad.ops.shape.view import UnsafeView, reshape
 from jitgrad.ops.sparse.convert import to_compressed, to_coo
 from jitgrad.ops.sparse.parts import (
     Coalesce,
@@ -197,7 +197,7 @@ def mv(input: Any, vec: Any) -> Tensor:
                            f"{vec.ndim}")  # fmt: skip
     if input.shape[1] != vec.shape[0]:
         raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
-    return mm(input, vec.unsqueeze(1)).squeeze(1)
+    return UnsafeView.apply(mm(input, vec.unsqueeze(1)), (input.shape[0],))
 
 
 @sparse_form("addmm", "_sparse_addmm")
@@ -233,7 +233,7 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     index = published("stack")((stack * m + row, stack * k + col))  # type: ignore[misc]
     where = coo_pattern(index, (b * m, b * k), x._pattern.coalesced)
     out = RowsProduct.apply(values_of(x), reshape(mat2, (b * k, mat2.shape[2])), rows_of(where))
-    return reshape(out, (b, m, mat2.shape[2]))
+    return UnsafeView.apply(out, (b, m, mat2.shape[2]))
 
 
 def keys_and_dims(pattern: Pattern) -> Any:
@@ -364,3 +364,22 @@ def hspmm(mat1: Any, mat2: Tensor) -> Tensor:
 
 
 public(hspmm, method_too=False)
+
+
+def dsmm(input: Any, mat2: Any) -> Tensor:
+    """``mm``, by its old name."""
+    return input.mm(mat2)
+
+
+def hsmm(mat1: Any, mat2: Tensor) -> Tensor:
+    """``hspmm``, by its old name."""
+    return hspmm(mat1, mat2)
+
+
+def saddmm(input: Any, mat1: Any, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``sspaddmm``, by its old name."""
+    return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+for _function in (dsmm, hsmm, saddmm):
+    public(_function, method_too=False)

@@ -19,7 +19,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.ops.indexing.index_select import IndexSelect
 from jitgrad.ops.shape.copy import cast, cast_gradient
 from jitgrad.ops.sparse.convert import to_coo
-from jitgrad.ops.sparse.parts import named, settled, values_of, with_values
+from jitgrad.ops.sparse.parts import linearly, named, settled, values_of, with_values
 from jitgrad.ops.sparse.places import coo_pattern, keys_of, plain
 
 __all__: list[str] = []
@@ -53,7 +53,11 @@ _TURNED = {"sparse_csr": "sparse_csc", "sparse_csc": "sparse_csr", "sparse_bsr":
 def _permuted(x: Any, order: list[int], name: str, ordered: bool | None = None) -> Tensor:
     if x._pattern.kind != "sparse_coo":
         return _turned(x, order, name)
-    x = settled(x)
+    back = [order.index(k) for k in range(len(order))]
+    return linearly(x, lambda y: _reordered(y, order, name, ordered), lambda g: g.permute(*back), name)
+
+
+def _reordered(x: Any, order: list[int], name: str, ordered: bool | None) -> Tensor:
     pattern = x._pattern
     d = pattern.sparse_dim
     if sorted(order[:d]) != list(range(d)):
@@ -70,7 +74,7 @@ def _permuted(x: Any, order: list[int], name: str, ordered: bool | None = None) 
         values = values.permute(0, *[k - d + 1 for k in order[d:]])
     keeps = (order[:d] == list(range(d)) or not pattern.nnz) if ordered is None else ordered
     made = coo_pattern(index, [x.shape[k] for k in order], pattern.coalesced and keeps)
-    return named(with_values(values, made), name)
+    return with_values(values, made)
 
 
 def _turned(x: Any, order: list[int], name: str) -> Tensor:
