@@ -43,14 +43,42 @@ globals().update({name: function for name, function in _FUNCTIONS.items() if "."
 
 # Imported when a program first asks for them, since none of it is needed by the rest.
 _LAZY = {
-    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug", "fft": "jitgrad.fft", "func": "jitgrad.func",
-    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
+    "datasets": "jitgrad.datasets", "debug": "jitgrad.debug",
+    "distributions": "jitgrad.distributions", "fft": "jitgrad.fft", "func": "jitgrad.func",
+    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "multiprocessing": "jitgrad.multiprocessing",
+    "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
-    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
+    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "sparse": "jitgrad.sparse",
+    "special": "jitgrad.special",
+    "_utils": "jitgrad._utils", "safetensors": "jitgrad.safetensors", "storage": "jitgrad.storage",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
-    "version": "jitgrad.version", "get_default_device": "jitgrad.core.device",
+    "DisableTorchFunctionSubclass": "jitgrad.overrides",
+    **{
+        name: f"jitgrad.{name}"
+        for name in (
+            "_C", "__config__", "__future__", "_dynamo", "_functorch", "_inductor", "_jit_internal", "_ops",
+            "_subclasses", "_tensor", "_vmap_internals", "accelerator", "classes", "compat", "distributed", "export",
+            "functional", "futures", "fx", "hub", "jit", "library", "mps", "mtia", "nested", "onnx", "overrides",
+            "package", "storage", "torch_version", "version", "xpu",
+        )
+    },
+    **dict.fromkeys(
+        ("_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+         "_check_type", "_check_value", "_check_with", "_constrain_as_size", "_sym_sqrt", "sym_float",
+         "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum"),
+        "jitgrad.core.assertions",
+    ),
+    **dict.fromkeys(
+        ("AcceleratorError", "Event", "OutOfMemoryError", "Stream", "SymBool", "SymFloat", "SymInt", "Tag",
+         "detach", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
+         "is_vulkan_available"),
+        "jitgrad.core.stand_ins",
+    ),
+    "Future": "jitgrad.futures", "ScriptModule": "jitgrad.jit", "ScriptFunction": "jitgrad.jit",
+    "fork": "jitgrad.jit", "wait": "jitgrad.jit", "get_device_module": "jitgrad.core.device",
+    "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
     **dict.fromkeys(
@@ -72,13 +100,15 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
-    "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
+    "_VF": "jitgrad._VF", "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
 # Submodules become attributes of the package once something imports them. These are no names for users.
 _INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "transforms"}
 _lazy_attribute, _all_names = _lazy_attributes(__name__, _LAZY)
+
+
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports

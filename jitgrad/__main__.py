@@ -1,4 +1,4 @@
-"""``python -m jitgrad``: demo, info, cache, warmup, stubs."""
+"""``python -m jitgrad``: demo, info, cache, warmup, run, stubs."""
 
 from __future__ import annotations
 
@@ -88,6 +88,18 @@ def _warmup_all(args: argparse.Namespace) -> int:
     return 0
 
 
+def run(args: argparse.Namespace) -> int:
+    """Run a script, or a module with -m, for which ``import torch`` means jitgrad."""
+    from jitgrad.commands.run import run_module, run_script
+
+    if args.module is not None:
+        return run_module(args.module[0], args.module[1:])
+    if not args.script:
+        print("python -m jitgrad run: a script, or -m and a module, is missing", file=sys.stderr)
+        return 2
+    return run_script(args.script[0], args.script[1:])
+
+
 def stubs(args: argparse.Namespace) -> int:
     """Write the stubs that type checkers read, for those who change ops."""
     from jitgrad.commands.stubs import stale, write
@@ -103,11 +115,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m jitgrad", description="PyTorch's autograd over pairs of Numba kernels."
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for run in (demo, info, cache, warmup, stubs):
-        text = (run.__doc__ or "").rstrip(".")
-        command = commands.add_parser(run.__name__, help=text, description=f"{text}.")
-        command.set_defaults(run=run)
-        _OPTIONS.get(run.__name__, lambda command: None)(command)
+    for called in (demo, info, cache, warmup, run, stubs):
+        text = (called.__doc__ or "").rstrip(".")
+        command = commands.add_parser(called.__name__, help=text, description=f"{text}.")
+        command.set_defaults(run=called)
+        _OPTIONS.get(called.__name__, lambda command: None)(command)
     return parser
 
 
@@ -139,11 +151,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _run_options(command: argparse.ArgumentParser) -> None:
+    rest = argparse.REMAINDER
+    command.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="run this module, with its arguments")
+    command.add_argument("script", nargs=rest, metavar="SCRIPT [ARGUMENT ...]", help="run this script")
+
+
 def _stubs_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--check", action="store_true", help="write nothing; fail where a stub is stale, and name it")
 
 
-_OPTIONS = {"demo": _demo_options, "cache": _cache_options, "warmup": _warmup_options, "stubs": _stubs_options}
+_OPTIONS = {"demo": _demo_options, "cache": _cache_options, "warmup": _warmup_options, "run": _run_options,
+            "stubs": _stubs_options}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.codegen.emit_cpu import words_text
+from jitgrad.kernels.codegen.emit_cpu import INLINE, INLINE_REASSOC, words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
 from jitgrad.kernels.device_array import DeviceArray, MetaArray, check_one_device, run_on_device
@@ -160,7 +160,7 @@ class Loop(Kernel):
         self, function: Callable[..., None], reassoc: bool, split: tuple[str, ...], dtype_from: str | None, grain: int,
         pieces: Callable[..., tuple[int, int]] | None,
     ):  # fmt: skip
-        self.source, self.pieces = LoopSource(function), pieces
+        self.source, self.pieces = LoopSource(function, inline=INLINE_REASSOC if reassoc else INLINE), pieces
         parameters = self.source.parameters
         # ``writes`` is left to __getattr__
         self.name, self.call = function.__name__, self._dispatch if pieces is None else self._dispatch_pieces
@@ -307,8 +307,9 @@ def loop(
     ``np``, ``math``, words, ``T`` (compute dtype: that of ``dtype_from``, by default the first
     parameter), ``A`` (accumulator dtype: int64 for integers) and ``W`` (the same, but float64 for
     float32: for totals of block sums). Float literals are read as ``T``. ``reassoc`` allows
-    sums to be reordered. ``split`` names the arrays that are cut along axis 0 for several threads,
-    when rows are independent, where the array that gives the dtype has ``grain`` elements.
+    sums to be reordered, in the functions that it calls too, but not in words. ``split`` names the arrays that are
+    cut along axis 0 for several threads, when rows are independent, where the array that gives the dtype has ``grain``
+    elements.
     ``pieces`` is for work that is cut otherwise: given the arguments it returns how many pieces there are, and of
     how many elements in all, where threads pay from ``grain`` on. The function then has two more parameters, the
     first piece that it is to do and the one after its last. Every thread gets all of the arrays, so pieces may not

@@ -29,6 +29,8 @@ class _State(threading.local):
     scope: Any = None  # the Scope of the innermost function that is being differentiated; see transforms/scope.py
     forward: Any = None  # the level opened by autograd.forward_ad
     computes_tangents = True  # whether ops on dual tensors compute tangents
+    overrides = 0  # what may take ops over: 0 tensors and modes, 1 modes alone, 2 nothing; see dispatch/overriding.py
+    function_modes: tuple[Any, ...] = ()  # the TorchFunctionModes that are entered, the innermost last
     multithreading = True  # the last value of set_multithreading_enabled
 
 

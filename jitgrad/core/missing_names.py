@@ -35,7 +35,8 @@ def missing_name(module: str, name: str) -> AttributeError:
     peer = f"torch{module.removeprefix('jitgrad')}"
     if name[:1] != "_" and name in _torch_names().get(peer, ()):
         version = vars(sys.modules["jitgrad"]).get("__version__", "")  # not set yet while jitgrad is imported
-        message += f": {peer}.{name} is not in jitgrad {version.rpartition('.')[0]}".rstrip()
+        own = version.rpartition("jitgrad.")[2]  # where ``compat`` has put PyTorch's version before it
+        message += f": {peer}.{name} is not in jitgrad {own.rpartition('.')[0]}".rstrip()
     return AttributeError(message, name=name, obj=sys.modules.get(module))
 
 

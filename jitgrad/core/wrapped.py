@@ -17,6 +17,7 @@ from typing import Any
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Layout
+from jitgrad.core.override_off import DISABLED
 from jitgrad.core.tensor import Tensor
 
 __all__ = ["Level", "Wrapped", "innermost_tensor", "link_view", "link_views", "outermost_wrapped", "turn_into"]
@@ -76,6 +77,7 @@ class Level:
 class Wrapped(Tensor):
     """Base of wrapped tensors; the classes that define what ops do on them are in jitgrad/transforms/."""
 
+    __torch_function__ = DISABLED
     _level: Any
     # The tensor, wrapped alike, whose memory this view shows: what ``_base`` is to plain tensors.
     _wrapped_base: Any = None

@@ -27,6 +27,7 @@ from jitgrad.dispatch.elementwise import ElementwiseOp
 from jitgrad.dispatch.elementwise_plan import BackwardPlan, ForwardPlan
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import NUMBERS
+from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.registry import OPS, place_in, public, published
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import Elementwise, on_declaration
@@ -92,8 +93,9 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
         plan = get(x._layout)
         if plan is None:
             result = operation(x)
-            if x._level is None:  # a wrapped tensor has taken its level's path, and there is no plan
-                plans[x._layout] = operation.plans[x._layout, False]
+            # A wrapped tensor has taken its level's path, a sparse one that of its form: there is no plan.
+            if x._level is None and (planned := operation.plans.get((x._layout, False))) is not None:
+                plans[x._layout] = planned
             return result
         result = plan.compute(x)
         if x._requires_grad and differentiable and grad_state.enabled:
@@ -115,6 +117,8 @@ def _binary(operation: ElementwiseOp, operator: bool = False) -> Callable[..., T
             # ``==`` is the one operator that takes an array itself; of others NumPy computes the result.
             if op.name == "eq" and isinstance(y, np.ndarray) and dtypes.has_dtype(y):
                 return operation(x, wrap(y, layout_of(y)))
+            if is_overriding(y):
+                return operation(x, y)
             return NotImplemented  # Python then tries the other operand's method
         result = operation(x, y)
         # A literal's value would have to be part of the key, and NumPy's numbers are not worth a key of their own.

@@ -23,8 +23,8 @@ from typing import Any
 from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
-    "Observer", "OpFunction", "add_observer", "is_own", "observed", "operation_behind", "register", "remove_observer",
-    "set_code",
+    "NOT_OVERRIDDEN", "Observer", "OpFunction", "add_observer", "is_own", "observed", "op_function", "operation_behind",
+    "register", "remove_observer", "set_code", "set_interceptor",
 ]  # fmt: skip
 
 
@@ -33,13 +33,14 @@ class OpFunction:
 
     operation: the ElementwiseOp or Structured class whose own function this is or goes on to; None for a function
     composed of several ops. in_place: whether it writes to its first argument. own: whether it is the op's own
-    function, not one that goes on to it. call: the function as it is while nobody observes.
+    function, not one that goes on to it. silent: whether only overrides see its calls, since observers see those of
+    the function that it goes on to. call: the function as it is while nobody observes.
     """
 
-    __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain")
+    __slots__ = ("__weakref__", "call", "function", "in_place", "operation", "own", "plain", "silent")
 
-    def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool):
-        self.function = function
+    def __init__(self, function: FunctionType, operation: Any, in_place: bool, own: bool, silent: bool):
+        self.function, self.silent = function, silent
         self.operation, self.in_place, self.own = operation, in_place, own
         self.take_code(function.__code__)
 
@@ -52,8 +53,18 @@ class OpFunction:
         self.call.__qualname__ = f.__qualname__  # which errors of missing arguments name
 
     def observed(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Pass a call to the observers; the one that was added last is called first."""
-        return _proceed(self, _observers, args, kwargs)
+        """Give a call to the arguments that override ops, if there are such, else to the observers, the last first."""
+        if _interceptor is not None:
+            result = _interceptor(self, args, kwargs)
+            if result is not NOT_OVERRIDDEN:
+                return result
+        return self.proceed(*args, **kwargs)
+
+    def proceed(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Pass a call to the observers, or make it."""
+        if _observers and not self.silent:
+            return _proceed(self, _observers, args, kwargs)
+        return self.call(*args, **kwargs)
 
 
 Observer = Callable[[OpFunction, Callable[..., Any], Any, Any], Any]
@@ -66,27 +77,34 @@ def _proceed(op: OpFunction, observers: tuple[Observer, ...], args: Any, kwargs:
     return observers[-1](op, lambda *args, **kwargs: _proceed(op, rest, args, kwargs), args, kwargs)
 
 
+Interceptor = Callable[[OpFunction, Any, Any], Any]
+NOT_OVERRIDDEN: Any = object()  # what an interceptor returns for a call that is to go on
+
+
 _lock = fork_safe(threading.RLock())
 _added: list[Observer] = []
 _observers: tuple[Observer, ...] = ()  # those of _added, each once; a tuple, so that a call sees one state of it
+_interceptor: Interceptor | None = None  # it goes before the observers, and stays once it is set
 _registered: list[weakref.ref[FunctionType]] = []  # weakly: a user's op may be dropped
 
 
-def register(function: Any, operation: Any = None, in_place: bool = False, own: bool = False) -> None:
+def register(
+    function: Any, operation: Any = None, in_place: bool = False, own: bool = False, silent: bool = False
+) -> None:  # fmt: skip
     """Let calls of ``function`` be observed; the first registration of a function counts.
 
     Over a thousand functions are registered at import, so this only leaves a note on them; see OpFunction for what the
     parameters mean.
     """
     if isinstance(function, FunctionType) and _note(function) is None:
-        vars(function)["_op_note"] = (id(function), operation, in_place, own)
+        vars(function)["_op_note"] = (id(function), operation, in_place, own, silent)
         with _lock:
             _registered.append(weakref.ref(function))
-            if _observers:  # an op declared inside of a profiler's block
+            if _exchanged():  # an op declared inside of a profiler's block
                 _put(function, True)
 
 
-def _note(function: Any) -> tuple[int, Any, bool, bool] | None:
+def _note(function: Any) -> tuple[int, Any, bool, bool, bool] | None:
     """What ``register`` has noted on a function; None for a note that functools.wraps has copied from another one."""
     note = getattr(function, "_op_note", None)
     return note if note is not None and note[0] == id(function) else None
@@ -115,6 +133,26 @@ def observed() -> bool:
     return bool(_observers)
 
 
+def _exchanged() -> bool:
+    """Whether functions run the code that passes calls on."""
+    return bool(_observers) or _interceptor is not None
+
+
+def set_interceptor(interceptor: Interceptor) -> None:
+    """Ask ``interceptor`` first at every call of an op, from now on: how tensors that override ops are found."""
+    global _interceptor
+    with _lock:
+        before, _interceptor = _exchanged(), interceptor
+        if not before:
+            _put_all()
+
+
+def op_function(function: Any) -> OpFunction | None:
+    """The OpFunction of a registered function that is observed; None for others."""
+    op: OpFunction | None = getattr(function, "_op_function", None)
+    return op if op is not None and op.function is function else None
+
+
 def add_observer(observer: Observer) -> None:
     """Pass the calls of ops of all threads to ``observer``, until it was removed as often as it was added."""
     with _lock:
@@ -131,11 +169,16 @@ def remove_observer(observer: Observer) -> None:
 
 def _exchange() -> None:
     global _observers
-    before, _observers = _observers, tuple(dict.fromkeys(_added))
+    before = _exchanged()
+    _observers = tuple(dict.fromkeys(_added))
     # Codes are exchanged when the first observer comes and the last one goes; between, only the tuple changes.
-    if bool(before) != bool(_observers):
-        for function in _living():
-            _put(function, bool(_observers))
+    if before != _exchanged():
+        _put_all()
+
+
+def _put_all() -> None:
+    for function in _living():
+        _put(function, _exchanged())
 
 
 def _living() -> Iterator[FunctionType]:
@@ -153,7 +196,7 @@ def set_code(function: Any, made: FunctionType) -> None:
         noted = op is not None and op.function is function
         if noted:
             op.take_code(made.__code__)
-        if not (noted and _observers):
+        if not (noted and _exchanged()):
             function.__code__ = made.__code__
 
 
@@ -163,6 +206,11 @@ def _put(function: Any, observed: bool) -> None:
     if op is None or op.function is not function:
         op = vars(function)["_op_function"] = OpFunction(function, *function._op_note[1:])
     function.__code__ = _observed_code(op) if observed else op.plain
+    # Signatures are read from the code, which takes anything while it is observed, or else from what it wraps.
+    if observed:
+        vars(function).setdefault("__wrapped__", op.call)
+    elif vars(function).get("__wrapped__") is op.call:
+        del vars(function)["__wrapped__"]
 
 
 @functools.cache
@@ -187,4 +235,5 @@ def _observed_code(op: OpFunction) -> CodeType:
     """The template's code with the op in the place of its constant ``()``."""
     template = _template(len(op.plain.co_freevars))
     constants = tuple(op if constant == () else constant for constant in template.co_consts)
-    return template.replace(co_consts=constants, co_name=op.plain.co_name)
+    # Warnings look for the first frame that is of no file of jitgrad's.
+    return template.replace(co_consts=constants, co_name=op.plain.co_name, co_filename=op.plain.co_filename)

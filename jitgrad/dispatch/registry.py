@@ -13,10 +13,13 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jitgrad.core.missing_names import missing_name
+from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_calls import is_own, operation_behind, register
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.overriding import is_active, retried, separate_methods, set_functions
 from jitgrad.dispatch.parameter_types import explain, explained, explains, mark_explaining
+from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = [
     "FUNCTIONS", "LATER", "LATER_METHODS", "OPS", "explaining_form", "fast_method", "method", "module_names",
@@ -89,7 +92,11 @@ def _import_late(module: str) -> None:
         for name in [n for n, home in LATER_METHODS.items() if home not in sys.modules]:
             setattr(Tensor, name, _MethodOnFirstUse(name))
         raise
+    if is_active():
+        separate_methods()
 
+
+set_functions(FUNCTIONS)
 
 def public(
     function: F, name: str = "", *, function_too: bool = True, method_too: bool = True, fast: bool = False,
@@ -212,7 +219,11 @@ def numpy_names(function: F) -> F:
                 kwargs.setdefault("dtype", out.dtype)
         try:
             result = function(*args, **kwargs) if kwargs else function(*args)  # without keywords 0.1 us less
+        except SparseOperand as error:
+            result = form_after(error, function.__name__, args)(*args, **kwargs)
         except Exception as error:
+            if retried(error, args, kwargs):
+                return function(*args, **kwargs)
             explain(error, function, function.__name__, args, kwargs)
             raise
         return result if out is None else into_out(function.__name__, result, out)

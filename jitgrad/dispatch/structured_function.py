@@ -17,10 +17,11 @@ from typing import Any
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import halves
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch import half_ops
+from jitgrad.dispatch import half_ops, sparse_calls
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
+from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import explain
 from jitgrad.dispatch.planned import Launches, compiled
 from jitgrad.dispatch.structured_recorder import OTHER, PLAIN_TYPES, argument_kind, recorder_of
@@ -39,6 +40,8 @@ def apply({parameters}):
     try:
         _out = forward({names})
     except Exception as _error:
+        if again(_error, ({names})):
+            return redone(({names}))
         explained(_error, ({names}))
         raise
     if {wanted}:
@@ -59,6 +62,8 @@ def apply({parameters}):
     try:
         _out = _compute({computed})
     except Exception as _error:
+        if again(_error, ({names})):
+            return redone(({names}))
         explained(_error, ({names}))
         raise
 {scans}    if {wanted}:
@@ -140,8 +145,20 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
         elif public:
             explain(error, forward, op.name, args, {})
 
+    def again(error: Exception, values: tuple[Any, ...], above: int = 2) -> bool:
+        return retried(error, *_as_given(op, values, ()), above)
+
+    def redone(values: tuple[Any, ...]) -> Any:
+        args, keywords = _as_given(op, values, ())
+        return op.apply(*args, **keywords)
+
     def general(values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return _general(op, explained, call, values, more, named)
+        try:
+            return _general(op, explained, call, values, more, named)
+        except Exception as error:
+            if not more and not named and again(error, values, 3):
+                return redone(values)
+            raise
 
     def made() -> FunctionType:
         if op.roles:
@@ -152,6 +169,7 @@ def function_of(op: Any, public: bool) -> Callable[..., Any]:
 
     scope: dict[str, Any] = {
         "forward": call, "find": op.plans.get, "general": general, "explained": explained, "recorders": op.recorders,
+        "again": again, "redone": redone,
         "recorder_of": functools.partial(_planned_recorder if op.roles else recorder_of, op), "grad_state": grad_state,
         "absent": _ABSENT, "halves": halves if half_ops.computed_widely(op) else (), "has_half": half_ops.among,
         "argument_kind": argument_kind, "plain": PLAIN_TYPES, "layout_of": attrgetter("_layout"),
@@ -278,6 +296,8 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
     if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
         return wrapped.structured(wrapped._level, op, values, False)
     half = bool(halves) and half_ops.among(values)
+    if half and not op.sparse and sparse_calls.among(values):
+        return sparse_calls.apply_form(op.name, values, op.public)
     if half and not op.roles and half_ops.computed_widely(op):  # a planned op widens by its plans
         forward = half_ops.widening(op, forward)
     try:

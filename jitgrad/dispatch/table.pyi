@@ -52,6 +52,7 @@ cos: Function
 cosh: Function
 deg2rad: Function
 digamma: Function
+dirichlet_grad: Function
 div: Function
 div_floor: Function
 div_trunc: Function
@@ -188,6 +189,7 @@ special_spherical_bessel_j0: Function
 special_xlog1py: Function
 special_zeta: Function
 sqrt: Function
+standard_gamma_grad: Function
 stirling: Function
 sub: Function
 sub_scaled: Function

@@ -50,8 +50,9 @@ def run(
 
 def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
     """Run a task in this thread; grad mode and saved-tensor hooks are afterwards what they were before."""
-    before, outer, packing = grad_state.enabled, _thread.task, saving.hooks
+    before, outer, packing, overrides = grad_state.enabled, _thread.task, saving.hooks, grad_state.overrides
     grad_state.enabled = task.create and not grad_state.inference
+    grad_state.overrides = 2  # rules are ops on plain tensors, whatever the classes of those that were saved
     _thread.task = task
     _thread.depth += 1
     try:
@@ -59,7 +60,7 @@ def _run_here(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) ->
         for callback in task.callbacks:  # the list may grow meanwhile: callbacks may queue others
             callback()
     finally:
-        grad_state.enabled = before
+        grad_state.enabled, grad_state.overrides = before, overrides
         if saving.hooks is not packing:
             set_hooks(packing)  # a hook or a node has entered or left saved_tensors_hooks and did not undo it
         _thread.task = outer

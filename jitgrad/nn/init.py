@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
+from jitgrad.dispatch import table
 
 __all__ = [
-    "calculate_gain",
-    "constant_",
-    "eye_",
-    "kaiming_normal_",
-    "kaiming_uniform_",
-    "normal_",
-    "ones_",
-    "uniform_",
-    "xavier_normal_",
-    "xavier_uniform_",
-    "zeros_",
-]
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
+    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
+    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
+    "xavier_uniform_", "zeros_",
+]  # fmt: skip
 
 explain_missing_names(__name__)
 
@@ -143,3 +139,138 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     """gain / sqrt(fan): then a unit's output has the variance of its input, forward or backward as ``mode`` says."""
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+# -- truncated, orthogonal, sparse ----------------------------------------------------------------------------------
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal numbers, of which those outside of [a, b] are drawn again.
+
+    Where [a, b] has little of the distribution, uniform numbers in it are drawn and accepted as often as their density
+    is to the largest one.
+    """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+            "incorrect.",
+            stacklevel=user_level(),
+        )
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    if below((b - mean) / std) - below((a - mean) / std) > 0.3:
+        return _inside(tensor, mean, std, a, b, generator)
+    return _accepted(tensor, mean, std, a, b, generator)
+
+
+def _inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Normal numbers; those outside are drawn again until none is."""
+    low, high = (tensor.new_tensor(end).item() for end in (a, b))  # rounded as the numbers are
+    result = tensor.normal_(mean, std, generator=generator)
+    while True:
+        outside = (result < low) | (result > high)
+        if not outside.any():
+            break
+        again = jitgrad.empty_like(result).normal_(mean, std, generator=generator)
+        result = table.where(outside, again, result)
+    return tensor if result is tensor else tensor.copy_(result)
+
+
+def _accepted(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Uniform numbers, each kept with a probability in proportion to its normal density."""
+    likeliest = max(a, min(mean, b))
+    peak = -0.5 * ((likeliest - mean) / std) ** 2
+    chance = jitgrad.empty_like(tensor)
+
+    def refused(numbers: Tensor) -> Tensor:
+        """Which are drawn again; the numbers are overwritten by the logarithms of their densities."""
+        numbers.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        return chance.uniform_(generator=generator).log_().gt(numbers)
+
+    result = tensor.uniform_(a, b, generator=generator)
+    candidates = result.clone()
+    pending = refused(candidates)
+    while pending.any():
+        candidates.uniform_(a, b, generator=generator)
+        result = table.where(pending, candidates, result)
+        pending = table.where(pending, refused(candidates), pending)
+    return tensor if result is tensor else tensor.copy_(result)
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """``gain`` times a random matrix with orthonormal rows, or columns if they are fewer: Saxe et al., 2013.
+
+    Dims behind the first count as one. The factor Q of a normal matrix's decomposition, with signs so that R's diagonal
+    is positive: that makes it uniform.
+    """
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    normal = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+    wide = rows < columns
+    q, r = jitgrad.linalg.qr(normal.t() if wide else normal)
+    q = q * r.diagonal().sign()
+    tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
+    return tensor.mul_(gain)
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The identity as a convolution's weight (out, in, *kernel): 1 in the middle for each channel, in each group."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    outputs = tensor.shape[0] // groups
+    tensor.zero_()
+    middle = [n // 2 for n in tensor.shape[2:]]
+    for group in range(groups):
+        for channel in range(min(outputs, tensor.shape[1])):
+            tensor[(group * outputs + channel, channel, *middle)] = 1
+    return tensor
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal numbers in a matrix, of which a share ``sparsity`` of each column is 0: Martens, 2010."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        tensor[jitgrad.randperm(rows)[:zeros], column] = 0  # without the generator, as in PyTorch
+    return tensor
+
+
+# -- names of PyTorch's first versions ------------------------------------------------------------------------------
+
+
+def _older(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under its name without the underscore, which warns."""
+    name = function.__name__
+
+    def deprecated(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = name[:-1]
+    deprecated.__doc__ = f"Deprecated: use ``{name}``."
+    return deprecated
+
+
+uniform, normal, constant, eye, dirac = map(_older, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = map(_older, (xavier_uniform_, xavier_normal_))
+kaiming_uniform, kaiming_normal = map(_older, (kaiming_uniform_, kaiming_normal_))
+orthogonal, sparse = map(_older, (orthogonal_, sparse_))

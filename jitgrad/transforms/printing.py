@@ -96,7 +96,17 @@ def tensor_repr(self: Tensor) -> str:
         name = type(node).__name__ if node is not None else None
     except RuntimeError:  # a view made under no_grad, and written to since
         name = "Invalid"
-    return _plain_text(self, self._requires_grad, name)
+    text = _plain_text(self, self._requires_grad, name)
+    return f"Parameter({text})" if getattr(self, "_is_param", False) else text
+
+
+def _prefix(x: Tensor) -> str:
+    """``tensor(``, or the name of a subclass of a program's own."""
+    return f"{type(x).__name__}(" if not _is_own(type(x)) else "tensor("
+
+
+def _is_own(kind: type[Tensor]) -> bool:
+    return kind is Tensor or issubclass(kind, Wrapped) or kind.__qualname__ == "Parameter"
 
 
 def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str:
@@ -109,7 +119,7 @@ def _plain_text(x: Tensor, requires_grad: bool, grad_fn_name: str | None) -> str
     return formatting.tensor_repr(
         values, requires_grad=requires_grad, grad_fn_name=grad_fn_name,
         device=str(layout.device), default_dtype=dtypes.get_default_dtype().name, shape=layout.shape,
-        dtype_suffix=repr(layout.dtype),
+        dtype_suffix=repr(layout.dtype), prefix=_prefix(x),
     )  # fmt: skip
 
 
@@ -121,7 +131,7 @@ def _without_values(x: Tensor, requires_grad: bool, grad_fn_name: str | None) ->
         parts.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         parts.append("requires_grad=True")
-    return f"tensor({', '.join(parts)})"
+    return f"{_prefix(x)}{', '.join(parts)})"
 
 
 setattr(Tensor, "__repr__", tensor_repr)  # noqa: B010  (mypy: it takes a Tensor, not an object)

@@ -23,7 +23,8 @@ from jitgrad.kernels.words import WORDS
 from jitgrad.kernels.words.syntax import parse
 
 __all__ = [
-    "INLINE", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type", "words_text",
+    "INLINE", "INLINE_REASSOC", "Argument", "element", "elementwise_text", "fill", "retype", "retyped", "scalar_type",
+    "words_text",
 ]  # fmt: skip
 
 Literal = int | float
@@ -123,6 +124,7 @@ INLINE = (
     '@njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True, no_cpython_wrapper=True, '
     "no_cfunc_wrapper=True)"
 )
+INLINE_REASSOC = INLINE.replace('{"contract"}', '{"contract", "reassoc", "nsz"}')  # of loops that allow it
 
 
 class _Rename(ast.NodeTransformer):

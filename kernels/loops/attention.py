@@ -1,50 +1,46 @@
-"""The softmax of attention, in place: scores of blocks of queries become shares, gradients of shares those of scores.
+"""Attention of stacks of matrices: products of queries and keys, their softmax, and products with values.
 
-Arrays are (stacks, queries, keys). ``mask`` is added to scores; it has a number of stacks that divides theirs, or none
-at all where there is no mask. ``first`` is the first query's number: ``causal`` hides the keys behind each query's.
+Scores are computed for a block of queries of one stack at a time, few enough to stay in a core's cache, and again in
+backward. Arrays: q (stacks, queries, e), k (stacks, keys, e), v (stacks, keys, f). ``mask`` is added to
+scores; it has a number of stacks that divides theirs, or none at all where there is no mask. ``causal`` hides the keys
+behind a query's number.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from jitgrad.kernels.launch import loop
+from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops.conv import multiply, run_with_blas
 from jitgrad.kernels.loops.extrema import row_largest
 from jitgrad.kernels.words.rows import _exp_falling
 from jitgrad.kernels.words.vocabulary import T
 
-__all__ = ["shares", "shares_gradient"]
+__all__ = ["attend", "attend_back"]
+
+_WORK = 7  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 
 
-def _rows(x, *_):
-    """(rows, numbers), for cutting the work."""
-    return x.shape[0] * x.shape[1], x.size
-
-
-@loop(reassoc=True, pieces=_rows)
-def shares(x, mask, first, causal, scale, begin, end):
-    """Softmax of scale * x + mask; rows without a key are 0."""
-    queries, keys, factor = x.shape[1], x.shape[2], T(scale)
-    for r in range(begin, end):
-        n, i = r // queries, r % queries
-        row = x[n, i]
-        seen = min(keys, first + i + 1) if causal else keys
+def soften(x, mask, n, first, causal, scale):
+    """Softmax of the rows of scale * x + mask, in place, from query ``first`` on. Rows without a key are 0."""
+    factor = T(scale)
+    for i in range(x.shape[0]):
+        row = x[i]
+        seen = min(row.size, first + i + 1) if causal else row.size
+        visible = row[:seen]
         if mask.shape[0]:
             added = mask[n % mask.shape[0], first + i]
-            for j in range(seen):
-                row[j] = row[j] * factor + added[j]
+            for j in range(visible.size):
+                visible[j] = visible[j] * factor + added[j]
         else:
-            for j in range(seen):
-                row[j] *= factor
-        for j in range(seen, keys):
-            row[j] = T(0)
-        if seen == 0:
-            continue
-        visible, total = row[:seen], T(0)
+            for j in range(visible.size):
+                visible[j] *= factor
+        row[seen:] = T(0)
         top = row_largest(visible)
         if top == -np.inf:
             row[:] = T(0)
             continue
+        total = T(0)
         for j in range(visible.size):
             e = _exp_falling(visible[j] - top)
             visible[j] = e
@@ -54,13 +50,67 @@ def shares(x, mask, first, causal, scale, begin, end):
             visible[j] *= over
 
 
-@loop(reassoc=True, pieces=_rows)
-def shares_gradient(share, g, scale, begin, end):
+def slopes_of(shares, g, scale):
     """In the place of ``g``, the gradient of shares, that of the scores before they were scaled."""
-    queries, factor = g.shape[1], T(scale)
-    for r in range(begin, end):
-        row, slope, total = share[r // queries, r % queries], g[r // queries, r % queries], T(0)
+    factor = T(scale)
+    for i in range(g.shape[0]):
+        row, slope, total = shares[i], g[i], T(0)
         for j in range(row.size):
             total += row[j] * slope[j]
         for j in range(row.size):
             slope[j] = row[j] * (slope[j] - total) * factor
+
+
+def _blocks(q, k, v, mask, causal, scale, block, function, out):
+    return q.shape[0] * -(-q.shape[1] // block), k.shape[1] * (q.size + out.size) >> _WORK
+
+
+@loop(pieces=_blocks, dtype_from="out", grain=1 << 12, reassoc=True)
+def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, last):
+    queries, keys = q.shape[1], k.shape[1]
+    scores, chunks = np.empty((block, keys), T), -(-queries // block)
+    for piece in range(first, last):
+        n, begin = piece // chunks, piece % chunks * block
+        end = min(begin + block, queries)
+        seen = min(keys, end) if causal else keys  # by any query of the block
+        shares = scores[: end - begin, :seen]
+        multiply(function, q[n, begin:end], False, k[n, :seen], True, shares, False)
+        soften(shares, mask, n, begin, causal, scale)
+        multiply(function, shares, False, v[n, :seen], False, out[n, begin:end], False)
+
+
+def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
+    return q.shape[0], 2 * k.shape[1] * (q.size + g.size) >> _WORK
+
+
+@loop(pieces=_stacks, dtype_from="g", grain=1 << 12, reassoc=True)
+def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv, first, last):
+    queries, keys = q.shape[1], k.shape[1]
+    scores, above = np.empty((block, keys), T), np.empty((block, keys), T)
+    for n in range(first, last):
+        dk[n, :, :] = T(0)
+        dv[n, :, :] = T(0)
+        for begin in range(0, queries, block):
+            end = min(begin + block, queries)
+            seen = min(keys, end) if causal else keys
+            rows, given = q[n, begin:end], g[n, begin:end]
+            shares, slopes = scores[: end - begin, :seen], above[: end - begin, :seen]
+            multiply(function, rows, False, k[n, :seen], True, shares, False)
+            soften(shares, mask, n, begin, causal, scale)
+            multiply(function, given, False, v[n, :seen], True, slopes, False)
+            multiply(function, shares, True, given, False, dv[n, :seen], True)
+            slopes_of(shares, slopes, scale)
+            multiply(function, slopes, False, k[n, :seen], False, dq[n, begin:end], False)
+            multiply(function, slopes, True, rows, False, dk[n, :seen], True)
+
+
+@library("out")
+def attend(q, k, v, mask, out, causal, scale, block):
+    """softmax(scale * q kᵀ + mask) v, ``block`` queries at a time."""
+    run_with_blas(attend_blocks, out.dtype, (q, k, v, mask, causal, scale, block), (out,))
+
+
+@library("dq", "dk", "dv")
+def attend_back(g, q, k, v, mask, dq, dk, dv, causal, scale, block):
+    """The gradients in q, k and v of ``attend``."""
+    run_with_blas(attend_stacks_back, dq.dtype, (g, q, k, v, mask, causal, scale, block), (dq, dk, dv))

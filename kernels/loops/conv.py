@@ -16,7 +16,7 @@ from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.columns import add_columns, add_windows, take_columns
 from jitgrad.kernels.words.vocabulary import gemm
 
-__all__ = ["convolve", "convolve_back", "weight_sums"]
+__all__ = ["convolve", "convolve_back", "has_product", "multiply", "run_with_blas", "weight_sums"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
 _SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
@@ -26,6 +26,11 @@ _SMALL = 2048  # multiplications up to which a loop is quicker than a call of BL
 def _gemm(kind: str) -> int:
     letter = {"f": "s", "d": "d"}.get(kind)
     return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
+
+
+def has_product(dtype):
+    """Whether BLAS has products of this dtype."""
+    return bool(_gemm(dtype.char))
 
 
 def multiply(function, x, x_turned, y, y_turned, out, keep):
@@ -131,30 +136,29 @@ def weight_pieces(y, x, geometry, function, block, pointwise, out, first, last):
                     keep = True
 
 
-def _run(kernel, dtype, args):
-    """Call a loop with the address of BLAS's product, which keeps to one thread meanwhile."""
-    arrays, geometry, (block, pointwise), out = args
+def run_with_blas(kernel, dtype, before, after):
+    """Call a loop with the address of BLAS's product between its arguments; BLAS keeps to one thread meanwhile."""
     function = _gemm(dtype.char)
     if function:
         with one_thread:
-            kernel.call(*arrays, geometry, function, block, pointwise, out)
+            kernel.call(*before, function, *after)
     else:
-        kernel.call(*arrays, geometry, function, block, pointwise, out)
+        kernel.call(*before, function, *after)
 
 
 @library("out")
 def convolve(x, weight, bias, out, geometry, block, pointwise):
     """The products of weights and windows, plus a bias for each channel, unless that is empty."""
-    _run(forward_pieces, out.dtype, ((x, weight, bias), geometry, (block, pointwise), out))
+    run_with_blas(forward_pieces, out.dtype, (x, weight, bias, geometry), (block, pointwise, out))
 
 
 @library("out")
 def convolve_back(y, weight, bias, out, geometry, block, pointwise):
     """The transpose: each product is added to all elements of its window, and a bias for each channel."""
-    _run(back_pieces, out.dtype, ((y, weight, bias), geometry, (block, pointwise), out))
+    run_with_blas(back_pieces, out.dtype, (y, weight, bias, geometry), (block, pointwise, out))
 
 
 @library("out")
 def weight_sums(y, x, out, geometry, block, pointwise):
     """The gradient of the weights, in as many parts (parts, groups, out channels, rows) as ``out`` has."""
-    _run(weight_pieces, out.dtype, ((y, x), geometry, (block, pointwise), out))
+    run_with_blas(weight_pieces, out.dtype, (y, x, geometry), (block, pointwise, out))

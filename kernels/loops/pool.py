@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.loops.taps import row_pieces
+from jitgrad.kernels.words.vocabulary import T
 
 __all__ = ["fractional_windows", "largest", "put_in_planes", "take_from_planes"]
 
@@ -22,19 +25,62 @@ def largest_in(plane, d_begin, d_end, d_step, h_begin, h_end, h_step, w_begin, w
     return best, at
 
 
+def largest_of_row(plane, d_begin, d_end, d_step, h_begin, h_end, h_step, w_begin, taps, w_step, stride, line, values,
+                   at):  # fmt: skip
+    """``largest_in`` of windows that lie ``stride`` apart from ``w_begin`` on, side by side."""
+    rows, width, n = plane.shape[1], plane.shape[2], values.size
+    fresh = True
+    for d in range(d_begin, d_end, d_step):
+        for h in range(h_begin, h_end, h_step):
+            for t in range(taps):
+                begin = w_begin + t * w_step
+                row, place = plane[d, h, begin:], (d * rows + h) * width + begin
+                if stride == 1:
+                    source = row[:n]
+                else:  # LLVM makes no vectors of a choice among numbers that lie apart
+                    source = line[:n]
+                    if stride == 2:
+                        for w in range(n):
+                            source[w] = row[2 * w]
+                    else:
+                        for w in range(n):
+                            source[w] = row[stride * w]
+                if fresh:
+                    for w in range(source.size):
+                        values[w], at[w] = source[w], place + w * stride
+                    fresh = False
+                else:
+                    for w in range(source.size):
+                        value, best = source[w], values[w]
+                        larger = (value > best) | (value != value)
+                        values[w] = value if larger else best
+                        at[w] = place + w * stride if larger else at[w]
+
+
 @loop(pieces=row_pieces)
-def largest(x, d_begins, d_ends, d_step, h_begins, h_ends, h_step, w_begins, w_ends, w_step, places, out, first, last):
-    """The largest element of each window, whose begins and ends are given for each dim; its place in the volume."""
+def largest(x, d_begins, d_ends, d_step, h_begins, h_ends, h_step, w_begins, w_ends, w_step, low, high, taps, stride,
+            places, out, first, last):  # fmt: skip
+    """The largest element of each window, whose begins and ends are given for each dim; its place in the volume.
+
+    Along the last dim windows ``low`` to ``high`` have all ``taps`` elements and lie ``stride`` apart.
+    """
+    line = np.empty(out.shape[3], T)
     for o in range(first, last):
         plane = x[o]
         for d in range(out.shape[1]):
             for h in range(out.shape[2]):
                 target, at = out[o, d, h], places[o, d, h]
-                for w in range(target.size):
-                    target[w], at[w] = largest_in(
-                        plane, d_begins[d], d_ends[d], d_step, h_begins[h], h_ends[h], h_step, w_begins[w], w_ends[w],
-                        w_step,
+                if high > low:
+                    largest_of_row(
+                        plane, d_begins[d], d_ends[d], d_step, h_begins[h], h_ends[h], h_step, w_begins[low], taps,
+                        w_step, stride, line, target[low:high], at[low:high],
                     )  # fmt: skip
+                for side in range(2):
+                    for w in range(low) if side == 0 else range(high, target.size):
+                        target[w], at[w] = largest_in(
+                            plane, d_begins[d], d_ends[d], d_step, h_begins[h], h_ends[h], h_step, w_begins[w],
+                            w_ends[w], w_step,
+                        )  # fmt: skip
 
 
 def begin_of(k, sample, size, new, window):

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.kernels.words.vocabulary import scratch, word
 
-__all__ = ["box_muller", "draw", "next_normals", "uniform64", "uniforms32", "uniforms64"]
+__all__ = ["box_muller", "draw", "next_normal", "next_normals", "uniform64", "uniforms32", "uniforms64"]
 
 
 @word(internal=True)
@@ -169,3 +169,22 @@ class next_normals:
                 waiting[0] = radius * np.sin(angle)
                 state[625] = 1
         return used
+
+
+@word(internal=True)
+class next_normal:
+    """The next standard normal, and how many words are used now: `next_normals` of one, without memory of its own."""
+
+    def any(state):
+        waiting = state[626:628].view(np.float64)
+        if state[625] == 1:
+            value = waiting[0]
+            waiting[0] = 0
+            state[625] = 0
+            return value, np.uint64(state[624])
+        turn, state[624] = uniform64(state)
+        u, used = uniform64(state)
+        radius, angle = np.sqrt(-2 * np.log1p(-u)), turn * (2 * np.pi)
+        waiting[0] = radius * np.sin(angle)
+        state[625] = 1
+        return radius * np.cos(angle), used

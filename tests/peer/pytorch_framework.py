@@ -9,16 +9,20 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
+import io
 import itertools
+import random
 import sys
+import tempfile
 import types
 import unittest
 
+import pytorch_sparse
 from pytorch_dtypes import dtype_sets, numpy_dtypes
 from pytorch_optimizers import DecorateInfo, Optims, optimizer_tables
 
-# Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
-NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
+# Of subclasses that see PyTorch's dispatcher.
+NO_METHODS = ("_make_subclass", "_make_wrapper_subclass")
 
 # -- what jitgrad does not have ---------------------------------------------------------------------
 
@@ -159,9 +163,9 @@ def without_collector():
 class Parametrized:
     """``@parametrize("a,b", values)``."""
 
-    def __init__(self, names, values, name_fn=None):
-        self.names = [n.strip() for n in names.split(",") if n.strip()]
-        self.values = [v.value if isinstance(v, SubTest) else v for v in values]
+    def __init__(self, arg_str, arg_values, name_fn=None):
+        self.names = [n.strip() for n in arg_str.split(",") if n.strip()]
+        self.values = [v.value if isinstance(v, SubTest) else v for v in arg_values]
 
     def __call__(self, test):
         vars(test).setdefault("parameters", []).append(self)
@@ -171,8 +175,8 @@ class Parametrized:
 class SubTest:
     """``subtest(value, name=...)``."""
 
-    def __init__(self, value, name=None, decorators=()):
-        self.value = value
+    def __init__(self, arg_values, name=None, decorators=()):
+        self.value = arg_values
 
 
 class DTypes:
@@ -294,7 +298,8 @@ def test_case(torch, numpy):
             yield
 
     def numbers(tensor):
-        plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+        tensor = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+        plain = tensor.resolve_conj().resolve_neg().cpu()
         return (plain.float() if str(plain.dtype).endswith("bfloat16") else plain).numpy()
 
     def tensor_of(value):
@@ -309,11 +314,14 @@ def test_case(torch, numpy):
 def framework(mode, torch, numpy):
     """Put the modules in place that tests import; return the class that they derive from."""
     case = test_case(torch, numpy)
+    for name, method in pytorch_sparse.methods(torch).items():
+        setattr(case, name, method)
     internal = "torch.testing._internal"
     StandInModule(internal)
     marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
     marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap suppress_warnings"
     marks += " serialTest skipIfNoSciPy setBlasBackendsToDefaultFinally setLinalgBackendsToDefaultFinally"
+    marks += " xfailIfLinux skipIfNoDill skipIfXpu"
     to_torch = numpy_dtypes(torch)
     StandInModule(
         f"{internal}.common_utils", **dict.fromkeys(marks.split(), decorator), TestCase=case, IS_WINDOWS=False,
@@ -329,8 +337,13 @@ def framework(mode, torch, numpy):
         DeterministicGuard=lambda *a, **k: contextlib.nullcontext(),
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
-        set_warn_always_context=lambda value: contextlib.nullcontext(),
+        set_warn_always_context=lambda value: contextlib.nullcontext(), set_rng_seed=seeded(torch, numpy),
+        BytesIOContext=io.BytesIO,
+        TemporaryFileName=temporary_name, TemporaryDirectoryName=tempfile.TemporaryDirectory, TEST_DILL=False,
+        IS_FILESYSTEM_UTF8_ENCODING=True, AlwaysWarnTypedStorageRemoval=lambda value: contextlib.nullcontext(),
+        **pytorch_sparse.names(torch),
     )  # fmt: skip
+    StandInModule("torch.utils._import_utils", import_dill=lambda: None)
     StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
                   TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
                   tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
@@ -350,7 +363,6 @@ def framework(mode, torch, numpy):
     StandInModule(f"{internal}.common_methods_invocations", DecorateInfo=DecorateInfo, op_db=[],
                   mask_not_all_zeros=lambda s: torch.randn(s) > 0)
     StandInModule(f"{internal}.common_mkldnn", bf32_on_and_off=decorator)
-    StandInModule(f"{internal}.common_nn", NNTestCase=type("NNTestCase", (case,), {}))
     StandInModule(f"{internal}.autograd_function_db", autograd_function_db=[])
     StandInModule(f"{internal}.custom_op_db", custom_op_db=[])
     StandInModule("functorch_additional_op_db", additional_op_db=[])
@@ -360,8 +372,11 @@ def framework(mode, torch, numpy):
     if mode == "jitgrad":
         names = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap"]
         StandInModule("functorch", **{n: getattr(torch.func, n) for n in names})
+        switches = importlib.import_module("jitgrad._C")
         torch._C = StandInModule("torch._C", Graph=object, _debug_only_are_vmap_fallback_warnings_enabled=bool,
-                                 _debug_only_display_vmap_fallback_warnings=bool)  # fmt: skip
+                                 _debug_only_display_vmap_fallback_warnings=bool,
+                                 **{n: getattr(switches, n) for n in vars(switches) if "torch_function" in n.lower()
+                                    or "TorchFunction" in n})  # fmt: skip
         StandInModule("torch._ops", HigherOrderOperator=HigherOrderOperator)
         foreach = "_get_fused_kernels_supported_devices", "_get_foreach_kernels_supported_devices"
         StandInModule("torch.utils._foreach_utils", _foreach_supported_types=[],
@@ -376,6 +391,23 @@ def framework(mode, torch, numpy):
         for name in NO_METHODS:
             setattr(torch.Tensor, name, stand_in(f"torch.Tensor.{name}"))
     return case
+
+
+def seeded(torch, numpy):
+    """``set_rng_seed``: every generator that tests draw from starts afresh."""
+
+    def set_rng_seed(seed=0):
+        for start in (torch.manual_seed, random.seed, numpy.random.seed):
+            start(seed)
+
+    return set_rng_seed
+
+
+@contextlib.contextmanager
+def temporary_name(**options):
+    """The name of a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory(**options) as folder:
+        yield f"{folder}/file"
 
 
 def indices_of(tensor):

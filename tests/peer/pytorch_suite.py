@@ -16,6 +16,7 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
+import itertools
 import json
 import math
 import os
@@ -31,6 +32,7 @@ import warnings
 from pathlib import Path
 
 from pytorch_framework import Finder, NotApplicable, decorator, framework, stand_in
+from pytorch_layers import complete_framework
 
 FILES = {
     "autograd": ["test_autograd.py", "autograd/test_functional.py", "autograd/test_complex.py"],
@@ -64,7 +66,7 @@ FILES = {
     "sparse": ["test_sparse.py", "test_sparse_csr.py"],
     "overrides": ["test_overrides.py"],
 }
-ONLY = {"test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
+ONLY = {"test/test_utils.py": "TestCheckpoint"}  # the other classes of a file have nothing to do with autograd
 SECONDS = 60  # a test that takes longer has failed
 
 # -- one file under one library ---------------------------------------------------------------------
@@ -105,8 +107,25 @@ def load(path, case):
         vars(shared).update(dict.fromkeys(tables, lambda *args, **kwargs: decorator))
     exec(compile(tree, str(path), "exec"), vars(module))
     found = {n: c for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, case)}
-    only = ONLY.get(path.name)
+    found["Functions"] = type("Functions", (case,), dict(functions_of(module), __module__=path.stem))
+    only = ONLY.get("/".join(path.parts[-2:]))
     return {n: c for n, c in found.items() if c.__module__ == path.stem and only in (None, n)}
+
+
+def functions_of(module):
+    """(name, method) of the functions that are tests for pytest, one for each set of parameters."""
+    for name, function in list(vars(module).items()):
+        if not name.startswith("test_") or getattr(function, "__module__", None) != module.__name__:
+            continue
+        marks = [mark.args for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
+        for number, chosen in enumerate(itertools.product(*[values for _, values in marks])):
+            if any(m.name == "skipif" and m.args[0] for v in chosen for m in getattr(v, "marks", ())):
+                continue
+            given = {}
+            for (labels, _), entry in zip(marks, chosen, strict=True):
+                labels = labels.replace(",", " ").split() if isinstance(labels, str) else labels
+                given |= zip(labels, entry.values if hasattr(entry, "marks") else entry if labels[1:] else [entry])
+            yield f"{name}_{number}", lambda self, function=function, given=given: function(**given)
 
 
 class Outcomes(unittest.TestResult):
@@ -118,7 +137,10 @@ class Outcomes(unittest.TestResult):
 
     def note(self, test, word):
         """Remember the outcome of a test."""
-        self.found[test.id().partition(".")[2]] = word
+        name = test.id().partition(".")[2].replace("test_jitgrad", "test_torch")
+        # Tests that are made for each op are named after the module that it is from.
+        name = re.sub(r"test_torch_(linalg|special|fft)_", r"test_torch__C__\1_\1_", name)
+        self.found[re.sub(r"test_Tensor_(\w+)___get__", r"test_TensorBase_\1___get__", name)] = word
 
     def addSuccess(self, test):
         """It passed."""
@@ -147,8 +169,8 @@ def out_of_time(*args):
     raise TimeoutError(f"more than {SECONDS} s")
 
 
-def run(mode, path, pattern):
-    """Run a file's tests; print their outcomes as JSON."""
+def prepared(mode, path):
+    """The library, and the class that its tests derive from, with all modules in place that tests import."""
     import numpy
 
     library = importlib.import_module(mode)
@@ -161,6 +183,13 @@ def run(mode, path, pattern):
                             if n == "jitgrad" or n.startswith("jitgrad.")})  # fmt: skip
     sys.meta_path.insert(0, Finder(mode))
     case = framework(mode, library, numpy)
+    complete_framework(library, path.read_text(), SoftImports, import_softly)
+    return library, case
+
+
+def run(mode, path, pattern):
+    """Run a file's tests; their outcomes by name."""
+    library, case = prepared(mode, path)
     outcomes = Outcomes()
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, out_of_time)
@@ -229,6 +258,8 @@ def main():
             found |= outcomes_of("jitgrad", given.path / name, given.k)
         words = {test: found.get(test, "missing") for test in wanted}
         lacking = [t for t, word in words.items() if word.startswith("not here") or word == "skip"]
+        if group == "overrides":  # its tests are made for each op there is
+            lacking += [t for t, word in words.items() if word == "missing"]
         passed = [t for t, word in words.items() if word == "ok"]
         counts = [len(wanted), len(wanted) - len(lacking), len(passed)]
         total = [a + b for a, b in zip(total, counts, strict=True)]
@@ -247,3 +278,5 @@ def print_line(group, counts):
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__" and "--one" in sys.argv:  # a process that a test spawns has to find its functions
+    load(Path(sys.argv[1]), prepared(sys.argv[sys.argv.index("--one") + 1], Path(sys.argv[1]))[1])

@@ -17,7 +17,7 @@ from jitgrad.nn.modules.activation import (
     ReLU6, SELU, Sigmoid, SiLU, Softmax, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 )  # fmt: skip
 from jitgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from jitgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from jitgrad.nn.modules.container import ModuleDict, ModuleList, Sequential
 from jitgrad.nn.modules.conv import (
     Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
 )  # fmt: skip
@@ -41,44 +41,81 @@ from jitgrad.nn.modules.pooling import (
     LPPool2d, LPPool3d, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 )  # fmt: skip
 from jitgrad.nn.modules.sparse import Embedding
-from jitgrad.nn.modules.upsampling import (
-    ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold, Upsample, UpsamplingBilinear2d,
-    UpsamplingNearest2d,
-)  # fmt: skip
+from jitgrad.nn.modules.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CELU", "ChannelShuffle", "CircularPad1d", "CircularPad2d",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CELU", "CircularPad1d", "CircularPad2d",
     "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv2d", "Conv3d",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CrossEntropyLoss", "Dropout", "Dropout1d",
-    "Dropout2d", "Dropout3d", "ELU", "Embedding", "FeatureAlphaDropout", "Flatten", "Fold", "FractionalMaxPool2d",
+    "Dropout2d", "Dropout3d", "ELU", "Embedding", "FeatureAlphaDropout", "Flatten", "FractionalMaxPool2d",
     "FractionalMaxPool3d", "GELU", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
     "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LPPool1d",
     "LPPool2d", "LPPool3d", "LayerNorm", "LeakyReLU", "Linear", "LocalResponseNorm", "LogSigmoid", "LogSoftmax",
     "MSELoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
-    "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict", "ParameterList", "PixelShuffle",
-    "PixelUnshuffle", "RMSNorm", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d",
+    "Module", "ModuleDict", "ModuleList", "NLLLoss",
+    "RMSNorm", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d",
     "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "SELU", "Sequential", "SiLU", "Sigmoid",
     "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
-    "Unflatten", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
+    "Unflatten", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d",
     "ZeroPad3d",
 ]  # fmt: skip
 
 # {name: the module that has it}, of those that few programs use: imported when one of their names is first used.
 LATER = {
-    name: f"jitgrad.nn.modules.{file}"
+    name: f"{__name__}.{file}"
     for file, names in {
+        "adaptive": "AdaptiveLogSoftmaxWithLoss",
         "attention": "MultiheadAttention",
         "bilinear": "Bilinear",
+        "channelshuffle": "ChannelShuffle",
+        "cross_map": "CrossMapLRN2d",
         "distance": "CosineSimilarity PairwiseDistance",
         "embedding_bag": "EmbeddingBag",
+        "fold": "Fold Unfold",
         "gate": "GLU PReLU RReLU Softmax2d",
+        "lazy_layers": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
+        "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d "
+        "LazyInstanceNorm3d LazyLinear",
         "linear_cross_entropy": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
         "margin_loss": "CTCLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss "
         "MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss TripletMarginLoss "
         "TripletMarginWithDistanceLoss",
+        "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
+        "older": "Container NLLLoss2d",
+        "parameter_container": "ParameterDict ParameterList",
+        "pixelshuffle": "PixelShuffle PixelUnshuffle",
+        "sync_batchnorm": "SyncBatchNorm",
+        "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
+        "TransformerEncoderLayer",
     }.items()
     for name in names.split()
 }
-set_lazy_attributes(__name__, LATER)
+_FILES = [
+    "adaptive", "channelshuffle", "fold", "lazy", "linear_cross_entropy_options", "pixelshuffle", "transformer",
+    "utils",
+]  # fmt: skip
+set_lazy_attributes(__name__, LATER | {name: f"{__name__}.{name}" for name in _FILES})
+
+
+def _also(file: str, names: dict[str, str]) -> None:
+    """Let a module have PyTorch's names of classes that are in other files here: {file: names}."""
+    sources = {name: f"{__name__}.{source}" for source, each in names.items() for name in each.split()}
+    set_lazy_attributes(f"{__name__}.{file}", sources)
+
+
+_also("activation", {"attention": "MultiheadAttention", "gate": "GLU PReLU RReLU Softmax2d"})
+_also("batchnorm", {"lazy_layers": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d _LazyNormBase",
+                    "sync_batchnorm": "SyncBatchNorm"})  # fmt: skip
+_also("container", {"older": "Container", "parameter_container": "ParameterDict ParameterList"})
+_also("conv", {"lazy_layers": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
+               "LazyConvTranspose3d"})  # fmt: skip
+_also("instancenorm", {"lazy_layers": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d"})
+_also("linear", {"attention": "NonDynamicallyQuantizableLinear", "bilinear": "Bilinear", "lazy_layers": "LazyLinear"})
+_also("loss", {"older": "NLLLoss2d", "linear_cross_entropy": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+               "margin_loss": " ".join(n for n, file in LATER.items() if file.endswith("margin_loss"))})  # fmt: skip
+_also("padding", {"utils": "_ntuple _pair _quadruple"})
+_also("pooling", {"utils": "_pair _single _triple"})
+_also("normalization", {"cross_map": "CrossMapLRN2d"})
+_also("sparse", {"embedding_bag": "EmbeddingBag"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -70,16 +71,6 @@ class ReLU(_InPlace):
     """max(x, 0)."""
 
     function = staticmethod(F.relu)
-
-
-class ReLU6(_InPlace):
-    """min(max(x, 0), 6)."""
-
-    function = staticmethod(F.relu6)
-
-    def __init__(self, inplace: bool = False):
-        super().__init__(inplace)
-        self.min_val, self.max_val = 0.0, 6.0  # PyTorch's is a Hardtanh, and programs read these
 
 
 class SELU(_InPlace):
@@ -157,11 +148,31 @@ class Hardtanh(_Activation):
 
     function, options = staticmethod(F.hardtanh), ("min_val", "max_val", "inplace")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+        max_value: float | None = None,
+    ):  # fmt: skip
         super().__init__()
+        for name, older in (("min", min_value), ("max", max_value)):
+            if older is not None:
+                warnings.warn(
+                    f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`", FutureWarning,
+                    stacklevel=2,
+                )  # fmt: skip
+        min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
         if max_val <= min_val:
-            raise AssertionError(f"max_val must be larger than min_val, got {max_val} and {min_val}")
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    function = staticmethod(F.relu6)  # type: ignore[assignment]
+    options = ("inplace",)  # type: ignore[assignment]
+
+    def __init__(self, inplace: bool = False):
+        super().__init__(0.0, 6.0, inplace)
 
 
 class GELU(_Activation):

@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: Sequential, ModuleList, ModuleDict, ParameterList, ParameterDict."""
+"""Modules that hold modules: Sequential, ModuleList, ModuleDict."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
-from jitgrad.core.tensor import Tensor, typename
 from jitgrad.nn.modules.module import Module
-from jitgrad.nn.parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 S = TypeVar("S", bound="_Numbered")
 
@@ -230,8 +228,8 @@ def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
         raise TypeError(
             f"{name}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}"
         )
-    if isinstance(values, (Mapping, ModuleDict, ParameterDict)):
-        return list(values.items())
+    if isinstance(values, (Mapping, ModuleDict)) or hasattr(values, "_keys"):  # that of ParameterDict
+        return list(values.items())  # type: ignore[union-attr]
     pairs: list[Any] = list(values)
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Iterable):
@@ -239,143 +237,3 @@ def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
         if len(list(pair)) != 2:
             raise ValueError(f"{name} update sequence element #{k} has length {len(list(pair))}; 2 is required")
     return pairs
-
-
-def _described(value: Any, names_type: bool = False) -> str:
-    """A value's line in a repr; with ``names_type`` tensors show their type, as ParameterDict does, not their dtype."""
-    if not isinstance(value, Tensor):
-        return f"Object of type: {type(value).__name__}"
-    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    dtype, size = typename(value) if names_type else value.dtype, "x".join(map(str, value.shape))
-    return f"{kind} containing: [{dtype} of size {size}{f' ({value.device})' if value.is_cuda else ''}]"
-
-
-class ParameterList(Module):
-    """A list of parameters, all registered; tensors put into it become parameters."""
-
-    def __init__(self, values: Iterable[Any] | None = None):
-        super().__init__()
-        self._size = 0  # values that are no tensors are plain attributes, so no store's length is the list's
-        if values is not None:
-            self.extend(values)
-
-    def _number(self, idx: Any) -> str:
-        number = operator.index(idx)
-        if not -self._size <= number < self._size:
-            raise IndexError(f"index {number} is out of range")
-        return str(number % self._size)
-
-    def __getitem__(self, idx: int | slice) -> Any:
-        if isinstance(idx, slice):
-            return type(self)(self[k] for k in range(self._size)[idx])
-        return getattr(self, self._number(idx))
-
-    def __setitem__(self, idx: int, param: Any) -> None:
-        setattr(self, self._number(idx), _as_parameter(param))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[k] for k in range(self._size))
-
-    def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
-        return self.extend(parameters)
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a value at the end."""
-        self._size += 1
-        self[self._size - 1] = value
-        return self
-
-    def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add values at the end."""
-        if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
-        for value in values:
-            self.append(value)
-        return self
-
-    def extra_repr(self) -> str:
-        """One line for each value."""
-        return "\n".join(f"  ({k}): {_described(value)}" for k, value in enumerate(self))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterList should not be called.")
-
-
-def _as_parameter(value: Any) -> Any:
-    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
-
-
-class ParameterDict(Module):
-    """A dictionary of parameters, all registered; tensors put into it become parameters."""
-
-    def __init__(self, parameters: Any = None):
-        super().__init__()
-        self._keys: dict[str, None] = {}
-        if parameters is not None:
-            self.update(parameters)
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._keys:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        if not isinstance(key, str):
-            raise TypeError(
-                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
-                f"'{type(key).__name__}'). Open an issue on github if you need non-string keys."
-            )
-        self._keys[key] = None
-        setattr(self, key, _as_parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._keys[key]
-        delattr(self, key)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
-
-    def keys(self) -> Any:
-        """The names."""
-        return self._keys.keys()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Pairs of name and value."""
-        return [(key, self[key]) for key in self._keys]
-
-    def values(self) -> Iterable[Any]:
-        """The values."""
-        return [self[key] for key in self._keys]
-
-    def pop(self, key: str) -> Any:
-        """Take a value out, and return it."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value under ``key``, or ``default``."""
-        return getattr(self, key) if key in self._keys else default
-
-    def update(self, parameters: Any) -> None:
-        """Add values from a mapping or from pairs."""
-        for key, value in _pairs("ParameterDict", parameters):
-            self[key] = value
-
-    def extra_repr(self) -> str:
-        """One line for each value."""
-        return "\n".join(f"  ({key}): {_described(value, names_type=True)}" for key, value in self.items())
-
-    def __call__(self, input: Any) -> Any:
-        raise RuntimeError("ParameterDict should not be called.")

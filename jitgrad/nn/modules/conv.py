@@ -11,37 +11,32 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.modules.module import Module
+from jitgrad.nn.modules.utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple  # noqa: F401  and users'
 from jitgrad.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 
-def _each(value: Any, dims: int) -> tuple[Any, ...]:
-    """A number for each dim: one for all, or as many."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
-
-
 class _ConvNd(Module):
-    """What all convolutions share; PyTorch's users test for this class by its name."""
+    """What all convolutions share; PyTorch's users test for this class by its name, and derive from it.
 
-    _dims: ClassVar[int]
-    _transposed: ClassVar[bool] = False
+    Sizes are tuples, a number for each dim.
+    """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-        output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...],
+        padding: str | tuple[int, ...], dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...],
+        groups: int, bias: bool, padding_mode: str, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         super().__init__()
         _check(in_channels, out_channels, stride, padding, groups, padding_mode)
-        dims = self._dims
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size, self.stride, self.dilation = (_each(v, dims) for v in (kernel_size, stride, dilation))
-        self.padding = padding if isinstance(padding, str) else _each(padding, dims)
-        self.transposed, self.output_padding = self._transposed, _each(output_padding, dims)
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.transposed, self.output_padding = transposed, output_padding
         self.groups, self.padding_mode = groups, padding_mode
         self._reversed_padding_repeated_twice = self._both_ends()
-        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
-        shape = (first, second // groups, *self.kernel_size)
+        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *kernel_size)
         self.weight = Parameter(jitgrad.empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(jitgrad.empty(out_channels, device=device, dtype=dtype))
@@ -52,11 +47,11 @@ class _ConvNd(Module):
     def _both_ends(self) -> list[int]:
         """The padding before and after each dim, the last dim first, as ``pad`` takes it."""
         if self.padding == "valid":
-            return [0] * 2 * self._dims
+            return [0] * 2 * len(self.kernel_size)
         if self.padding == "same":
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [n for t in total[::-1] for n in (t // 2, t - t // 2)]
-        return [int(n) for n in self.padding[::-1] for _ in range(2)]
+        return list(_reverse_repeat_tuple(self.padding, 2))
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, uniform between -1 / sqrt(n) and 1 / sqrt(n), n the elements of a window."""
@@ -70,7 +65,7 @@ class _ConvNd(Module):
         """Sizes, and what is not the default."""
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
-            if getattr(self, name) != (usual,) * self._dims:
+            if getattr(self, name) != (usual,) * len(self.kernel_size):
                 parts.append(f"{name}={getattr(self, name)}")
         parts += [f"groups={self.groups}"] * (self.groups != 1) + ["bias=False"] * (self.bias is None)
         parts += [f"padding_mode={self.padding_mode}"] * (self.padding_mode != "zeros")
@@ -91,7 +86,7 @@ def _check(inputs: int, outputs: int, stride: Any, padding: Any, groups: int, pa
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
-        if padding == "same" and any(s != 1 for s in _each(stride, 1)):
+        if padding == "same" and any(s != 1 for s in _single(stride)):
             raise ValueError("padding='same' is not supported for strided convolutions")
     modes = {"zeros", "reflect", "replicate", "circular"}
     if padding_mode not in modes:
@@ -104,13 +99,19 @@ class _Conv(_ConvNd):
     padding_mode: what the padding holds, "zeros", "reflect", "replicate" or "circular".
     """
 
+    _dims: ClassVar[int]
+
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
         dtype: Any = None,
     ):  # fmt: skip
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
-                         padding_mode, device, dtype)  # fmt: skip
+        each = _ntuple(self._dims)
+        super().__init__(
+            in_channels, out_channels, each(kernel_size), each(stride),
+            padding if isinstance(padding, str) else each(padding), each(dilation), False,
+            each(0), groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding: Any = self.padding
@@ -143,25 +144,28 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The transpose of a convolution, with ``weight`` (in_channels, out_channels / groups, *kernel_size)."""
-
-    _transposed = True
+    """What transposed convolutions share, with ``weight`` (in_channels, out_channels / groups, *kernel_size)."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...],
+        padding: tuple[int, ...], dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...],
+        groups: int, bias: bool, padding_mode: str, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
-                         bias, padding_mode, device, dtype)  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups,
+            bias, padding_mode, device, dtype,
+        )  # fmt: skip
 
-    def _extra(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
+    def _output_padding(
+        self, input: Tensor, output_size: Sequence[int] | None, stride: Sequence[int], padding: Sequence[int],
+        kernel_size: Sequence[int], num_spatial_dims: int, dilation: Sequence[int] | None = None,
+    ) -> Sequence[int]:  # fmt: skip
         """The output padding that leads to ``output_size``; ValueError where none does."""
         if output_size is None:
             return self.output_padding
-        dims = self._dims
+        dims = num_spatial_dims
         plain = input.ndim - dims
         if len(output_size) == input.ndim:
             output_size = output_size[plain:]
@@ -170,9 +174,10 @@ class _ConvTransposeNd(_ConvNd):
                 f"ConvTranspose{dims}D: for {input.ndim}D input, output_size must have {dims} or {input.ndim} elements "
                 f"(got {len(output_size)})"
             )
-        every = zip(input.shape[plain:], self.kernel_size, self.stride, self.padding, self.dilation, strict=True)
+        dilation = (1,) * dims if dilation is None else dilation
+        every = zip(input.shape[plain:], kernel_size, stride, padding, dilation, strict=True)
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, k, s, p, d in every]
-        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        most = [n + s - 1 for n, s in zip(least, stride, strict=True)]
         if any(not a <= n <= b for a, n, b in zip(least, output_size, most, strict=True)):
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an "
@@ -180,28 +185,47 @@ class _ConvTransposeNd(_ConvNd):
             )
         return [n - a for n, a in zip(output_size, least, strict=True)]
 
+
+class _ConvTranspose(_ConvTransposeNd):
+    """A transposed convolution of a number of dims."""
+
+    _dims: ClassVar[int]
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        each = _ntuple(self._dims)
+        super().__init__(
+            in_channels, out_channels, each(kernel_size), each(stride), each(padding),
+            each(dilation), True, each(output_padding), groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return the transposed convolution; ``output_size`` where the stride leaves several."""
+        if self.padding_mode != "zeros":
+            raise ValueError(f"Only `zeros` padding mode is supported for {type(self).__name__}")
         convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self._dims - 1]
-        extra = self._extra(input, output_size)
-        return convolve(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        extra = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, self._dims, self.dilation  # type: ignore
         )
+        return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class ConvTranspose1d(_ConvTranspose):
     """``nn.functional.conv_transpose1d`` of (n, in_channels, l), or (in_channels, l)."""
 
     _dims = 1
 
 
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTranspose):
     """``nn.functional.conv_transpose2d`` of (n, in_channels, h, w), or (in_channels, h, w)."""
 
     _dims = 2
 
 
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTranspose):
     """``nn.functional.conv_transpose3d`` of (n, in_channels, d, h, w), or (in_channels, d, h, w)."""
 
     _dims = 3

@@ -9,7 +9,7 @@ from jitgrad.nn.modules.module import Module
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     """What drops with probability ``p``, in training mode only."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
@@ -23,7 +23,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """While training, sets each element to 0 with probability ``p`` and scales the rest by 1 / (1 - p)."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """While training, sets each channel of (N, C, L) or (C, L) to 0 with probability ``p``, scales the rest."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """While training, sets each channel of (N, C, H, W) or (N, C, L) to 0 with probability ``p``, scales the rest."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """While training, sets each channel of (N, C, D, H, W) or (C, D, H, W) to 0 with probability ``p``, scales the
     rest."""
 
@@ -56,7 +56,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """While training, brings each element to SELU's saturation with probability ``p``; mean and variance stay."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """``AlphaDropout`` of whole channels."""
 
     def forward(self, input: Tensor) -> Tensor:

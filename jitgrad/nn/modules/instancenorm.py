@@ -11,6 +11,13 @@ from jitgrad.nn.modules.batchnorm import _NormBase
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
+_OLD_STATS = (
+    "Unexpected running stats buffer(s) {names} for {kind} with track_running_stats=False. If state_dict is a "
+    "checkpoint saved before 0.4.0, this may be expected because {kind} does not track running stats by default since "
+    "0.4.0. Please remove these keys from state_dict. If the running stats are actually needed, instead set "
+    "track_running_stats=True in {kind} to enable them. See the documentation of {kind} for details."
+)
+
 
 class _InstanceNorm(_NormBase):
     """Instance norm; an input may have either number of dims in ``_dims``, the first without a batch dim."""
@@ -20,6 +27,9 @@ class _InstanceNorm(_NormBase):
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _get_no_batch_dim(self) -> int:
+        return self._dims[0]
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise the channels of each sample."""
@@ -40,6 +50,22 @@ class _InstanceNorm(_NormBase):
             self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
         )  # fmt: skip
         return out.squeeze(0) if alone else out
+
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        if local_metadata.get("version") is None and not self.track_running_stats:  # saved before PyTorch 0.4
+            names = [n for n in ("running_mean", "running_var") if prefix + n in state_dict]
+            if names:
+                keys = " and ".join(f'"{prefix}{n}"' for n in names)
+                error_msgs.append(_OLD_STATS.format(names=keys, kind=type(self).__name__))
+                for name in names:
+                    state_dict.pop(prefix + name)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
 
 class InstanceNorm1d(_InstanceNorm):

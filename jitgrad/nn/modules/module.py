@@ -20,7 +20,12 @@ from jitgrad.nn.modules.global_hooks import (
 )  # fmt: skip
 from jitgrad.nn.modules.module_attributes import HOOKS
 from jitgrad.nn.modules.module_call import ModuleCall
-from jitgrad.nn.modules.module_state_dict import ModuleStateDict
+from jitgrad.nn.modules.module_state_dict import (  # noqa: F401  names that programs import from here
+    _EXTRA_STATE_KEY_SUFFIX,
+    ModuleStateDict,
+    _IncompatibleKeys,
+    _WrappedHook,
+)
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -29,6 +34,7 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
 
+_forward_unimplemented = ModuleCall.forward
 # PyTorch's names for them, which tests of programs empty.
 _global_forward_hooks_with_kwargs = global_hooks.forward_hooks_with_kwargs
 _global_forward_hooks_always_called = global_hooks.forward_hooks_always_called
@@ -44,7 +50,17 @@ class Module(ModuleStateDict, ModuleCall):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile ``forward`` of this module from now on, with the options of ``torch.compile``."""
-        self.__dict__["forward"] = jitgrad.compile(MethodType(type(self).forward, self), *args, **kwargs)
+        compiled = jitgrad.compile(MethodType(type(self).forward, self), *args, **kwargs)
+        self.__dict__.update(forward=compiled, _compiled_call_impl=compiled)
+
+    dump_patches = False
+    _compiled_call_impl: Any = None
+
+    def _replicate_for_data_parallel(self) -> Any:
+        replica = type(self).__new__(type(self))
+        replica.__dict__ = dict(self.__dict__, _parameters={}, _is_replica=True)
+        replica._buffers, replica._modules = dict(self._buffers), dict(self._modules)
+        return replica
 
     def extra_repr(self) -> str:
         """What ``repr`` shows between the parentheses besides the children."""
@@ -56,13 +72,16 @@ class Module(ModuleStateDict, ModuleCall):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        children = [f"({name}): {_addindent(repr(child), 2)}" for name, child in self._modules.items()]
         if len(lines) + len(children) == 0 or (len(lines) == 1 and not children):
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+        state = dict(self.__dict__)
+        if state.pop("_compiled_call_impl", None) is not None:  # copies and pickles are not compiled
+            del state["forward"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -74,5 +93,7 @@ class Module(ModuleStateDict, ModuleCall):
         return id(self)
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
+def _addindent(s_: str, numSpaces: int) -> str:
+    """A text whose lines behind the first are indented."""
+    first, *rest = s_.split("\n")
+    return "\n".join([first, *(" " * numSpaces + line if line.strip() else "" for line in rest)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from typing import Any
 
@@ -27,11 +28,13 @@ class ModuleAttributes:
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
 
+    call_super_init = False  # whether the next class in the order of bases is to be initialised, with the arguments
+
     def __init__(self, *args: Any, **kwargs: Any):
-        if kwargs:
+        if kwargs and not self.call_super_init:
             name = next(iter(kwargs))
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
-        if args:
+        if args and not self.call_super_init:
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )
@@ -42,6 +45,8 @@ class ModuleAttributes:
         values["_non_persistent_buffers_set"] = set()
         for hooks in HOOKS:
             values[hooks] = OrderedDict()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     # -- registering --------------------------------------------------------------------------
 
@@ -150,7 +155,18 @@ class ModuleAttributes:
         if not isinstance(value, Tensor):
             _check_none(value, "buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
         persistent = name not in self.__dict__.get("_non_persistent_buffers_set", ())
-        self.register_buffer(name, value, value.persistent if isinstance(value, Buffer) else persistent)
+        if isinstance(value, Buffer):
+            persistent = value.persistent
+        own = type(self).register_buffer is ModuleAttributes.register_buffer
+        if own or "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+        elif persistent:  # a subclass has the method as it was before it had this argument
+            self.register_buffer(name, value)
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
+                "the persistent argument is not allowed."
+            )
 
     def _forget(self, name: str, *stores: dict[str, Any]) -> None:
         """Remove a name from the stores that a new value does not go to."""
@@ -183,6 +199,20 @@ class ModuleAttributes:
             if not isinstance(module, ModuleAttributes):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Put a module in the place of the descendant with this dotted name, or with ``strict`` false a new one."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, ModuleAttributes):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), ModuleAttributes):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with this dotted name."""

@@ -37,6 +37,8 @@ class ModuleCall(ModuleAttributes):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
+    _call_impl = _wrapped_call_impl = __call__  # PyTorch's names, which programs that replace the call look for
+
     @any_signature
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -9,12 +12,22 @@ from typing import Any, NamedTuple
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.handles import RemovableHandle, add_hook
 from jitgrad.core.tensor import Tensor
+from jitgrad.core.user_frame import user_level
 from jitgrad.nn.modules.module_traversal import ModuleTraversal
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, is_lazy
 
 __all__ = ["ModuleStateDict"]
 
-_EXTRA = "_extra_state"
+_EXTRA = _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+_BY_POSITION = (
+    "Positional args are being deprecated, use kwargs instead. Refer to "
+    "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details."
+)
+_NOTHING_COPIED = (
+    "for {}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in "
+    "the module instead of copying them in place?)"
+)
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -37,11 +50,11 @@ class ModuleStateDict(ModuleTraversal):
 
     def get_extra_state(self) -> Any:
         """State besides tensors, for ``state_dict``; to be defined together with ``set_extra_state``."""
-        raise RuntimeError("get_extra_state is called only where a subclass defines it")
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
     def set_extra_state(self, state: Any) -> None:
         """Take over what ``get_extra_state`` returned."""
-        raise RuntimeError("set_extra_state is called only where a subclass defines it")
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def _own_state(self) -> dict[str, Tensor]:
         """Parameters and persistent buffers of this module alone."""
@@ -53,8 +66,9 @@ class ModuleStateDict(ModuleTraversal):
 
         The tensors share memory with the module and are detached unless ``keep_vars``.
         """
-        # PyTorch still takes the three by position, in this order.
-        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
+        if args:  # PyTorch still takes the three by position, in this order
+            warnings.warn(_BY_POSITION, FutureWarning, stacklevel=2)
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])[:3]
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()  # by module, its version; PyTorch keeps it in this attribute, too
@@ -69,7 +83,10 @@ class ModuleStateDict(ModuleTraversal):
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
             changed = hook(self, destination, prefix, metadata)
-            destination = destination if changed is None else changed
+            if changed is not None:
+                if getattr(hook, "_from_public_api", False):
+                    raise RuntimeError("state_dict post-hook must return None")
+                destination = changed
         return destination
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -126,7 +143,7 @@ class ModuleStateDict(ModuleTraversal):
     ) -> None:  # fmt: skip
         """Load this module's own values; modules whose saved form has changed override it to convert older ones."""
         for hook in self._load_state_dict_pre_hooks.values():
-            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own, assign = self._own_state(), local_metadata.get("assign_to_params_buffers", False)
         for name, value in own.items():
             if prefix + name in state_dict:
@@ -152,20 +169,36 @@ class ModuleStateDict(ModuleTraversal):
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                 f"checkpoint but received {type(new)}"
             )
-        if new.shape != value.shape and not (value.ndim == 0 and new.shape == (1,)):
+        if not is_lazy(value):
+            if value.ndim == 0 and new.shape == (1,):
+                new = new[0]
+            if new.shape != value.shape:
+                return (
+                    f"size mismatch for {key}: copying a param with shape {new.shape} from checkpoint, "
+                    f"the shape in current model is {value.shape}."
+                )
+            if value.is_meta and not new.is_meta and not assign:
+                warnings.warn(_NOTHING_COPIED.format(key), stacklevel=user_level())
+        try:
+            with no_grad():
+                if assign:
+                    self._assign(name, value, new)
+                else:
+                    value.copy_(new)
+        except Exception as error:
             return (
-                f"size mismatch for {key}: copying a param with shape {new.shape} from checkpoint, "
-                f"the shape in current model is {value.shape}."
+                f'While copying the parameter named "{key}", whose dimensions in the model are {value.size()} and '
+                f"whose dimensions in the checkpoint are {new.size()}, an exception occurred : {error.args}."
             )
-        if assign:
-            if isinstance(value, Parameter):
-                new = new if isinstance(new, Parameter) else Parameter(new, requires_grad=value.requires_grad)
-                new.requires_grad_(value.requires_grad)
-            setattr(self, name, new)
-            return ""
-        with no_grad():
-            value.copy_(new.reshape(value.shape))
         return ""
+
+    def _assign(self, name: str, value: Tensor, new: Tensor) -> None:
+        if isinstance(value, Parameter):
+            if isinstance(new, Parameter):
+                new.requires_grad_(value.requires_grad)
+            else:
+                new = Parameter(new, requires_grad=value.requires_grad)
+        setattr(self, name, new)
 
     # -- hooks --------------------------------------------------------------------------------
 
@@ -175,44 +208,60 @@ class ModuleStateDict(ModuleTraversal):
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)``, which may change the dictionary in place."""
-        return add_hook(self._state_dict_hooks, _Checked(hook))
+        hook._from_public_api = True  # type: ignore[attr-defined]  # PyTorch's mark: it may not return another one
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """The older ``register_state_dict_post_hook``: the hook may return another dictionary."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
+            )
         return add_hook(self._state_dict_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """The older ``register_load_state_dict_pre_hook``: without the module unless asked for."""
-        return add_hook(self._load_state_dict_pre_hooks, hook if with_module else _WithoutModule(hook))
+        return add_hook(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook`` with the module and the arguments of ``_load_from_state_dict`` before loading."""
-        return add_hook(self._load_state_dict_pre_hooks, hook)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the lists."""
         return add_hook(self._load_state_dict_post_hooks, hook)
 
 
-class _WithoutModule(NamedTuple):
-    """A hook on loading that is not given the module; a class, since modules with such hooks are pickled."""
+class _WrappedHook:
+    """A hook, and the module that it gets first if it wants one; known weakly, since the module has the hook."""
 
-    hook: Callable[..., Any]
+    def __init__(self, hook: Callable[..., Any], module: Any = None):
+        self.hook, self.with_module = hook, module is not None
+        functools.update_wrapper(self, hook)
+        if module is not None:
+            self.module = weakref.ref(module)
 
-    def __call__(self, module: Any, *args: Any) -> None:
-        self.hook(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"hook": self.hook, "with_module": self.with_module}
+        return state | {"module": self.module()} if self.with_module else state
 
-class _Checked(NamedTuple):
-    """A hook on ``state_dict`` that may not return another dictionary."""
-
-    hook: Callable[..., Any]
-
-    def __call__(self, *args: Any) -> None:
-        if self.hook(*args) is not None:
-            raise RuntimeError("state_dict post-hook must return None")
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self.with_module = state["hook"], state["with_module"]
+        if self.with_module:
+            if state["module"] is None:
+                raise RuntimeError("You are trying to revive the hook of a dead Module!")
+            self.module = weakref.ref(state["module"])
 
 
 class _Report(NamedTuple):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+import jitgrad
+from jitgrad.core.device import device as device_type
 from jitgrad.core.dtypes import bfloat16, float16
 from jitgrad.core.dtypes import dtype as dtype_type
+from jitgrad.core.errors import invalid_combination
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
+from jitgrad.nn.modules import conversion_flags
 from jitgrad.nn.modules.module_attributes import ModuleAttributes
 from jitgrad.nn.parameter import Parameter
 
@@ -43,9 +47,9 @@ class ModuleTraversal(ModuleAttributes):
             if child is not None:
                 yield from child.named_modules(memo, _joined(prefix, name), remove_duplicate)
 
-    def modules(self) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         """This module and all below it."""
-        return (module for _, module in self.named_modules())
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules right below with their names, each once."""
@@ -63,7 +67,7 @@ class ModuleTraversal(ModuleAttributes):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their dotted names; of this module alone unless ``recurse``."""
-        return self._named("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Parameters; of this module alone unless ``recurse``."""
@@ -73,21 +77,25 @@ class ModuleTraversal(ModuleAttributes):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their dotted names; of this module alone unless ``recurse``."""
-        return self._named("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers; of this module alone unless ``recurse``."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    def _named(self, store: str, prefix: str, recurse: bool, once: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+        """What a function returns for each module, pairs of name and value, with dotted names."""
         seen = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=once) if recurse else [(prefix, self)]
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, member in getattr(module, store).items():
-                if member is None or id(member) in seen:
+            for name, member in get_members_fn(module):
+                if member is None or member in seen:
                     continue
-                if once:
-                    seen.add(id(member))
+                if remove_duplicate:
+                    seen.add(member)
                 yield _joined(path, name), member
 
     # -- modes --------------------------------------------------------------------------------
@@ -135,34 +143,61 @@ class ModuleTraversal(ModuleAttributes):
         """
         for child in self.children() if recurse else ():
             child._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is not None:
                 with no_grad():
-                    grad, changed = param.grad, fn(param)
-                    param.grad = None
-                    param.data = changed
-                    if grad is not None:
-                        param.grad = fn(grad).requires_grad_(grad.requires_grad)
+                    self._convert(name, param, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
 
+    def _convert(self, name: str, param: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
+        grad, changed = param.grad, fn(param)
+        other = None if grad is None else fn(grad)
+        if conversion_flags.overwrite:
+            param = self._parameters[name] = Parameter(changed, param.requires_grad)
+        else:
+            param.grad = None
+            param.data = changed
+        if grad is not None and other is not None:
+            grad.data = other
+            param.grad = grad
+
     def to(self: M, *args: Any, **kwargs: Any) -> M:
         """Move to a device and/or cast what is floating-point: ``to(device)``, ``to(dtype)``,
         ``to(tensor)``, in place."""
-        dtype = kwargs.get("dtype", next((a for a in args if isinstance(a, dtype_type)), None))
-        other = next((a for a in args if isinstance(a, Tensor)), kwargs.get("tensor"))
-        dtype = dtype or (other.dtype if other is not None else None)
-        device = kwargs.get("device", next((a for a in args if not isinstance(a, (dtype_type, Tensor, bool))), None))
-        device = other.device if other is not None else device
+        device, dtype, memory_format = _parsed(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
         if dtype is not None and dtype.is_complex:
             warnings.warn(_COMPLEX, UserWarning, stacklevel=2)
-        return self._apply(lambda t: _converted(t, device, dtype if _inexact(t) else None))
+
+        def converted(t: Tensor) -> Tensor:
+            options = {"device": device, "dtype": dtype if _inexact(t) else None}
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
+            try:
+                return t.to(**{k: v for k, v in options.items() if v is not None})
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                ) from None
+
+        return self._apply(converted)
+
+    def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
+        """Move to a device without the values, which are not set then."""
+        return self._apply(lambda t: jitgrad.empty_like(t, device=device), recurse=recurse)
+
+    def share_memory(self: M) -> M:
+        """Let other processes see the values: see ``Tensor.share_memory_``."""
+        return self._apply(lambda t: t.share_memory_())
 
     def type(self: M, dst_type: Any) -> M:
         """Cast all parameters and buffers."""
@@ -201,9 +236,32 @@ def _inexact(tensor: Tensor) -> bool:
     return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
-def _converted(tensor: Tensor, device: Any, dtype: Any) -> Tensor:
-    options = {"device": device, "dtype": dtype}
-    return tensor.to(**{k: v for k, v in options.items() if v is not None})
+def _parsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """(device, dtype, memory format) of the arguments of ``to``; TypeError for others."""
+    found = dict(kwargs)
+    known = ("device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other")
+    unknown = any(name not in known for name in kwargs)
+    for arg in args:
+        if isinstance(arg, Tensor):
+            found["tensor"] = arg
+        elif isinstance(arg, dtype_type):
+            found["dtype"] = arg
+        elif isinstance(arg, (str, device_type)) or type(arg) is int:
+            found["device"] = arg
+        elif arg is not None and not isinstance(arg, bool):
+            unknown = True
+    if unknown:
+        raise invalid_combination(
+            "to", args, "(torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = "
+            "False, *, torch.memory_format memory_format = None)", "(torch.dtype dtype, bool non_blocking = False, "
+            "bool copy = False, *, torch.memory_format memory_format = None)", "(Tensor tensor, bool non_blocking = "
+            "False, bool copy = False, *, torch.memory_format memory_format = None)",
+        )  # fmt: skip
+    other = found.get("tensor", found.get("other"))
+    if other is not None:
+        return other.device, other.dtype, found.get("memory_format")
+    device = found.get("device")
+    return None if device is None else device_type(device), found.get("dtype"), found.get("memory_format")
 
 
 def clear(grad: Tensor) -> None:

@@ -49,6 +49,8 @@ class _ConstantPadNd(_PadNd):
 
 
 class _ZeroPadNd(_ConstantPadNd):
+    """A ``_ConstantPadNd`` of zeros; it comes before the layer that it derives from, too."""
+
     def __init__(self, padding: Any):
         super().__init__(padding, 0.0)
 
@@ -94,22 +96,16 @@ class ConstantPad3d(_ConstantPadNd):
     _dims = 3
 
 
-class ZeroPad1d(_ZeroPadNd):
+class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
     """Zeros around the last dim."""
 
-    _dims = 1
 
-
-class ZeroPad2d(_ZeroPadNd):
+class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
     """Zeros around the last two dims."""
 
-    _dims = 2
 
-
-class ZeroPad3d(_ZeroPadNd):
+class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
     """Zeros around the last three dims."""
-
-    _dims = 3
 
 
 class ReflectionPad1d(_ReflectionPadNd):

@@ -1,6 +1,7 @@
 """Functions on the parameters of a model, in PyTorch's files.
 
 ``clip_grad.py`` scales or cuts gradients before a step, ``convert_parameters.py`` joins parameters to a vector.
+``rnn.py`` packs and pads sequences of several lengths.
 ``parametrize.py`` lets a parameter be computed of others whenever it is read, ``parametrizations.py`` has ready-made
 ways; ``weight_norm.py``, ``spectral_norm.py`` and ``prune.py`` do such things by hooks before each forward. They work
 by public ops; what needs a kernel of its own belongs to ``jitgrad/ops/``.
@@ -23,7 +24,7 @@ from jitgrad.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from jitgrad.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 if TYPE_CHECKING:  # what is imported at its first use
-    from jitgrad.nn.utils import parametrizations, parametrize, prune, stateless
+    from jitgrad.nn.utils import parametrizations, parametrize, prune, rnn, stateless
     from jitgrad.nn.utils.fusion import (
         fuse_conv_bn_eval,
         fuse_conv_bn_weights,
@@ -40,7 +41,7 @@ __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
     "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval",
     "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector",
-    "parametrizations", "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "skip_init",
+    "parametrizations", "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init",
     "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
 
@@ -50,5 +51,5 @@ _FILES = {
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
 }
 _SOURCES = {name: f"{__name__}.{file}" for file, names in _FILES.items() for name in names.split()}
-_SUBMODULES = ("fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "stateless")
+_SUBMODULES = ("fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "rnn", "stateless")
 set_lazy_attributes(__name__, {**_SOURCES, **{name: f"{__name__}.{name}" for name in _SUBMODULES}})

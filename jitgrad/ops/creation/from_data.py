@@ -15,10 +15,13 @@ from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import layout_of
 from jitgrad.core.settings import set_default_dtype
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.wrapped import Wrapped
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import FUNCTIONS, method, public
 from jitgrad.dispatch.sizes import size_argument
 from jitgrad.ops.creation.constants import as_dtype, finished, fits, new
+from jitgrad.ops.shape.subclasses import as_kind
+from jitgrad.ops.shape.view import Alias
 
 __all__ = ["array_of", "as_tensor", "from_numpy", "tensor", "writable"]
 
@@ -300,8 +303,8 @@ def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None, meth
             )
         if args[0].dtype is not dtype:
             raise TypeError(f"expected {_title(dtype)} (got {args[0].type()})")
-        return args[0].detach()
-    if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and type(args[0]).__name__ != "Size":
+        return args[0].detach() if method else Alias.apply(args[0])
+    if len(args) == 1 and isinstance(args[0], (list, tuple, range, np.ndarray)) and type(args[0]).__name__ != "Size":
         return _copied(args[0], dtype, device)
     if len(args) == 1 and isinstance(args[0], float):
         raise TypeError("new(): data must be a sequence (got float)")
@@ -313,12 +316,10 @@ def _title(dtype: dtypes.dtype) -> str:
 
 
 def _new(cls: type[Tensor], *args: Any, device: Any = None, **named: Any) -> Any:
-    if cls is not Tensor and not args:
+    if issubclass(cls, Wrapped):
         return object.__new__(cls)
     result = _legacy(dtypes.get_default_dtype(), args, device)
-    if cls is not Tensor:
-        result.__class__ = cls
-    return result
+    return result if cls is Tensor else as_kind(result, cls)
 
 
 Tensor.__new__ = _new  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from jitgrad.dispatch.batch_rules import rewritten
 from jitgrad.dispatch.op_calls import observed
 from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import into_out, takes_out
+from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.registry import fast_method, public
 from jitgrad.dispatch.sizes import as_ints, is_int
 from jitgrad.dispatch.structured import Structured
@@ -143,7 +144,7 @@ def _stacked_product(x: Tensor, y: Tensor) -> Tensor:
 
 def _operator(self: Tensor, other: Any) -> Any:
     # NotImplemented lets Python ask the other operand's __rmatmul__, and else raise its own TypeError.
-    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+    return matmul(self, other) if isinstance(other, Tensor) or is_overriding(other) else NotImplemented
 
 
 Tensor.__matmul__ = _operator  # type: ignore[method-assign]

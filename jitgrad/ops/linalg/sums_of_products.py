@@ -11,6 +11,7 @@ from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_flag, int_argument
 from jitgrad.ops.linalg.added_products import Addmm
@@ -120,7 +121,7 @@ def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 @method
 def __rmatmul__(self: Tensor, other: Any) -> Tensor:
     """other @ self."""
-    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+    return matmul(other, self) if isinstance(other, Tensor) or is_overriding(other) else NotImplemented
 
 
 @partial(public, module="linalg")

@@ -80,3 +80,6 @@ publish_later("jitgrad.ops.nn.attention", **{"nn.functional": "scaled_dot_produc
 publish_later("jitgrad.ops.nn.linear_cross_entropy", **{"nn.functional": "linear_cross_entropy"})
 publish_later("jitgrad.ops.nn.multihead_attention", **{"nn.functional": "multi_head_attention_forward"})
 publish_later("jitgrad.ops.nn.lp_pool", **{"nn.functional": "lp_pool1d lp_pool2d lp_pool3d"})
+publish_later("jitgrad.ops.nn.recurrent_functions",
+              functions="gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell")  # fmt: skip
+publish_later("jitgrad.ops.nn.packing", functions="_pack_padded_sequence _pad_packed_sequence")

@@ -6,7 +6,6 @@ memory does not grow with the product of the lengths. Dropout, and masks that re
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -14,60 +13,29 @@ import numpy as np
 
 from jitgrad.core.dtypes import bool_
 from jitgrad.core.errors import cpp_type
-from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import CAPACITY, Layout, broadcast_shapes, intern
-from jitgrad.core.storage import empty_for
-from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.core.layout import Layout, broadcast_shapes, intern
+from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
 from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.planned import Launches, Number, Written, planned, row_major
 from jitgrad.dispatch.sizes import as_flag, float_argument
 from jitgrad.dispatch.structured import Structured
-from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import attention as kernels
 from jitgrad.ops.creation.constants import ones
-from jitgrad.ops.linalg.matrix_products import multiply_stacks, turn
 from jitgrad.ops.nn.dropout import dropout
 from jitgrad.ops.nn.margin_losses import functional
 from jitgrad.ops.nn.native import _safe_softmax
-from jitgrad.ops.reduction.reduction_plan import unrecorded
-from jitgrad.ops.shape.copy import contiguous
+from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Attention", "hidden"]
 
-BLOCK = 1 << 20  # so many scores are in memory at a time, or those of one query of each stack
+_SCORES, _ROWS = 1 << 16, 32  # so many scores are in memory at a time for each thread, but so many queries' at least
 
 
 def hidden(kept: Tensor, like: Tensor) -> Tensor:
     """A mask that says which keys are seen as one that is added to scores: 0, and -inf where it is False."""
     return like.new_zeros(kept.shape).masked_fill(kept.logical_not(), float("-inf"))
-
-
-def _blocks(q: Layout, k: Layout) -> range:
-    """The first queries of blocks."""
-    n, queries, keys = q.shape[0], q.shape[1], k.shape[1]
-    return range(0, queries, max(1, min(queries, BLOCK // max(n * keys, 1))))
-
-
-@functools.cache
-def _nothing(dtype: np.dtype[Any]) -> Any:
-    """The mask of the kernels where there is none."""
-    return np.empty((0, 0, 0), dtype)
-
-
-def _shares(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float, first: int) -> Tensor:
-    """The shares of keys for a block of queries, unrecorded."""
-    scores = multiply_stacks(q, turn(k))
-    added = _nothing(q._layout.numpy_dtype) if mask is None else contiguous(unrecorded(mask))._data
-    if scores._layout.numel:
-        launch(kernels.shares, scores._data, added, first, causal, scale)
-    return scores
-
-
-def _queries(x: Tensor, first: int, step: int) -> Tensor:
-    """A block of rows of each of a stack of matrices, unrecorded."""
-    rows = x._layout.shape[1]
-    return unrecorded(x) if step >= rows else unrecorded(x).narrow(1, first, min(step, rows - first))
 
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
@@ -97,25 +65,31 @@ def _batched(call: BatchedCall) -> Any:
     return one_by_one(call) if "mask" in call.batched else call.run(**{name: call.whole(name) for name in "qkv"})
 
 
-def _stack(x: Tensor) -> Tensor:
-    """(*, rows, columns) as a stack of matrices, unrecorded."""
-    if x._layout.ndim == 3:
-        return unrecorded(x)
-    rows, layout = contiguous(unrecorded(x)), _as_stack(x._layout)
-    return wrap(rows._data.reshape(layout.shape), layout)
+def _stack(name: str, x: Layout) -> Any:
+    """(*, rows, columns) as a stack of matrices."""
+    return row_major(name, x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
 
 
-@functools.lru_cache(CAPACITY)
-def _as_stack(x: Layout) -> Layout:
-    return intern(x.numpy_dtype, (math.prod(x.shape[:-2]), *x.shape[-2:]), None, x.device)
+def _inputs(q: Layout, k: Layout, v: Layout, mask: Layout | None) -> tuple[Any, ...]:
+    """What the kernels are told of q, k, v and mask."""
+    added = np.empty((0, 0, 0), q.numpy_dtype) if mask is None else row_major("mask", mask, mask.shape)
+    return _stack("q", q), _stack("k", k), _stack("v", v), added
 
 
-def _in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A new row-major tensor in another shape, unrecorded."""
-    if x._layout.shape == shape:
-        return x
-    layout = intern(x._layout.numpy_dtype, shape, None, x._layout.device)
-    return wrap(x._data.reshape(shape), layout)
+def _block(q: Layout, k: Layout) -> int:
+    """How many queries go at a time."""
+    return min(max(_SCORES // k.shape[-2], _ROWS), q.shape[-2])
+
+
+@planned("g", "q", "k", "v", "mask?", numbers=("scale",))
+def _gradients(g, q, k, v, mask, causal, scale):
+    """The gradients in q, k and v, unrecorded."""
+    layouts = [intern(t.numpy_dtype, t.shape, None, t.device) for t in (q, k, v)]
+    if not g.numel or not q.numel or not k.numel:
+        return lambda *_: tuple([zeros_of(layout) for layout in layouts])
+    results = [Written(i, (math.prod(t.shape[:-2]), *t.shape[-2:])) for i, t in enumerate((q, k, v))]
+    arrays = _stack("g", g), *_inputs(q, k, v, mask), *results
+    return Launches([(kernels.attend_back, *arrays, causal, Number("scale"), _block(q, k))], layouts, 3)
 
 
 def _reference(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float = 1.0) -> Any:
@@ -139,9 +113,13 @@ class Attention(Structured):
         lambda: (draw(3, 2, 2).transpose(0, 1), draw(2, 3, 2, seed=1), draw(2, 3, 3, seed=2), None, True, 0.5),
     )
 
-    def forward(q, k, v, mask=None, causal=False, scale=1.0):
-        shape = (*q._layout.shape[:-1], v._layout.shape[-1])
-        return _in_shape(_attended(_stack(q), _stack(k), _stack(v), mask, causal, scale), shape)
+    def plan(q_layout, k_layout, v_layout, mask_layout=None, causal=False, scale=1.0):
+        out = intern(q_layout.numpy_dtype, (*q_layout.shape[:-1], v_layout.shape[-1]), None, q_layout.device)
+        if not out.numel or not k_layout.shape[-2]:
+            return lambda *_: zeros_of(out)
+        arrays = _inputs(q_layout, k_layout, v_layout, mask_layout)
+        result = Written(0, (math.prod(out.shape[:-2]), *out.shape[-2:]))
+        return Launches([(kernels.attend, *arrays, result, causal, scale, _block(q_layout, k_layout))], [out])
 
     def grad_q(g, q, k, v, mask, causal, scale):
         return _score_gradient(g, q, k, v, mask, causal, scale) @ k
@@ -153,47 +131,7 @@ class Attention(Structured):
         return _weights(q, k, _over_scores(mask, q), causal, scale).transpose(-2, -1) @ g
 
     def kernels(wants, g, q, k, v, mask, causal, scale):
-        with no_grad():
-            found = _gradients(*map(_stack, (g, q, k, v)), mask, causal, scale)
-        return {name: _in_shape(found[name], t._layout.shape) for name, t in (("q", q), ("k", k), ("v", v))}
-
-
-def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
-    blocks = _blocks(q._layout, k._layout)
-    if len(blocks) == 1:
-        return multiply_stacks(_shares(q, k, mask, causal, scale, 0), v)
-    layout = intern(q._layout.numpy_dtype, (*q._layout.shape[:2], v._layout.shape[2]), None, q._layout.device)
-    out = wrap(empty_for(layout), layout)
-    for first in blocks:
-        shares = _shares(_queries(q, first, blocks.step), k, mask, causal, scale, first)
-        _queries(out, first, blocks.step).copy_(multiply_stacks(shares, v))
-    return out
-
-
-def _gradients(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
-) -> dict[str, Tensor]:  # fmt: skip
-    """The gradients in query, key and value, by the blocks of forward."""
-    blocks = _blocks(q._layout, k._layout)
-    found: dict[str, Tensor] = {}
-    for first in blocks:
-        rows, above = (_queries(t, first, blocks.step) for t in (q, g))
-        shares = _shares(rows, k, mask, causal, scale, first)
-        slopes = multiply_stacks(above, turn(v))
-        if slopes._layout.numel:
-            launch(kernels.shares_gradient, shares._data, slopes._data, scale)
-        parts = {"k": multiply_stacks(turn(slopes), rows), "v": multiply_stacks(turn(shares), above)}
-        part = multiply_stacks(slopes, k)
-        if len(blocks) == 1:
-            return {"q": part, **parts}
-        if not found:
-            layout = intern(q._layout.numpy_dtype, q._layout.shape, None, q._layout.device)
-            found = {"q": wrap(empty_for(layout), layout), **parts}
-        else:
-            for name in parts:
-                found[name].add_(parts[name])
-        _queries(found["q"], first, blocks.step).copy_(part)
-    return found or {name: t.new_zeros(t.shape) for name, t in (("q", q), ("k", k), ("v", v))}
+        return dict(zip("qkv", _gradients(g, q, k, v, mask, causal, scale), strict=True))
 
 
 # -- arguments --------------------------------------------------------------------------------------------

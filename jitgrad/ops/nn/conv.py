@@ -18,6 +18,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.loops import conv as kernels
 from jitgrad.kernels.loops.reduction import sum_columns
 from jitgrad.ops.linalg.matrix_products import conj
+from jitgrad.ops.nn.conv_methods import ByTaps, by_taps
 from jitgrad.ops.nn.taps import in_format_of
 from jitgrad.ops.shape.slicing import zeros_of
 
@@ -49,6 +50,20 @@ class _Geometry:
         # Blocks of equal size, rounded to 16 columns, so that the last one is not a small rest.
         block = self.places if pieces == 1 else min(-(-self.places // pieces) + 15, self.places) // 16 * 16
         self.options = self.numbers, max(block, 1), pointwise
+        self.split = *self.weight[:2], weight[1], math.prod(weight[2:])
+        self._given: tuple[Any, ...] = weight, x[2:], y[2:], stride, padding, dilation, groups, dtype
+
+    def by_taps(self) -> ByTaps | None:
+        """How y comes of x, and the gradient of weights of both, if not by columns."""
+        weight, _, places, *options = self._given
+        return by_taps(weight, self.x[0], places, *options)
+
+    def back_by_taps(self) -> ByTaps | None:
+        """How x comes of y: a convolution by turned weights, padded by what the other's windows reach."""
+        weight, size, _, stride, padding, dilation, groups, dtype = self._given
+        turned = groups * weight[1], weight[0] // groups, *weight[2:]
+        reach = [d * (k - 1) - p for d, k, p in zip(dilation, weight[2:], padding, strict=True)]
+        return by_taps(turned, self.x[0], size, stride, reach, dilation, groups, dtype)
 
 
 def conv_size(n: int, width: int, stride: int, padding: int, dilation: int) -> int:
@@ -136,9 +151,7 @@ class Conv(Structured):
         if not x_layout.numel or not weight_layout.numel:
             return lambda *_: zeros_of(out)
         made = _Geometry(x, weight, shape, stride, padding, dilation, groups, out.numpy_dtype)
-        arrays = row_major("x", x_layout, made.x), row_major("weight", weight_layout, made.weight)
-        bias = _bias(bias_layout, out)
-        launches = Launches([(kernels.convolve, *arrays, bias, Written(0, made.y), *made.options)], [out])
+        launches = _products(made, x_layout, weight_layout, _bias(bias_layout, out), out)
         format_of = weight_layout if x_layout.contiguous else x_layout
         return in_format_of(format_of, launches, x=x_layout, weight=weight_layout, bias=bias_layout)
 
@@ -150,6 +163,30 @@ class Conv(Structured):
 
     def grad_bias(g):
         return _over_channels(g)
+
+
+def _products(made: _Geometry, x: Layout, weight: Layout, bias: Any, out: Layout) -> Launches:
+    """y of x."""
+    if way := made.by_taps():
+        volume = row_major("x", x, made.x)
+        return _products_by_taps(way, volume, row_major("weight", weight, made.split), False, bias, out)
+    arrays = row_major("x", x, made.x), row_major("weight", weight, made.weight)
+    return Launches([(kernels.convolve, *arrays, bias, Written(0, made.y), *made.options)], [out])
+
+
+def _products_back(made: _Geometry, y: Layout, weight: Layout, bias: Any, out: Layout) -> Launches:
+    """x of y."""
+    if way := made.back_by_taps():
+        volume = row_major("y", y, _volume(y.shape))
+        return _products_by_taps(way, volume, row_major("weight", weight, made.split), True, bias, out)
+    arrays = row_major("y", y, made.y), row_major("weight", weight, made.weight)
+    return Launches([(kernels.convolve_back, *arrays, bias, Written(0, made.x), *made.options)], [out])
+
+
+def _products_by_taps(way: ByTaps, volume: Any, weight: Any, turned: bool, bias: Any, out: Layout) -> Launches:
+    taps, shape = intern(out.numpy_dtype, way.shape), (out.shape[0], *way.shape[1:3], *way.places)
+    split = way.split, weight, turned, Written(1)
+    return Launches([split, (way.products, volume, Written(1), bias, Written(0, shape), *way.options)], [out, taps])
 
 
 def _bias(layout: Layout | None, out: Layout) -> Any:
@@ -184,9 +221,7 @@ class ConvInput(Structured):
         if not y_layout.numel or not weight_layout.numel:
             return lambda *_: zeros_of(out)
         made = _Geometry(out.shape, weight, y, stride, padding, dilation, groups, out.numpy_dtype)
-        arrays = row_major("y", y_layout, made.y), row_major("weight", weight_layout, made.weight)
-        bias = _bias(bias_layout, out)
-        launches = Launches([(kernels.convolve_back, *arrays, bias, Written(0, made.x), *made.options)], [out])
+        launches = _products_back(made, y_layout, weight_layout, _bias(bias_layout, out), out)
         format_of = weight_layout if y_layout.contiguous else y_layout
         return in_format_of(format_of, launches, y=y_layout, weight=weight_layout, bias=bias_layout)
 
@@ -225,8 +260,13 @@ class ConvWeight(Structured):
         if not y_layout.numel or not x_layout.numel:
             return lambda *_: zeros_of(out)
         made = _Geometry(x, out.shape, y, stride, padding, dilation, groups, out.numpy_dtype)
-        arrays = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
         parts = min(x[0], _PARTS) if y_layout.numel * made.rows > 1 << 21 else 1
+        if way := made.by_taps():
+            arrays = row_major("y", y_layout, _volume(y)), row_major("x", x_layout, made.x)
+            several, rest = intern(out.numpy_dtype, (parts, *way.shape)), math.prod(way.shape[1:])
+            added = way.join, Written(1, (parts, way.shape[0], rest)), Written(0, (rest, out.numel // rest))
+            return Launches([(way.sums, *arrays, Written(1), *way.options), added], [out, several])
+        arrays = row_major("y", y_layout, made.y), row_major("x", x_layout, made.x)
         if parts == 1:
             return Launches([(kernels.weight_sums, *arrays, Written(0, (1, *made.weight)), *made.options)], [out])
         several = intern(out.numpy_dtype, (parts, *made.weight))

@@ -39,6 +39,14 @@ def _bounds(w: Window) -> tuple[Any, Any, int]:
     return np.where(begins < 0, begins + -(begins // w.step) * w.step, begins), ends, w.step
 
 
+def _whole(w: Window) -> tuple[int, int, int, int]:
+    """(first, behind the last, elements, stride) of the windows that lie inside; none where they are uneven."""
+    low, reach = -(-w.before // w.stride) if w.width else 0, (w.width - 1) * w.step + 1
+    high = min((w.size - reach + w.before) // w.stride + 1, w.new) if w.width else 0
+    # Short rows are quicker window by window.
+    return (min(low, w.new), high, w.width, w.stride) if high - low >= 8 else (0, 0, 0, 0)
+
+
 def _largest(x: Any, windows: Sequence[Window]) -> Any:
     dims = len(windows)
     outer = x.shape[: x.ndim - dims]
@@ -76,8 +84,9 @@ class MaxPool(Structured):
             return lambda x: (wrap(empty_for(out), out), wrap(empty_for(places), places))
         dims, target = len(windows), as_volume(shape, len(windows))
         bounds = [b for w in (*[Window(1, 1, 1, 1)] * (3 - dims), *windows) for b in _bounds(w)]
-        source = row_major("x", x_layout, as_volume(x_layout.shape, dims))
-        made = Launches([(kernels.largest, source, *bounds, Written(1, target), Written(0, target))], [out, places], 2)
+        source, row = row_major("x", x_layout, as_volume(x_layout.shape, dims)), _whole(windows[-1])
+        made = Launches([(kernels.largest, source, *bounds, *row, Written(1, target), Written(0, target))],
+                        [out, places], 2)  # fmt: skip
         return in_format_of(x_layout, made, x=x_layout)
 
     def grad_x(g, result1, x, windows):

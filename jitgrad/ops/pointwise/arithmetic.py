@@ -18,6 +18,7 @@ from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.operand_checks import NUMBERS, check_inplace_target
 from jitgrad.dispatch.out_argument import takes_out
+from jitgrad.dispatch.overriding import is_overriding
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import int_argument, number_argument
@@ -366,7 +367,8 @@ def _operator(function: Function) -> Function:
 
     @functools.wraps(function)
     def operator(self: Tensor, other: Any) -> Any:
-        return function(self, other) if isinstance(other, (Tensor, *NUMBERS)) else NotImplemented
+        known = isinstance(other, (Tensor, *NUMBERS)) or is_overriding(other)
+        return function(self, other) if known else NotImplemented
 
     return operator
 
@@ -383,7 +385,7 @@ def _invert(self: Tensor) -> Tensor:
 
 def _divided_by(self: Tensor, other: Any) -> Any:
     # An array too: NumPy multiplies it with the reciprocal and gets a tensor, as ``array / tensor`` does in PyTorch.
-    numerator = isinstance(other, (Tensor, np.ndarray, *NUMBERS))
+    numerator = isinstance(other, (Tensor, np.ndarray, *NUMBERS)) or is_overriding(other)
     return self.reciprocal() * other if numerator else NotImplemented
 
 

@@ -1,5 +1,5 @@
 """Ops that draw random numbers, number for number PyTorch's: fills in place (random_fills.py), new ones (sampling.py,
-counts.py).
+counts.py, gamma.py).
 
 Each fill is a ``RandomFill``: to add one, write its kernel in kernels/loops/random.py, declare a subclass whose
 ``write`` calls ``fill_by``, and publish a method that passes on its generator. A function that makes a tensor makes it
@@ -10,6 +10,8 @@ each function asks first (``check_draw``, ``batch_for_draw``).
 from jitgrad.dispatch.registry import publish_later
 
 publish_later("jitgrad.ops.random.counts", functions="binomial poisson")
+publish_later("jitgrad.ops.random.gamma",
+              functions="_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad")  # fmt: skip
 publish_later("jitgrad.ops.random.random_fills",
               methods="bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_")  # fmt: skip
 publish_later("jitgrad.ops.random.sampling", "bernoulli multinomial",

@@ -239,7 +239,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     plain = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     drawn = found * plain[1] + plain[0]
     for parameter in (mean, std):
-        if isinstance(parameter, Tensor) and parameter._requires_grad and grad_state.enabled:
+        # A level may be one of forward mode, which wants a tangent.
+        if isinstance(parameter, Tensor) and (grad_state.levels or (grad_state.enabled and parameter._requires_grad)):
             drawn = DrawnFrom.apply(drawn, parameter)
     return finished("normal", drawn, out=out)
 

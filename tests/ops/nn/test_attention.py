@@ -5,7 +5,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.autograd import gradcheck, gradgradcheck
-from jitgrad.ops.nn import attention
+from jitgrad.kernels.launch import launch
+from jitgrad.kernels.loops import attention as kernels
 
 F = torch.nn.functional
 attend = F.scaled_dot_product_attention
@@ -41,16 +42,30 @@ def test_masks_and_scale():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_blocks_give_what_one_block_gives(monkeypatch, causal):
-    q, k, v = heads(2)
-    mask = None if causal else draw(1, 5, 4, seed=3).detach()
-    results = []
-    for block in (1 << 20, 16):  # all scores, and those of two queries
-        monkeypatch.setattr(attention, "BLOCK", block)
-        out = attend(q, k, v, mask, is_causal=causal)
-        results.append([out, *torch.autograd.grad(out, (q, k, v), torch.ones_like(out) + out.detach())])
-    for one, other in zip(*results):
-        torch.testing.assert_close(one, other)
+def test_blocks_give_what_one_block_gives(causal):
+    q, k, v = (t.numpy(force=True) for t in heads(2))
+    mask = np.empty((0, 0, 0)) if causal else draw(1, 5, 4, seed=3).numpy(force=True)
+    g, results = np.ones((2, 5, 2)), []
+    for block in (5, 2):  # all queries, two of them
+        made = [np.empty_like(a) for a in (g, q, k, v)]
+        launch(kernels.attend, q, k, v, mask, made[0], causal, 0.5, block)
+        launch(kernels.attend_back, g, q, k, v, mask, *made[1:], causal, 0.5, block)
+        results.append(made)
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_long_sequences():
+    """Several blocks of queries, with BLAS's products, in both precisions."""
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
+        q, k, v = (t.detach().to(dtype).requires_grad_() for t in heads(2, length=700, keys=650))
+        mask = torch.zeros(700, 650, dtype=dtype).masked_fill(torch.ones(700, 650).tril(-5).bool(), -2.0)
+        out = attend(q, k, v, mask)
+        np.testing.assert_allclose(out.numpy(force=True), formula(q, k, v, mask.numpy()), atol=tolerance)
+        shares = torch.softmax(q @ k.mT * 3**-0.5 + mask, -1) @ v
+        g = torch.linspace(-1, 1, out.numel(), dtype=dtype).reshape(out.shape)
+        for ours, exact in zip(torch.autograd.grad(out, (q, k, v), g), torch.autograd.grad(shares, (q, k, v), g)):
+            torch.testing.assert_close(ours, exact, rtol=tolerance, atol=10 * tolerance)
 
 
 def test_gradients_vmap_and_compiled():

@@ -1,0 +1,125 @@
+"""Numbers of the gamma and Dirichlet distributions, and their derivatives in the parameters.
+
+The names begin with an underscore as in PyTorch, whose ``distributions`` are what calls them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.core.errors import not_implemented_for, scalar_type
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.settings import finfo
+from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
+from jitgrad.dispatch.batch_randomness import check_draw, draw_rule, expand_for_draw
+from jitgrad.dispatch.op_samples import cases, draw
+from jitgrad.dispatch.registry import public
+from jitgrad.dispatch.structured import Structured
+from jitgrad.dispatch.underived import underived
+from jitgrad.kernels.elementwise import reparameterisation  # noqa: F401  (declares the ops)
+from jitgrad.kernels.loops import random_gamma as kernels
+from jitgrad.ops.creation.constants import new
+from jitgrad.ops.random.random_fills import fill_by, generator_for
+from jitgrad.ops.shape.copy import contiguous
+from jitgrad.random import default_generator
+
+__all__: list[str] = []
+
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+def _check_dtypes(error_name: str, x: Tensor, *others: Tensor) -> None:
+    if x.dtype.name not in ("float32", "float64"):
+        raise not_implemented_for(error_name, x.dtype)
+    for t in others:
+        if t.dtype is not x.dtype:
+            raise RuntimeError(f"Found dtype {scalar_type(t.dtype)} but expected {scalar_type(x.dtype)}")
+
+
+def _drawn(kernel: Any, x: Tensor, generator: Any, *scalars: Any) -> Tensor:
+    """A tensor like ``x``, row-major, filled by a kernel that takes its elements as shapes."""
+    out = new(x._layout.dtype, x._layout.shape, x._layout.device)
+    shapes = contiguous(x.detach())._data.reshape(-1)
+    fill_by(kernel, out, generator, *scalars, finfo(x.dtype).tiny, inputs=(shapes,))
+    return out
+
+
+class StandardGamma(Structured):
+    """Numbers of the gamma distributions of shapes ``x`` and rate 1; reparameterised: they have a derivative."""
+
+    name, batch = "standard_gamma_of", draw_rule
+    samples = cases(lambda: (draw(3, 4, low=0.3, high=9), default_generator))
+
+    def refuse_tangents(names):
+        raise NotImplementedError(
+            "Trying to use forward AD with _standard_gamma that does not support it because it has not been "
+            "implemented yet."
+        )
+
+    def forward(x, generator):
+        return _drawn(kernels.standard_gamma, x, generator)
+
+    def grad_x(g, x, out):
+        return g * standard_gamma_grad(x, out)
+
+
+class SampleDirichlet(Structured):
+    """Points of the simplex, along the last dim, of the Dirichlet distributions of concentrations ``x``."""
+
+    name, batch = "sample_dirichlet_of", draw_rule
+    samples = cases(lambda: (draw(3, 4, low=0.3, high=9), default_generator))
+
+    def forward(x, generator):
+        below_one = float(np.nextafter(x.dtype.numpy.type(1), x.dtype.numpy.type(0)))
+        width = x._layout.shape[-1] if x._layout.ndim else 1
+        return _drawn(kernels.dirichlet, x, generator, max(width, 1), _SMALLEST, below_one)
+
+
+def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+    """Numbers of the gamma distributions of shapes ``self`` and rate 1, which have derivatives in ``self``."""
+    _check_dtypes("gamma_cpu", self)
+    if grad_state.levels:
+        check_draw(self)
+        self = expand_for_draw(self)
+    return StandardGamma.apply(self, generator_for("_standard_gamma", generator))
+
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """Points of the simplex of the Dirichlet distributions of concentrations ``self``; backward raises."""
+    _check_dtypes("dirichlet", self)
+    plain = self.detach()
+    if grad_state.levels:
+        check_draw(plain)
+        plain = expand_for_draw(plain)
+    found = SampleDirichlet.apply(plain, generator_for("_sample_dirichlet", generator))
+    return underived("aten::_sample_dirichlet", found, self)
+
+
+def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
+    """The derivative of ``output``, which ``_standard_gamma(self)`` drew, in ``self``; backward raises."""
+    _check_dtypes("_standard_gamma_grad_cpu", self, output)
+    return standard_gamma_grad(self, output)
+
+
+def standard_gamma_grad(x: Tensor, out: Tensor) -> Tensor:
+    """The same for rules."""
+    error = NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
+    found = table.standard_gamma_grad(x.detach(), out.detach())
+    return underived("aten::_standard_gamma_grad", found, x, out, error=error)
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """The derivative of ``x``, drawn from the beta distribution of shapes ``alpha`` and ``total - alpha``, in alpha.
+
+    Over ``1 - x``; backward raises.
+    """
+    _check_dtypes("_dirichlet_grad_cpu", x, alpha, total)
+    found = table.dirichlet_grad(x.detach(), alpha.detach(), total.detach())
+    return underived("aten::_dirichlet_grad", found, x, alpha, total)
+
+
+for _function in (_standard_gamma, _sample_dirichlet, _standard_gamma_grad, _dirichlet_grad):
+    public(_function, method_too=False)

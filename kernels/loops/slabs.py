@@ -1,0 +1,169 @@
+"""Convolution of stride 1 without columns: a product of matrices for each element of the window.
+
+In a padded volume whose dims are counted through, a window's element lies at the same distance from the window's
+place everywhere. So the products of one element's weights and a run of places is a product of a matrix (out channels,
+channels) and a slab (channels, places), the same slab, shifted, for every element. What is computed at places where
+the window runs over the end of a row is left out of the result. Slabs are as long as fits into a core's cache.
+
+Arrays are those of conv.py, but for the weights, ``taps`` (elements of the window, groups, out channels of a group,
+channels of a group). ``geometry`` is that of columns.py; all strides are 1.
+"""
+
+from __future__ import annotations
+
+from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops.conv import multiply, run_with_blas
+
+__all__ = ["add_parts", "slab_products", "slab_weight_sums", "split_taps"]
+
+_WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
+
+
+def take_slab(x, channel, channels, shift, row, rows, begin, end, slab):
+    """Places ``begin`` to ``end`` of some channels of a volume, in a grid of ``rows`` rows of size ``row``.
+
+    shift: how much further the grid begins before the volume, for each dim. Zeros outside of the volume.
+    """
+    depth, height, width = x.shape[1], x.shape[2], x.shape[3]
+    flat = x.reshape(x.size)
+    for i in range(channels):
+        target, p, w, h, d = slab[i], begin, begin % row, begin // row % rows, begin // (row * rows)
+        while p < end:
+            count = min(row - w, end - p)
+            x_d, x_h, x_w = d - shift[0], h - shift[1], w - shift[2]
+            low, high = min(max(-x_w, 0), count), min(width - x_w, count)
+            part = target[p - begin : p - begin + count]
+            if x_d < 0 or x_d >= depth or x_h < 0 or x_h >= height or high <= low:
+                part[:] = T(0)
+            else:
+                for t in range(low):
+                    part[t] = T(0)
+                source = flat[(((channel + i) * depth + x_d) * height + x_h) * width + x_w + low :]
+                inside = part[low:high]
+                for t in range(inside.size):
+                    inside[t] = source[t]
+                for t in range(high, count):
+                    part[t] = T(0)
+            p += count
+            w = 0
+            h += 1
+            if h == rows:
+                h = 0
+                d += 1
+
+
+def _pieces(x, taps, bias, geometry, function, block, out):
+    row, rows = (geometry[i] + geometry[i - 3] * (geometry[i - 12] - 1) for i in (14, 13))
+    chunks = -(-(((geometry[12] - 1) * rows + geometry[13] - 1) * row + geometry[14]) // block)
+    return x.shape[0] * taps.shape[1] * chunks, out.size * taps.shape[0] * taps.shape[3] >> _WORK
+
+
+@loop(pieces=_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
+def forward_slabs(x, taps, bias, geometry, function, block, out, first, last):
+    groups, outs, channels = taps.shape[1], taps.shape[2], taps.shape[3]
+    kd, kh, kw, dd, dh, dw = geometry[0], geometry[1], geometry[2], geometry[9], geometry[10], geometry[11]
+    height, width = geometry[13], geometry[14]
+    row, rows = width + dw * (kw - 1), height + dh * (kh - 1)
+    total = ((geometry[12] - 1) * rows + height - 1) * row + width
+    reach = (dd * (kd - 1) * rows + dh * (kh - 1)) * row + dw * (kw - 1)
+    chunks = -(-total // block)
+    slab, sums = np.empty((channels, block + reach), T), np.empty((outs, block), T)
+    for piece in range(first, last):
+        n, rest = piece // (groups * chunks), piece % (groups * chunks)
+        g, begin = rest // chunks, rest % chunks * block
+        count = min(block, total - begin)
+        take_slab(x[n], g * channels, channels, geometry[6:9], row, rows, begin, begin + count + reach, slab)
+        t, part = 0, sums[:, :count]
+        for i in range(kd):
+            for j in range(kh):
+                for k in range(kw):
+                    at = (i * dd * rows + j * dh) * row + k * dw
+                    multiply(function, taps[t, g], False, slab[:, at : at + count], False, part, t > 0)
+                    t += 1
+        # The grid's rows without their ends.
+        for o in range(outs):
+            source, target, more = sums[o], out[n, g, o], bias[g * outs + o] if bias.size else T(0)
+            p, w, h, d = begin, begin % row, begin // row % rows, begin // (row * rows)
+            while p < begin + count:
+                inside = min(width - w, begin + count - p)
+                if h < height and inside > 0:
+                    line, numbers = target[(d * height + h) * width + w :], source[p - begin : p - begin + inside]
+                    for q in range(numbers.size):
+                        line[q] = numbers[q] + more
+                p += row - w
+                w = 0
+                h += 1
+                if h == rows:
+                    h = 0
+                    d += 1
+
+
+def _weight_pieces(y, x, geometry, function, block, out):
+    return out.shape[0], y.size * out.shape[1] * out.shape[4] >> _WORK
+
+
+@loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
+def weight_slabs(y, x, geometry, function, block, out, first, last):
+    parts, groups, outs, channels = out.shape[0], out.shape[2], out.shape[3], out.shape[4]
+    kd, kh, kw, dd, dh, dw = geometry[0], geometry[1], geometry[2], geometry[9], geometry[10], geometry[11]
+    depth, height, width = y.shape[2], y.shape[3], y.shape[4]
+    row, rows = width + dw * (kw - 1), height + dh * (kh - 1)
+    total = ((depth - 1) * rows + height - 1) * row + width
+    reach = (dd * (kd - 1) * rows + dh * (kh - 1)) * row + dw * (kw - 1)
+    slab, grads, none = np.empty((channels, block + reach), T), np.empty((outs, block), T), np.zeros(3, np.int64)
+    for part in range(first, last):
+        for g in range(groups):
+            keep = False
+            for n in range(y.shape[0] * part // parts, y.shape[0] * (part + 1) // parts):
+                for begin in range(0, total, block):
+                    count = min(block, total - begin)
+                    take_slab(y[n], g * outs, outs, none, row, rows, begin, begin + count, grads)
+                    take_slab(x[n], g * channels, channels, geometry[6:9], row, rows, begin, begin + count + reach,
+                              slab)  # fmt: skip
+                    t, left = 0, grads[:, :count]
+                    for i in range(kd):
+                        for j in range(kh):
+                            for k in range(kw):
+                                at = (i * dd * rows + j * dh) * row + k * dw
+                                right = slab[:, at : at + count]
+                                multiply(function, left, False, right, True, out[part, t, g], keep)
+                                t += 1
+                    keep = True
+
+
+@loop(dtype_from="out")
+def split_taps(weight, turned, out):
+    """Weights (groups, out channels, channels, elements) as taps; ``turned``: those of the transpose."""
+    groups, outs, channels, elements = weight.shape
+    for t in range(elements):
+        for g in range(groups):
+            for o in range(outs):
+                for c in range(channels):
+                    if turned:
+                        out[elements - 1 - t, g, c, o] = weight[g, o, c, t]
+                    else:
+                        out[t, g, o, c] = weight[g, o, c, t]
+
+
+@loop(dtype_from="out")
+def add_parts(parts, out):
+    """Parts (parts, elements, rest) of sums, added, as (rest, elements)."""
+    # Element by element of the window, as ``parts`` lies in memory.
+    for t in range(out.shape[1]):
+        for r in range(out.shape[0]):
+            total = parts[0, t, r]
+            for p in range(1, parts.shape[0]):
+                total += parts[p, t, r]
+            out[r, t] = total
+
+
+@library("out")
+def slab_products(x, taps, bias, out, geometry, block):
+    """The products of taps and windows, plus a bias for each channel, unless that is empty."""
+    run_with_blas(forward_slabs, out.dtype, (x, taps, bias, geometry), (block, out))
+
+
+@library("out")
+def slab_weight_sums(y, x, out, geometry, block):
+    """The gradient of the taps, in as many parts (parts, elements, groups, out channels, channels) as ``out`` has."""
+    run_with_blas(weight_slabs, out.dtype, (y, x, geometry), (block, out))

@@ -1,0 +1,244 @@
+"""Convolution by 3 x 3 of stride 1 in 16 instead of 36 multiplications for each 2 x 2 results.
+
+Winograd's algorithm F(2 x 2, 3 x 3), as Lavin and Gray give it (Fast Algorithms for
+Convolutional Neural Networks, 2015):
+
+    y = A' [(G w G') * (B' x B)] A,     A' = [1 1  1  0]   B' = [1  0 -1  0]   G = [ 1    0   0 ]
+                                             [0 1 -1 -1]        [0  1  1  0]       [1/2  1/2 1/2]
+                                                                [0 -1  1  0]       [1/2 -1/2 1/2]
+                                                                [0  1  0 -1]       [ 0    0   1 ]
+
+for tiles x of 4 x 4 that overlap by two. The products of each of the 16 places of a tile, summed over channels, are a
+product of matrices, (out channels, channels) by (channels, tiles). The gradient of the weights is the transpose,
+G' [(A y A') * (B' x B)] G, summed over tiles. Rounding errors are about those of plain sums of products, since
+the tables hold nothing but ones and halves; but they are those of the largest number of a tile, and an infinity or
+NaN reaches all results of its tile, also those whose window it lies beside.
+
+Tiles are counted through the rows of tiles of all samples, so that small images make large matrices too.
+Arrays are those of conv.py, but for the weights: ``filters`` (16, groups, out channels, channels of a group).
+"""
+
+from __future__ import annotations
+
+from jitgrad.kernels.launch import library, loop
+from jitgrad.kernels.loops.conv import multiply, run_with_blas
+
+__all__ = ["filter_gradients", "filters_of", "winograd_products", "winograd_weight_sums"]
+
+_WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
+
+
+def take_tiles(x, channel, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles):
+    """B' x B of the rows of tiles ``begin`` to ``end``, as (16, channels, tiles). lines: (8, 2 across + 2)."""
+    height, width, size = x.shape[3], x.shape[4], 2 * across + 2
+    low, high = min(pad_w, size), min(width + pad_w, size)
+    for i in range(channels):
+        for q in range(begin, end):
+            n, r, at = q // rows, q % rows, (q - begin) * across
+            for a in range(4):
+                h, line = 2 * r + a - pad_h, lines[a]
+                if h < 0 or h >= height:
+                    line[:] = T(0)
+                else:
+                    line[:low] = T(0)
+                    inside, source = line[low:high], x[n, channel + i, 0, h]
+                    for t in range(inside.size):
+                        inside[t] = source[t]
+                    line[high:] = T(0)
+            l0, l1, l2, l3 = lines[0], lines[1], lines[2], lines[3]
+            m0, m1, m2, m3 = lines[4], lines[5], lines[6], lines[7]
+            for t in range(size):
+                m0[t] = l0[t] - l2[t]
+                m1[t] = l1[t] + l2[t]
+                m2[t] = l2[t] - l1[t]
+                m3[t] = l1[t] - l3[t]
+            for a in range(4):
+                line = lines[4 + a]
+                v0, v1 = tiles[4 * a, i, at : at + across], tiles[4 * a + 1, i, at : at + across]
+                v2, v3 = tiles[4 * a + 2, i, at : at + across], tiles[4 * a + 3, i, at : at + across]
+                for t in range(across):
+                    second, third = line[2 * t + 1], line[2 * t + 2]
+                    v0[t] = line[2 * t] - third
+                    v1[t] = second + third
+                    v2[t] = third - second
+                    v3[t] = second - line[2 * t + 3]
+
+
+def put_results(sums, o, begin, end, rows, across, more, lines, out):
+    """A' m A of one channel's products, as rows of ``out`` (samples, height, width), plus ``more``."""
+    height, width = out.shape[1], out.shape[2]
+    for q in range(begin, end):
+        n, r, at = q // rows, q % rows, (q - begin) * across
+        for a in range(4):
+            m0, m1 = sums[a, o, at : at + across], sums[4 + a, o, at : at + across]
+            m2, m3 = sums[8 + a, o, at : at + across], sums[12 + a, o, at : at + across]
+            upper, lower = lines[a], lines[4 + a]
+            for t in range(across):
+                upper[t] = m0[t] + m1[t] + m2[t]
+                lower[t] = m1[t] - m2[t] - m3[t]
+        for a in range(min(2, height - 2 * r)):
+            l0, l1, l2, l3 = lines[4 * a], lines[4 * a + 1], lines[4 * a + 2], lines[4 * a + 3]
+            target = out[n, 2 * r + a]
+            for t in range(width // 2):
+                target[2 * t] = l0[t] + l1[t] + l2[t] + more
+                target[2 * t + 1] = l1[t] - l2[t] - l3[t] + more
+            if width % 2:
+                t = width // 2
+                target[2 * t] = l0[t] + l1[t] + l2[t] + more
+
+
+def take_gradients(y, channel, channels, begin, end, rows, across, lines, tiles):
+    """A y A' of the rows of tiles ``begin`` to ``end`` of ``y``."""
+    height, width = y.shape[3], y.shape[4]
+    for i in range(channels):
+        for q in range(begin, end):
+            n, r, at = q // rows, q % rows, (q - begin) * across
+            for a in range(2):
+                line = lines[a]
+                if 2 * r + a >= height:
+                    line[:] = T(0)
+                else:
+                    source = y[n, channel + i, 0, 2 * r + a]
+                    for t in range(width):
+                        line[t] = source[t]
+                    line[width:] = T(0)
+            l0, l1, l2, l3 = lines[0], lines[1], lines[2], lines[3]
+            for t in range(2 * across):
+                l2[t] = l0[t] + l1[t]
+                l3[t] = l0[t] - l1[t]
+                l1[t] = -l1[t]
+            for a in range(4):
+                line = lines[(0, 2, 3, 1)[a]]
+                v0, v1 = tiles[4 * a, i, at : at + across], tiles[4 * a + 1, i, at : at + across]
+                v2, v3 = tiles[4 * a + 2, i, at : at + across], tiles[4 * a + 3, i, at : at + across]
+                for t in range(across):
+                    first, second = line[2 * t], line[2 * t + 1]
+                    v0[t] = first
+                    v1[t] = first + second
+                    v2[t] = first - second
+                    v3[t] = -second
+
+
+def _pieces(x, filters, bias, pad_h, pad_w, function, block, out):
+    lines = out.shape[0] * ((out.shape[3] + 1) // 2)
+    return filters.shape[1] * -(-lines // block), 4 * out.size * filters.shape[3] >> _WORK
+
+
+@loop(pieces=_pieces, dtype_from="out", grain=1 << 12, reassoc=True)
+def winograd_pieces(x, filters, bias, pad_h, pad_w, function, block, out, first, last):
+    # out: (n, groups, out channels, height, width)
+    outs, channels = filters.shape[2], filters.shape[3]
+    rows, across = (out.shape[3] + 1) // 2, (out.shape[4] + 1) // 2
+    total = out.shape[0] * rows
+    chunks = -(-total // block)
+    tiles, sums = np.empty((16, channels, block * across), T), np.empty((16, outs, block * across), T)
+    lines = np.empty((8, 2 * across + 2), T)
+    for piece in range(first, last):
+        g, begin = piece // chunks, piece % chunks * block
+        end = min(begin + block, total)
+        count = (end - begin) * across
+        take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles)
+        for f in range(16):
+            multiply(function, filters[f, g], False, tiles[f, :, :count], False, sums[f, :, :count], False)
+        for o in range(outs):
+            put_results(sums, o, begin, end, rows, across, bias[g * outs + o] if bias.size else T(0), lines,
+                        out[:, g, o])  # fmt: skip
+
+
+def _weight_pieces(y, x, pad_h, pad_w, function, block, out):
+    return out.shape[0], 4 * y.size * out.shape[4] >> _WORK
+
+
+@loop(pieces=_weight_pieces, dtype_from="y", grain=1 << 12, reassoc=True)
+def winograd_weight_pieces(y, x, pad_h, pad_w, function, block, out, first, last):
+    parts, groups, outs, channels = out.shape[0], out.shape[2], out.shape[3], out.shape[4]
+    rows, across = (y.shape[3] + 1) // 2, (y.shape[4] + 1) // 2
+    total = y.shape[0] * rows
+    tiles, grads = np.empty((16, channels, block * across), T), np.empty((16, outs, block * across), T)
+    lines = np.empty((8, 2 * across + 2), T)
+    for part in range(first, last):
+        begins, ends = total * part // parts, total * (part + 1) // parts
+        for g in range(groups):
+            for begin in range(begins, ends, block):
+                end = min(begin + block, ends)
+                count = (end - begin) * across
+                take_tiles(x, g * channels, channels, pad_h, pad_w, begin, end, rows, across, lines, tiles)
+                take_gradients(y, g * outs, outs, begin, end, rows, across, lines, grads)
+                for f in range(16):
+                    left, right = grads[f, :, :count], tiles[f, :, :count]
+                    multiply(function, left, False, right, True, out[part, f, g], begin > begins)
+
+
+def _rows(weight, turned, out):
+    return out.shape[1] * out.shape[2], out.size
+
+
+@loop(pieces=_rows, dtype_from="out")
+def filters_of(weight, turned, out, first, last):
+    """G w G' of weights (groups, out channels, channels, 9); ``turned``: those of the transpose."""
+    count, half = out.shape[3], T(0.5)
+    w, m = np.empty((9, count), T), np.empty((4, count), T)
+    for piece in range(first, last):
+        g, r = piece // out.shape[2], piece % out.shape[2]
+        for i in range(count):  # the transpose's weights are turned by half a circle
+            source = weight[g, i, r] if turned else weight[g, r, i]
+            for k in range(9):
+                w[8 - k if turned else k, i] = source[k]
+        for b in range(4):
+            if b == 0 or b == 3:
+                left = 0 if b == 0 else 2
+                for a in range(3):
+                    for i in range(count):
+                        m[a, i] = w[3 * a + left, i]
+            else:
+                sign = T(1) if b == 1 else T(-1)
+                for a in range(3):
+                    for i in range(count):
+                        m[a, i] = half * (w[3 * a, i] + w[3 * a + 2, i] + sign * w[3 * a + 1, i])
+            upper, plus, minus, lower = out[b, g, r], out[4 + b, g, r], out[8 + b, g, r], out[12 + b, g, r]
+            for i in range(count):
+                upper[i], lower[i] = m[0, i], m[2, i]
+                plus[i] = half * (m[0, i] + m[2, i] + m[1, i])
+                minus[i] = half * (m[0, i] + m[2, i] - m[1, i])
+
+
+def _blocks(parts, out):
+    return -(-out.shape[0] // 64), out.size
+
+
+@loop(pieces=_blocks, dtype_from="out")
+def filter_gradients(parts, out, first, last):
+    """G' u G of the sum of parts (parts, 16, n), as (n, 9); 64 of them at a time."""
+    half, u, middle = T(0.5), np.empty((16, 64), T), np.empty((12, 64), T)
+    for piece in range(first, last):
+        begin = 64 * piece
+        count = min(64, out.shape[0] - begin)
+        for f in range(16):
+            total = u[f]
+            total[:] = T(0)
+            for p in range(parts.shape[0]):
+                part = parts[p, f, begin : begin + count]
+                for i in range(count):
+                    total[i] += part[i]
+        for b in range(4):
+            for i in range(64):
+                both, apart = half * (u[4 + b, i] + u[8 + b, i]), half * (u[4 + b, i] - u[8 + b, i])
+                middle[b, i], middle[4 + b, i], middle[8 + b, i] = u[b, i] + both, apart, u[12 + b, i] + both
+        for i in range(count):
+            target = out[begin + i]
+            for a in range(3):
+                both = half * (middle[4 * a + 1, i] + middle[4 * a + 2, i])
+                target[3 * a + 1] = half * (middle[4 * a + 1, i] - middle[4 * a + 2, i])
+                target[3 * a], target[3 * a + 2] = middle[4 * a, i] + both, middle[4 * a + 3, i] + both
+
+
+@library("out")
+def winograd_products(x, filters, bias, out, pad_h, pad_w, block):
+    """The convolution, plus a bias for each channel, unless that is empty; ``block`` rows of tiles at a time."""
+    run_with_blas(winograd_pieces, out.dtype, (x, filters, bias, pad_h, pad_w), (block, out))
+
+
+@library("out")
+def winograd_weight_sums(y, x, out, pad_h, pad_w, block):
+    """The gradient of the filters, in as many parts (parts, 16, groups, out channels, channels) as ``out`` has."""
+    run_with_blas(winograd_weight_pieces, out.dtype, (y, x, pad_h, pad_w), (block, out))

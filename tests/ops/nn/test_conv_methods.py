@@ -1,0 +1,106 @@
+"""Convolutions that go by tiles or by slabs: against sums of products, and their gradients against the transpose."""
+
+import numpy as np
+import pytest
+
+import jitgrad as torch
+import jitgrad.nn.functional as F
+from jitgrad.debug.launch_tape import tape
+from jitgrad.ops.nn.conv_methods import by_taps
+
+CASES = [  # kind of kernel, samples, groups, channels, out channels, kernel, padding, dilation, sizes
+    ("winograd", 3, 1, 32, 40, (3, 3), 1, 1, (9, 12)),
+    ("winograd", 2, 2, 64, 64, (3, 3), 0, 1, (12, 11)),
+    ("winograd", 40, 1, 33, 32, (3, 3), 2, 1, (4, 5)),
+    ("slab", 2, 1, 17, 20, (3, 5), 1, 1, (13, 8)),
+    ("slab", 2, 2, 32, 40, (3, 3), 2, 2, (16, 15)),
+    ("slab", 1, 1, 16, 24, (3,), 1, 1, (40,)),
+    ("slab", 1, 1, 16, 16, (2, 3, 3), 1, 1, (5, 7, 20)),
+    ("slab", 1, 1, 20, 16, (5, 5), 2, 1, (60, 40)),
+]
+
+
+def given(case):
+    """x, weight, bias and the options of a case, as arrays."""
+    _, samples, groups, channels, outs, kernel, padding, dilation, sizes = case
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in
+              ((samples, channels, *sizes), (outs, channels // groups, *kernel), outs)]  # fmt: skip
+    return arrays, {"padding": padding, "dilation": dilation, "groups": groups}
+
+
+def by_hand(x, weight, bias, padding, dilation, groups):
+    """Sums of products in double precision."""
+    x, weight = x.astype(np.float64), weight.astype(np.float64)
+    x = np.pad(x, [(0, 0), (0, 0), *[(padding, padding)] * (x.ndim - 2)])
+    sizes = [n - dilation * (k - 1) for n, k in zip(x.shape[2:], weight.shape[2:])]
+    out = np.zeros((len(x), len(weight), *sizes)) + bias.reshape(-1, *[1] * len(sizes))
+    outs, channels = len(weight) // groups, weight.shape[1]
+    for at in np.ndindex(*weight.shape[2:]):
+        part = x[(..., *[slice(a * dilation, a * dilation + n) for a, n in zip(at, sizes)])]
+        for g in range(groups):
+            w = weight[(slice(g * outs, (g + 1) * outs), slice(None), *at)]
+            out[:, g * outs : (g + 1) * outs] += np.einsum(
+                "oc,nc...->no...", w, part[:, g * channels : (g + 1) * channels]
+            )
+    return out
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolution(case):
+    (x, w, b), options = given(case)
+    conv = getattr(F, f"conv{x.ndim - 2}d")
+    dims = x.ndim - 2
+    places = [n + 2 * case[6] - case[7] * (k - 1) for n, k in zip(case[8], case[5])]
+    way = by_taps(w.shape, len(x), places, (1,) * dims, (case[6],) * dims, (case[7],) * dims, case[2], x.dtype)
+    assert way is not None and way.products.name.startswith(case[0])
+    out = conv(torch.tensor(x), torch.tensor(w), torch.tensor(b), **options)
+    wanted = by_hand(x, w, b, **options)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-5, atol=2e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_are_the_transpose(case):
+    """<g, conv(dx, w)> = <grad of x, dx>, and so for the weights: convolution is linear in each."""
+    (x, w, b), options = given(case)
+    tensors = [torch.tensor(a, requires_grad=True) for a in (x, w, b)]
+    out = getattr(F, f"conv{x.ndim - 2}d")(*tensors, **options)
+    rng = np.random.default_rng(1)
+    g, dx, dw = (rng.standard_normal(a.shape).astype(np.float32) for a in (out.numpy(force=True), x, w))
+    grads = [t.numpy().astype(np.float64) for t in torch.autograd.grad(out, tensors, torch.tensor(g))]
+    none = np.zeros_like(b)
+    for grad, direction, image in ((grads[0], dx, by_hand(dx, w, none, **options)),
+                                   (grads[1], dw, by_hand(x, dw, none, **options))):  # fmt: skip
+        size = np.linalg.norm(grad) * np.linalg.norm(direction)
+        assert abs((grad * direction).sum() - (image * g).sum()) < 1e-6 * size
+    np.testing.assert_allclose(grads[2], g.sum((0, *range(2, g.ndim)), dtype=np.float64), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+def test_second_order(case):
+    """The gradient of a product of gradients, against the same in double precision by numbers apart."""
+    (x, w, b), options = given(case)
+
+    def energy(dtype):
+        xs, ws = (torch.tensor(a, dtype=dtype, requires_grad=True) for a in (x, w))
+        out = F.conv2d(xs, ws, **options)
+        gx, gw = torch.autograd.grad(out.square().sum(), (xs, ws), create_graph=True)
+        return torch.autograd.grad((gx * xs.detach()).sum() + gw.square().sum(), (xs, ws))
+
+    for ours, exact in zip(energy(torch.float32), energy(torch.float64)):
+        np.testing.assert_allclose(ours.numpy(), exact.numpy(), rtol=1e-3, atol=1e-5 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+def test_replay(case):
+    """The launches, repeated on other values, give what a new call gives."""
+    (x, w, b), options = given(case)
+    tensors = [torch.tensor(a, requires_grad=True) for a in (x, w, b)]
+    run = lambda: (out := F.conv2d(*tensors, **options), *torch.autograd.grad(out.sum(), tensors))
+    with tape() as recorded:
+        first = run()
+    for t in tensors:
+        t._data[...] = np.roll(t._data, 1)
+    recorded.replay()
+    for replayed, eager in zip(first, run(), strict=True):
+        assert torch.equal(replayed, eager)
