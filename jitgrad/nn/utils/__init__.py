@@ -51,5 +51,5 @@ _FILES = {
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
 }
 _SOURCES = {name: f"{__name__}.{file}" for file, names in _FILES.items() for name in names.split()}
-_SUBMODULES = ("parametrizations", "parametrize", "prune", "rnn", "stateless")
+_SUBMODULES = ("fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "rnn", "stateless")
 set_lazy_attributes(__name__, {**_SOURCES, **{name: f"{__name__}.{name}" for name in _SUBMODULES}})
