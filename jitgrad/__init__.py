@@ -72,8 +72,8 @@ _LAZY = {
     ),
     **dict.fromkeys(
         ("AcceleratorError", "Event", "OutOfMemoryError", "Stream", "SymBool", "SymFloat", "SymInt", "Tag",
-         "detach", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
-         "is_vulkan_available"),
+         "cond", "detach", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
+         "is_vulkan_available", "set_anomaly_enabled"),
         "jitgrad.core.stand_ins",
     ),
     "Future": "jitgrad.futures", "ScriptModule": "jitgrad.jit", "ScriptFunction": "jitgrad.jit",

@@ -26,9 +26,14 @@ _own_version = jitgrad.__version__
 
 def _own_name(name: str) -> str:
     """The module of jitgrad that answers for ``torch.X``; "" for modules that are not PyTorch's."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
     if name == "torch" or name.startswith("torch."):
         return f"jitgrad{name.removeprefix('torch')}"
     return {"functorch": "jitgrad.func"}.get(name, "")  # which PyTorch's wheel brings
+
+
+_ELSEWHERE = {"torch.return_types": "jitgrad.core.return_types"}
 
 
 class _Metadata(Distribution):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from importlib import import_module
 from typing import Any
 
 from jitgrad.core.absent import absent
@@ -50,6 +51,16 @@ def get_device(input: Any) -> int:
 def detach(input: Any) -> Any:
     """A tensor's values outside of the graph, on the same memory."""
     return input.detach()
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch ``autograd.set_detect_anomaly`` on or off, for good."""
+    import_module("jitgrad.autograd").set_detect_anomaly(enabled, check_nan)
+
+
+def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    """``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``."""
+    return (true_fn if bool(pred) else false_fn)(*operands)
 
 
 for _kind in (OutOfMemoryError, AcceleratorError, Tag):

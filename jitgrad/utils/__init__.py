@@ -22,6 +22,6 @@ __all__ = ["_pytree", "checkpoint", "data", "hooks"]
 
 explain_missing_names(__name__, {
     name: f"jitgrad.utils.{name}"
-    for name in ("_contextlib", "_foreach_utils", "_mode_utils", "_python_dispatch", "cpp_extension", "deterministic",
-                 "dlpack", "model_zoo", "tensorboard", "weak")
+    for name in ("_contextlib", "_foreach_utils", "_mode_utils", "_python_dispatch", "benchmark", "cpp_extension",
+                 "deterministic", "dlpack", "model_zoo", "tensorboard", "weak")
 })  # fmt: skip

@@ -119,3 +119,27 @@ def test_small_modules():
     assert torch._C._get_tracing_state() is None and torch._tensor.Tensor is torch.Tensor
     capsule = torch.utils.dlpack.to_dlpack(torch.ones(1))
     assert "dltensor" in repr(capsule)
+
+
+def test_functions_that_choose_or_switch():
+    assert torch.cond(torch.tensor(False), lambda x: x + 1, lambda x: x - 1, (3,)) == 2
+    torch.set_anomaly_enabled(True)
+    assert torch.is_anomaly_enabled()
+    torch.set_anomaly_enabled(False)
+    assert not torch.is_anomaly_enabled()
+    x = torch.ones(2, 3)
+    assert torch.get_device(x) == -1 and x.dim_order() == (0, 1) and x.t().dim_order() == (1, 0)
+    assert not torch.detach(x.requires_grad_()).requires_grad
+    with pytest.raises(RuntimeError, match=r"reinforce\(\) was removed"):
+        x.reinforce(1)
+
+
+def test_hooks_that_are_not_saved():
+    from jitgrad.utils.hooks import unserializable_hook, warn_if_has_hooks
+
+    x = torch.ones(1, requires_grad=True)
+    x.register_hook(unserializable_hook(lambda g: g))
+    warn_if_has_hooks(x)
+    x.register_hook(lambda g: g)
+    with pytest.warns(UserWarning, match="will not be serialized"):
+        warn_if_has_hooks(x)

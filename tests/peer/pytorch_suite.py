@@ -178,7 +178,8 @@ def prepared(mode, path):
         # What is not imported yet would be taken for missing.
         for found in pkgutil.walk_packages(library.__path__, "jitgrad."):
             if not found.name.endswith("__main__"):
-                importlib.import_module(found.name)
+                with contextlib.suppress(ImportError):  # of a package that is not installed
+                    importlib.import_module(found.name)
         sys.modules.update({"torch" + n.removeprefix("jitgrad"): m for n, m in list(sys.modules.items())
                             if n == "jitgrad" or n.startswith("jitgrad.")})  # fmt: skip
     sys.meta_path.insert(0, Finder(mode))
