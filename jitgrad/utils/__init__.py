@@ -18,4 +18,4 @@ from jitgrad.utils import _pytree, checkpoint, data, hooks
 
 __all__ = ["_pytree", "checkpoint", "data", "hooks"]
 
-explain_missing_names(__name__)
+explain_missing_names(__name__, {"serialization": "jitgrad.utils.serialization"})
