@@ -49,7 +49,7 @@ def save(obj: Any, file: Any, pickle_module: Any, protocol: int) -> None:
     """Write the row."""
     kept: dict[str, UntypedStorage] = {}
     dtypes_of: dict[str, Any] = {}
-    place_storage = placing(lambda storage: str(storage._cdata), kept, dtypes_of.setdefault)
+    place_storage = placing(lambda number, storage: f"{storage._cdata}{number:06d}", kept, dtypes_of.setdefault)
     seen: set[type] = set()
 
     def place(item: Any) -> Any:

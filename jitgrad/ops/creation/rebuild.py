@@ -29,7 +29,7 @@ from jitgrad.dispatch.strides import check_bounds, restrided
 from jitgrad.ops.creation.from_data import from_numpy
 from jitgrad.ops.creation.pickle_dlpack import OWN_NAMES, saving, user_state
 from jitgrad.ops.creation.typed_storage import TypedStorage, _typed_storage
-from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
+from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits
 
 __all__ = ["AFTER_LOADING", "LATER", "REDUCTIONS", "TORCH_NAMES", "pickled_as", "reduce_for_file"]
 
@@ -74,13 +74,12 @@ def _call(x: Tensor) -> tuple[Any, tuple[Any, ...]]:
             warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op",
                           UserWarning, stacklevel=user_level())  # fmt: skip
         return _rebuild_meta_tensor_no_storage, (layout.dtype, shape, strides, x.requires_grad)
-    memory = without_bits(x)
     shown: tuple[Any, ...] = (x.storage_offset(), shape, strides, x.requires_grad, OrderedDict())
     bits = {name: True for name, is_set in (("conj", is_conj(x)), ("neg", is_neg(x))) if is_set}
     rest = (bits,) if bits else ()
     if layout.dtype in _WITHOUT_STORAGE_CLASS:
-        return _rebuild_tensor_v3, (memory.untyped_storage(), *shown, layout.dtype, *rest)
-    return _rebuild_tensor_v2, (_typed_storage(memory), *shown, *rest)
+        return _rebuild_tensor_v3, (x.untyped_storage(), *shown, layout.dtype, *rest)
+    return _rebuild_tensor_v2, (_typed_storage(x), *shown, *rest)
 
 
 _WITHOUT_STORAGE_CLASS = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
