@@ -141,10 +141,12 @@ from jitgrad.core.settings import set_default_dtype as set_default_dtype
 from jitgrad.core.settings import set_num_threads as set_num_threads
 from jitgrad.core.stand_ins import AcceleratorError as AcceleratorError
 from jitgrad.core.stand_ins import OutOfMemoryError as OutOfMemoryError
+from jitgrad.core.stand_ins import cond as cond
 from jitgrad.core.stand_ins import detach as detach
 from jitgrad.core.stand_ins import get_device as get_device
 from jitgrad.core.stand_ins import is_distributed as is_distributed
 from jitgrad.core.stand_ins import is_vulkan_available as is_vulkan_available
+from jitgrad.core.stand_ins import set_anomaly_enabled as set_anomaly_enabled
 from jitgrad.core.tensor import Tensor as Tensor
 from jitgrad.core.tensor import typename as typename
 from jitgrad.extend.differentiable import differentiable as differentiable
@@ -828,6 +830,8 @@ def dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """``input`` with elements set to 0 with probability ``p`` and the rest divided by 1 - p."""
 def dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
     """In-place version of ``dropout``."""
+def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """``mm``, by its old name."""
 @overload
 def dsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``dsplit`` is named for."""
@@ -1081,6 +1085,8 @@ def histogramdd(
     input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False,
 ) -> Any:
     """(hist, bin_edges) of points, whose N coordinates are the last dim of ``input``; see ``histogram``."""
+def hsmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """``hspmm``, by its old name."""
 @overload
 def hsplit(input: Tensor, sections: builtins.int) -> tuple[Tensor, ...]:
     """Cut as ``tensor_split`` does, along the dim that ``hsplit`` is named for."""
@@ -1821,6 +1827,8 @@ def rsqrt_(input: Tensor) -> Tensor:
     """In-place version of ``rsqrt``."""
 def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:
     """``other - alpha * input``."""
+def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    """``sspaddmm``, by its old name."""
 def scalar_tensor(
     value: _Number, *, dtype: _DType | None = None, device: _Device | None = None,
     requires_grad: builtins.bool = False,

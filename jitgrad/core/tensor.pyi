@@ -1510,8 +1510,8 @@ class Tensor:
     ) -> Tensor:
         """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
     def set_(
-        self, source: Tensor | None = None, storage_offset: builtins.int = 0,
-        size: Sequence[builtins.int] | None = None, stride: Sequence[builtins.int] | None = None,
+        self, source: Any = None, storage_offset: builtins.int = 0, size: Sequence[builtins.int] | None = None,
+        stride: Sequence[builtins.int] | None = None,
     ) -> Tensor:
         """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements."""
     def sgn(self, *, out: Tensor | None = None) -> Tensor:

@@ -46,6 +46,7 @@ TYPES = _by_name({
     "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
     "bernoulli.p bernoulli_.p": "Tensor | float",
     "angle": "Tensor",
+    "set_.source": "Any",  # a tensor or a storage
     "repeat_interleave.repeats": "Tensor | int",
     "max.dim min.dim": "Tensor | int",
     "accumulate keepdim largest scale_grad_by_freq sorted sparse sparse_grad": "bool",

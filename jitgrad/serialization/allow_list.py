@@ -84,7 +84,7 @@ def user_globals() -> dict[str, Any]:
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     """``_codecs.encode``, which stands for bytes in protocol 2."""
     if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "utf8", "ascii"):
-        raise UnpicklingError(f"Trying to encode {type(text).__name__} with {encoding!r:.50}: only bytes are made so")
+        raise UnpicklingError(f"Trying to encode {type(text).__name__} with {brief(encoding)}: only bytes are made so")
     return text.encode(encoding)
 
 
@@ -102,21 +102,43 @@ def _tensor(*args: Any) -> Tensor:
     return FUNCTIONS["empty"](0)
 
 
+# Builtin classes that a file may name, as what a defaultdict makes; they are not called.
+FACTORIES: dict[str, Any] = {f"builtins.{kind.__name__}": kind for kind in (int, float, list, dict, str, tuple, bool)}
+
+
 def _defaultdict(*args: Any) -> defaultdict[Any, Any]:
-    if args and args[0] not in (None, int, float, list, dict, set, str, tuple, bool):
-        raise UnpicklingError(f"Can only make a defaultdict of a builtin class, but got {args[0]!r:.100}")
-    return defaultdict(*args)
+    """Of such classes only."""
+    if args and args[0] not in (None, set, *FACTORIES.values()):
+        raise UnpicklingError(f"Can only make a defaultdict of a builtin class, but got {brief(args[0])}")
+    return _hashing(defaultdict)(*args)
+
+
+def _hashing(kind: Any) -> Callable[..., Any]:
+    """A class whose argument's items, or the keys of whose pairs, are hashed."""
+
+    def make(*args: Any) -> Any:
+        for arg in args:
+            for item in arg if isinstance(arg, (list, tuple)) else ():
+                check_key(tuple(item) if isinstance(item, list) else item)
+        return kind(*args)
+
+    return make
 
 
 _made: dict[str, Any] = {}
+_COUNT = "\n"  # no name of a file's
 # What is called in the place of a class of the table.
-CALLED: dict[Any, Callable[..., Any]] = {bytearray: _bytearray, Tensor: _tensor, defaultdict: _defaultdict}
+CALLED: dict[Any, Callable[..., Any]] = {
+    bytearray: _bytearray, Tensor: _tensor, defaultdict: _defaultdict,
+    **{kind: _hashing(kind) for kind in (set, OrderedDict, Counter)},
+}  # fmt: skip
 
 
 def allowed_globals() -> dict[str, Any]:
     """{full name in files: what it means} of what needs no permission."""
-    if len(_made) <= len(TORCH_NAMES):  # sparse tensors may have come since
+    if _made.get(_COUNT) != len(TORCH_NAMES):  # other kinds of tensors may have come since
         _made.update({
+            _COUNT: len(TORCH_NAMES),
             "collections.OrderedDict": OrderedDict, "collections.Counter": Counter,
             "collections.defaultdict": defaultdict, "torch.nn.parameter.Parameter": Parameter, "torch.Size": Size,
             "torch.Tensor": Tensor, "torch.device": device, "_codecs.encode": _encode,
@@ -140,13 +162,18 @@ def _named_function(name: str) -> Any:
     return next(f for f, (_, n) in TORCH_NAMES.items() if n == name)
 
 
+def brief(value: Any) -> str:
+    """A value in an error: a container by its class, since one that repeats its parts could have an endless text."""
+    return f"a {type(value).__name__}" if isinstance(value, (tuple, list, dict, set)) else f"{value!r:.100}"
+
+
 def check_key(key: Any) -> Any:
     """Refuse a key whose hash would visit more parts than a checkpoint's has."""
     count, rest = 0, [key]
     while rest:
         item = rest.pop()
         count += 1
-        if type(item) is tuple:
+        if isinstance(item, tuple):
             rest.extend(item)
         if count > _KEY_NODES:
             raise UnpicklingError("A key of a dict is a tuple of too many parts")

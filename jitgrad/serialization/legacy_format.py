@@ -26,6 +26,7 @@ from jitgrad.ops.creation.pickle_dlpack import saving
 from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
 from jitgrad.ops.creation.typed_storage import TypedStorage
 from jitgrad.serialization import unpickler
+from jitgrad.serialization.allow_list import brief
 from jitgrad.serialization.files import fill
 from jitgrad.serialization.locations import restoring
 from jitgrad.serialization.pickler import pickled, placing
@@ -48,7 +49,7 @@ def save(obj: Any, file: Any, pickle_module: Any, protocol: int) -> None:
     """Write the row."""
     kept: dict[str, UntypedStorage] = {}
     dtypes_of: dict[str, Any] = {}
-    place_storage = placing(lambda storage: str(storage._cdata), kept, dtypes_of.setdefault)
+    place_storage = placing(lambda number, storage: f"{storage._cdata}{number:06d}", kept, dtypes_of.setdefault)
     seen: set[type] = set()
 
     def place(item: Any) -> Any:
@@ -185,6 +186,8 @@ class _Row:
         if not saving.skip_data:
             for key in keys:
                 self._fill(key)
+            if self.empty:
+                raise RuntimeError(f"the file lacks the numbers of {len(self.empty)} storages")
         return result
 
     def persistent(self, place: Any) -> Any:
@@ -205,13 +208,13 @@ class _Row:
             self.empty[key] = made, dtype
             self.storages[key] = TypedStorage(wrap_storage=placed, dtype=dtype)
         if view is None:
-            return TypedStorage(wrap_storage=self.storages[key].untyped(), dtype=dtype)
+            return self.storages[key]
         return self._view(view, key, dtype)
 
     def _view(self, view: Any, key: Any, dtype: Any) -> TypedStorage:
         """A part of a storage, which files of before 0.4 may have; in elements."""
         if not (isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:])):
-            raise RuntimeError(f"a storage of the file is named wrongly: {view!r:.200}")
+            raise RuntimeError("a part of a storage in the file is named wrongly")
         name, offset, size = view
         if name not in self.views:
             whole = self.storages[key].untyped()
@@ -223,7 +226,7 @@ class _Row:
     def _fill(self, key: Any) -> None:
         """Read the numbers of a storage."""
         if not isinstance(key, (str, bytes, int)) or key not in self.empty:
-            raise AssertionError(f"storage key {key!r:.100} not found in deserialized_objects")
+            raise AssertionError(f"storage key {brief(key)} not found in deserialized_objects")
         made, dtype = self.empty.pop(key)
         head = self.file.read(8)
         if len(head) < 8:

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.core.device import device
+from jitgrad.core.host_reads import announce_read, read_observers
 from jitgrad.core.user_frame import user_level
 from jitgrad.ops.creation.pickle_dlpack import saving
+from jitgrad.ops.creation.rebuild import AFTER_LOADING
 from jitgrad.ops.creation.storage import UntypedStorage, storage_of_bytes
 from jitgrad.ops.creation.typed_storage import TypedStorage
 from jitgrad.serialization import legacy_format, old_format, unpickler
@@ -53,6 +55,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     pickle_load_args.setdefault("encoding", "utf-8")
     machine = unpickler if weights_only else pickle_module or pickle
     mmap = options.mmap if mmap is None else mmap
+    if read_observers:
+        announce_read("load()")
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
         if path.endswith(".safetensors"):
@@ -140,7 +144,7 @@ def _load(file: Any, path: str | None, map_location: Any, machine: Any, mmap: bo
                 f"mmap can only be used with files saved with `torch.save({name}_use_new_zipfile_serialization=True), "
                 "please torch.save your checkpoint with this option in order to use mmap."
             )
-        return legacy_format.load(file, map_location, machine, arguments)
+        return _checked(legacy_format.load(file, map_location, machine, arguments))
     reader = ZipReader(file)
     if reader.has_record("constants.pkl"):
         if weights_only:
@@ -153,7 +157,14 @@ def _load(file: Any, path: str | None, map_location: Any, machine: Any, mmap: bo
         return old_format.load(file, map_location, weights_only)
     if mmap and path is None:
         raise ValueError("f must be a file path in order to use the mmap argument")
-    return _Checkpoint(reader, map_location, _mapped(file) if mmap else None).load(machine, arguments)
+    return _checked(_Checkpoint(reader, map_location, _mapped(file) if mmap else None).load(machine, arguments))
+
+
+def _checked(value: Any) -> Any:
+    """A value whose numbers have been read, after the checks that had to wait for them."""
+    for check in AFTER_LOADING:
+        check()
+    return value
 
 
 def _mapped(file: Any) -> Any:
@@ -171,7 +182,7 @@ class _Checkpoint:
     def __init__(self, reader: ZipReader, map_location: Any, mapped: Any):
         self.reader, self.mapped = reader, mapped
         self.map_location, self.restore = map_location, restoring(map_location)
-        self.storages: dict[Any, UntypedStorage] = {}
+        self.storages: dict[Any, TypedStorage] = {}
         self.swapped = self._big_endian() != (sys.byteorder == "big")
         where = getattr(map_location, "type", map_location)
         self.to_meta = isinstance(where, str) and where == "meta"
@@ -198,8 +209,9 @@ class _Checkpoint:
         dtype, key, location, numel = storage_place(place, 5)
         if key not in self.storages:
             made = self._bytes(dtype, key, numel * dtype.itemsize)
-            self.storages[key] = made if self.to_meta else self.restore(made, location)
-        return TypedStorage(wrap_storage=self.storages[key], dtype=dtype)
+            placed = made if self.to_meta else self.restore(made, location)
+            self.storages[key] = TypedStorage(wrap_storage=placed.untyped(), dtype=dtype)
+        return self.storages[key]
 
     def _bytes(self, dtype: Any, key: Any, nbytes: int) -> UntypedStorage:
         name = f"data/{key}"

@@ -14,10 +14,10 @@ from jitgrad.core.device import device
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, published
-from jitgrad.ops.creation.rebuild import TORCH_NAMES
+from jitgrad.ops.creation.rebuild import LATER, TORCH_NAMES
 from jitgrad.ops.creation.typed_storage import storage_dtype
 
-__all__ = ["StorageType", "named", "torch_name"]
+__all__ = ["StorageType", "import_late", "is_torch", "named", "torch_name"]
 
 
 class StorageType:
@@ -38,6 +38,7 @@ class StorageType:
 _CLASSES = {device: "device", dtypes.dtype: "dtype", Size: "Size", Tensor: "Tensor"}
 TORCH_NAMES.update({kind: ("torch", name) for kind, name in _CLASSES.items()})
 _BY_TORCH_NAME: dict[tuple[str, str], Any] = {}
+_COUNT = "", ""  # no name of a file's: how many names the table was made of
 
 
 def torch_name(obj: Any) -> tuple[str, str] | None:
@@ -56,14 +57,22 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
 
 
 def _tables() -> dict[tuple[str, str], Any]:
-    if len(_BY_TORCH_NAME) < len(TORCH_NAMES):
+    if _BY_TORCH_NAME.get(_COUNT) != len(TORCH_NAMES):
+        _BY_TORCH_NAME[_COUNT] = len(TORCH_NAMES)
         _BY_TORCH_NAME.update({place: obj for obj, place in TORCH_NAMES.items()})
         _BY_TORCH_NAME.update({("torch", d.name): d for d in dtypes.all_dtypes()})
     return _BY_TORCH_NAME
 
 
+def import_late(module: str, name: str) -> None:
+    """Import the module that has what a name in a file means, if it is not imported yet."""
+    if (module, name) in LATER:
+        import_module(LATER.pop((module, name)))
+
+
 def named(module: str, name: str) -> Any:
     """What a name of PyTorch's in a file means: jitgrad's class or function; AttributeError or ImportError if none."""
+    import_late(module, name)
     found = _tables().get((module, name))
     if found is not None:
         return found

@@ -26,10 +26,15 @@ __all__ = ["pickled", "placing"]
 _TWO_DTYPES = "Cannot save multiple tensors or storages that view the same data as different types"
 
 
-def placing(key_of: Callable[[UntypedStorage], str], kept: dict[str, UntypedStorage],
+def placing(name: Callable[[int, UntypedStorage], str], kept: dict[str, UntypedStorage],
             note: Callable[[str, Any], None] = lambda key, dtype: None) -> Callable[[Any], Any]:  # fmt: skip
-    """``persistent_id`` of picklers: storages are put into ``kept`` and named, all else is pickled."""
+    """``persistent_id`` of picklers: storages are put into ``kept`` under their names, all else is pickled.
+
+    ``name(number, storage)`` names one, the first of which has number 0; ``note`` is told the dtype of each.
+    """
     seen: dict[int, Any] = {}  # {address: dtype}
+    # By size, too: on a device, where arrays know no owner, a part of memory may be a storage of its own.
+    keys: dict[tuple[int, int], str] = {}
 
     def place(obj: Any) -> Any:
         if not is_storage(obj):
@@ -42,7 +47,8 @@ def placing(key_of: Callable[[UntypedStorage], str], kept: dict[str, UntypedStor
         address = 0 if untyped.device.type == "meta" else untyped.data_ptr()
         if address and seen.setdefault(address, dtype) is not dtype:
             raise RuntimeError(_TWO_DTYPES)
-        key = key_of(untyped)
+        identity = untyped._cdata, untyped.nbytes()
+        key = keys[identity] if identity in keys else keys.setdefault(identity, name(len(keys), untyped))
         kept.setdefault(key, untyped)
         note(key, dtype)
         return "storage", kind, key, location_tag(untyped), count

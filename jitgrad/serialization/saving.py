@@ -63,9 +63,8 @@ def open_binary(f: Any) -> Any:
 
 def _write(obj: Any, writer: ZipWriter, pickle_module: Any, protocol: int, byte_order: bool) -> None:
     """All records but the last ones."""
-    keys: dict[int, str] = {}
     kept: dict[str, UntypedStorage] = {}
-    place = placing(lambda storage: keys.setdefault(storage._cdata, str(len(keys))), kept)
+    place = placing(lambda number, storage: str(number), kept)
     writer.write_record("data.pkl", pickled(obj, place, pickle_module, protocol))
     writer.write_record(".format_version", "1")
     writer.write_record(".storage_alignment", str(options.storage_alignment))

@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.core import dtypes
 from jitgrad.ops.creation.storage import UntypedStorage
 from jitgrad.serialization import unpickler
+from jitgrad.serialization.allow_list import brief
 from jitgrad.serialization.names import StorageType, is_torch, named
 
 __all__ = ["UNSAFE", "cleaned", "reading", "storage_place"]
@@ -32,14 +33,14 @@ def storage_place(place: Any, count: int) -> tuple[Any, ...]:
         raise AssertionError(f"saved_id must be a tuple, got {type(place).__name__}")
     word = place[0] if place else None
     if not isinstance(word, (str, bytes)) or word not in ("storage", b"storage"):
-        raise AssertionError(f"Unknown typename for persistent_load, expected 'storage' but got '{word!r:.50}'")
+        raise AssertionError(f"Unknown typename for persistent_load, expected 'storage' but got '{brief(word)}'")
     kind = place[1] if len(place) == count else None
     dtype = dtypes.uint8 if kind is UntypedStorage else kind.dtype if isinstance(kind, StorageType) else None
     if dtype is None or type(place[4]) is not int or place[4] < 0 or not isinstance(place[2], (str, int, bytes)):
-        raise RuntimeError(f"a storage of the file is named wrongly: {place!r:.200}")
+        raise RuntimeError(f"a storage of the file is named wrongly: {[brief(part) for part in place]}")
     location = place[3].decode("ascii", "replace") if isinstance(place[3], bytes) else place[3]
     if not isinstance(location, str):
-        raise RuntimeError(f"a storage of the file is named wrongly: {place!r:.200}")
+        raise RuntimeError(f"a storage of the file is named wrongly: {[brief(part) for part in place]}")
     return (dtype, place[2], location, *place[4:])
 
 

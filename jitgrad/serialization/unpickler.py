@@ -14,14 +14,16 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from struct import unpack
+from types import FunctionType
 from typing import Any
 
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn.parameter import Parameter
 from jitgrad.ops.creation.pickle_dlpack import OWN_NAMES
-from jitgrad.ops.creation.rebuild import TORCH_NAMES
-from jitgrad.serialization.allow_list import CALLED, allowed_globals, check_key, user_globals
+from jitgrad.ops.creation.rebuild import TORCH_NAMES, _rebuild_tensor
+from jitgrad.serialization.allow_list import CALLED, FACTORIES, allowed_globals, brief, check_key, user_globals
+from jitgrad.serialization.names import import_late
 
 __all__ = ["Unpickler", "globals_of"]
 
@@ -71,7 +73,8 @@ class Unpickler:
         path = f"{module}.{name}"
         if module in BLOCKED:
             raise UnpicklingError(f"Trying to load unsupported GLOBAL {path} whose module {module} is blocked.")
-        for allowed in (allowed_globals(), user_globals()):
+        import_late(module, name)
+        for allowed in (allowed_globals(), user_globals(), FACTORIES):
             if path in allowed:
                 return allowed[path]
         if path in _NESTED:
@@ -123,11 +126,8 @@ class Unpickler:
 
     def _call(self, function: Any, args: Any) -> Any:
         if type(args) is not tuple:
-            raise UnpicklingError(f"the arguments of {function!r:.100} are no tuple")
+            raise UnpicklingError(f"the arguments of {brief(function)} are no tuple")
         function = function if _same(function, user_globals()) else CALLED.get(function, function)
-        if function in (set, Counter, OrderedDict, CALLED[defaultdict]):
-            for item in args[-1] if args and isinstance(args[-1], (list, tuple)) else ():
-                check_key(item)
         if getattr(function, "__name__", "").startswith("_rebuild_from_type"):
             self._check_rebuilt(*args)
         try:
@@ -138,9 +138,10 @@ class Unpickler:
     def _check_rebuilt(self, function: Any, kind: Any, args: Any, state: Any) -> None:
         """The call within a call that makes a tensor of a subclass, or with attributes."""
         if not (isinstance(kind, type) and issubclass(kind, Tensor) and self._allowed(kind)):
-            raise UnpicklingError(f"Can only rebuild tensors of allowed classes, but got {kind!r:.100}")
-        if function not in TORCH_NAMES or not function.__name__.startswith("_rebuild"):
-            raise UnpicklingError(f"Trying to call reduce for unrecognized function {function!r:.100}")
+            raise UnpicklingError(f"Can only rebuild tensors of allowed classes, but got {brief(kind)}")
+        name = TORCH_NAMES[function][1] if isinstance(function, FunctionType) and function in TORCH_NAMES else ""
+        if not name.startswith("_rebuild") or name.startswith("_rebuild_from_type"):
+            raise UnpicklingError(f"Trying to call reduce for unrecognized function {brief(function)}")
 
     def reduce(self) -> None:
         """Call what is on the stack."""
@@ -148,7 +149,8 @@ class Unpickler:
         function = self.stack[-1]
         if not self._allowed(function):
             about = f" which belongs to {function.__self__}" if hasattr(function, "__self__") else ""
-            raise UnpicklingError(f"Trying to call reduce for unrecognized function {function}{about}")
+            what = brief(function) if isinstance(function, (tuple, list, dict, set)) else function
+            raise UnpicklingError(f"Trying to call reduce for unrecognized function {what}{about}")
         self.stack[-1] = self._call(function, args)
 
     def new(self) -> None:
@@ -173,7 +175,7 @@ class Unpickler:
         made = self.stack[-1]
         kind = type(made)
         if kind is Tensor:  # of very old files
-            self._call(Tensor.set_, (made, *state))
+            self._call(Tensor.set_, (made, self._call(_rebuild_tensor, state)))
         elif kind in (OrderedDict, Counter):
             made.__dict__.update(state)
         elif _same(kind, user_globals()):
@@ -202,7 +204,7 @@ class Unpickler:
             )
         try:
             for key, value in zip(items[::2], items[1::2], strict=True):
-                target[key if type(key) is not tuple else check_key(key)] = value
+                target[check_key(key) if isinstance(key, tuple) else key] = value
         except (TypeError, ValueError) as error:
             raise UnpicklingError(f"the keys and values of a dict make no sense: {error}") from None
 
@@ -221,6 +223,7 @@ class Unpickler:
 
 
 def _same(value: Any, allowed: dict[str, Any]) -> bool:
+    """Whether a value is one of these itself: ``==`` would be a question to the value."""
     return any(value is item for item in allowed.values())
 
 

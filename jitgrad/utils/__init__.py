@@ -23,5 +23,5 @@ __all__ = ["_pytree", "checkpoint", "data", "hooks"]
 explain_missing_names(__name__, {
     name: f"jitgrad.utils.{name}"
     for name in ("_contextlib", "_foreach_utils", "_mode_utils", "_python_dispatch", "benchmark", "cpp_extension",
-                 "deterministic", "dlpack", "model_zoo", "tensorboard", "weak")
+                 "deterministic", "dlpack", "model_zoo", "serialization", "tensorboard", "weak")
 })  # fmt: skip

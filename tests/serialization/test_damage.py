@@ -126,6 +126,12 @@ HOSTILE = {
     "a codec to import": b"\x80\x02c_codecs\nencode\nX\1\0\0\0aX\3\0\0\0bz2\x86R.",
     "a call within a call":
         b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(c__builtin__\nset\nctorch\nTensor\n)}tR.",
+    "a call within a call within a call":
+        b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\nq\0(h\0ctorch\nTensor\n(c__builtin__\nbytearray\n"
+        b"ctorch\nTensor\nK\1\x85}tNtR.",
+    "an error about an endless tuple": b"\x80\x02K\1" + b"q\0h\0\x86" * 60 + b")R.",
+    "a storage whose name is one": b"\x80\x02X\7\0\0\0storageK\1" + b"q\0h\0\x86" * 60 + b"\x86Q.",
+    "a builtin class called": b"\x80\x02c__builtin__\nlist\n)R.",
     "nothing on the stack": b"\x80\x02R.",
     "no end": b"\x80\x02]",
     "a memo that is not there": b"\x80\x02h\x07.",
@@ -150,7 +156,12 @@ def test_pickles_made_by_hand(name):
 
 def test_keys_that_would_take_for_ever_to_hash():
     pairs = b"K\1" + b"q\0h\0\x86" * 60  # a tuple of itself twice, 60 times
-    for pickled in (b"}%sK\1s." % pairs, b"c__builtin__\nset\n]%sa\x85R." % pairs):
+    sizes = b")" + b"q\0ctorch\nSize\nh\0h\0\x86\x85R" * 60
+    for pickled in (
+        b"}%sK\1s." % pairs, b"c__builtin__\nset\n]%sa\x85R." % pairs, b"%sq\0}h\0K\1s." % sizes,
+        b"ccollections\nOrderedDict\n]]%saK\1aa\x85R." % pairs, b"ccollections\nCounter\n]%sa\x85R." % pairs,
+        b"ccollections\ndefaultdict\nN]]%saK\1aa\x86R." % pairs,
+    ):
         assert "too many parts" in str(outcome(checkpoint(b"\x80\x02" + pickled)))
 
 
@@ -203,6 +214,20 @@ def test_the_words_of_some():
     assert "failed reading file data/0" in message(count=5)
     assert "failed locating file data/7: file not found" in message(key="7")
     assert "failed finding central directory" in str(outcome(saved(1)[:-30]))
+
+
+def test_a_very_old_tensor_can_not_begin_before_its_storage():
+    def old(size, stride):
+        named = tensor_pickle(size=size, stride=stride)  # ... rebuild, (storage, offset, size, stride, ...)
+        begin = named.index(b"ctorch._utils")
+        end = named.index(b"\n", named.index(b"\n", begin) + 1) + 1
+        return named[:begin] + b"ctorch\nTensor\n)R" + named[end:].replace(b"\x89N", b"").replace(b"R", b"b", 1)
+
+    data = {"data/0": struct.pack("<4f", 1, 2, 3, 4)}
+    assert outcome(checkpoint(old((2,), (1,)), data)).tolist() == [1, 2]
+    assert "Negative strides" in str(outcome(checkpoint(old((2,), (-1,)), data)))
+    with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
+        torch.empty(0).set_(torch.ones(4).untyped_storage(), 0, (2,), (-1,))
 
 
 def test_a_file_that_claims_more_than_it_has():

@@ -6,7 +6,7 @@ import os
 import pickle
 import warnings
 import zipfile
-from collections import Counter, OrderedDict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 
 import pytest
 
@@ -288,6 +288,13 @@ def test_a_program_can_have_its_own_unpickler():
         torch.load(io.BytesIO(saved(1)), pickle_module=module, weights_only=False)
 
 
+def test_a_defaultdict():
+    x = again(defaultdict(list, a=[torch.ones(1)], b=[2]))
+    assert x["b"] == [2] and x["c"] == [] and x.default_factory is list
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
+        again(defaultdict(again))
+
+
 def test_pickled_storages_and_modules():
     x = torch.arange(3.0)
     for storage in (x.untyped_storage(), torch.FloatStorage([1, 2])):
@@ -301,3 +308,23 @@ def test_pickled_storages_and_modules():
             file.seek(0)
             other = torch.load(file, weights_only=False)
             assert torch.equal(other(torch.ones(1, 1)), net(torch.ones(1, 1)))
+
+
+def test_other_kinds_of_tensors_can_join(monkeypatch):
+    from jitgrad.ops.creation import rebuild
+
+    checked = []
+    made = rebuild.pickled_as("torch._utils")(_rebuild_twice)
+    join = lambda x: (made, (x.data.clone(),)) if getattr(x, "twice", False) and x.ndim else None
+    monkeypatch.setattr(rebuild, "REDUCTIONS", [join])
+    monkeypatch.setattr("jitgrad.serialization.loading.AFTER_LOADING", [lambda: checked.append(1)])
+    x = torch.ones(2)
+    x.twice = True
+    try:
+        assert again(x).tolist() == [2, 2] and checked == [1]
+    finally:
+        del rebuild.TORCH_NAMES[made]
+
+
+def _rebuild_twice(x):
+    return x * 2

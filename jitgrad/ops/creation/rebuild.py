@@ -5,8 +5,10 @@ storage that is kept outside of the pickle. Those functions are here, under PyTo
 (`saving.active` of pickle_dlpack.py) tensors reduce to such calls, with all of their storage; in other pickles, which
 nobody else reads, to their own part of the memory.
 
-Another kind of tensor joins by two entries: a function in `REDUCTIONS`, which returns (function, arguments) for tensors
-of its kind and None for others, and its function in `TORCH_NAMES` by `pickled_as`.
+Another kind of tensor joins by a function in `REDUCTIONS`, which returns (function, arguments) for tensors of its kind
+and None for others, and by ``@pickled_as`` at the function that makes them. If its module is imported late, `LATER` has
+to name it: {PyTorch's module and name: the module}. What is to be checked when all numbers have been read goes into
+`AFTER_LOADING`.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ from jitgrad.dispatch.strides import check_bounds, restrided
 from jitgrad.ops.creation.from_data import from_numpy
 from jitgrad.ops.creation.pickle_dlpack import OWN_NAMES, saving, user_state
 from jitgrad.ops.creation.typed_storage import TypedStorage, _typed_storage
-from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits, without_bits
+from jitgrad.ops.shape.lazy_view import is_conj, is_neg, with_bits
 
-__all__ = ["REDUCTIONS", "TORCH_NAMES", "pickled_as", "reduce_for_file"]
+__all__ = ["AFTER_LOADING", "LATER", "REDUCTIONS", "TORCH_NAMES", "pickled_as", "reduce_for_file"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 TORCH_NAMES: dict[Any, tuple[str, str]] = {}  # {a function or class: PyTorch's module and name for it}
+LATER: dict[tuple[str, str], str] = {}
 REDUCTIONS: list[Callable[[Tensor], tuple[Any, tuple[Any, ...]] | None]] = []
+AFTER_LOADING: list[Callable[[], None]] = []
 
 
 def pickled_as(module: str) -> Callable[[F], F]:
@@ -70,13 +74,12 @@ def _call(x: Tensor) -> tuple[Any, tuple[Any, ...]]:
             warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op",
                           UserWarning, stacklevel=user_level())  # fmt: skip
         return _rebuild_meta_tensor_no_storage, (layout.dtype, shape, strides, x.requires_grad)
-    memory = without_bits(x)
     shown: tuple[Any, ...] = (x.storage_offset(), shape, strides, x.requires_grad, OrderedDict())
     bits = {name: True for name, is_set in (("conj", is_conj(x)), ("neg", is_neg(x))) if is_set}
     rest = (bits,) if bits else ()
     if layout.dtype in _WITHOUT_STORAGE_CLASS:
-        return _rebuild_tensor_v3, (memory.untyped_storage(), *shown, layout.dtype, *rest)
-    return _rebuild_tensor_v2, (_typed_storage(memory), *shown, *rest)
+        return _rebuild_tensor_v3, (x.untyped_storage(), *shown, layout.dtype, *rest)
+    return _rebuild_tensor_v2, (_typed_storage(x), *shown, *rest)
 
 
 _WITHOUT_STORAGE_CLASS = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -97,32 +100,34 @@ def warn_of_hooks(x: Tensor) -> None:
 # -- from a call to a tensor ------------------------------------------------------------------------
 
 
-def _sizes(what: str, values: Any) -> tuple[int, ...]:
-    if not isinstance(values, (tuple, list)) or not all(type(n) is int for n in values):
-        raise TypeError(f"{what} of a tensor in a file must be a tuple of ints, not {values!r:.100}")
-    return tuple(values)
+def _sizes(size: Any, stride: Any, dtype: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and strides in a file, as tuples; RuntimeError or TypeError if no tensor of the dtype can have them."""
+    for values in (size, stride):
+        if not isinstance(values, (tuple, list)) or not all(type(n) is int for n in values):
+            raise TypeError("sizes and strides of a tensor in a file must be tuples of ints")
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"the dtype of a tensor in a file must be a dtype, not {type(dtype).__name__}")
+    if len(size) > 64:
+        raise RuntimeError(f"a tensor of {len(size)} dimensions is not supported: there may be 64")
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
+    for n in size:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if max(math.prod(n for n in size if n), *(s + 1 for s in stride), 1) * dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    return tuple(size), tuple(stride)
 
 
 def _placed(storage: Any, offset: Any, size: Any, stride: Any, dtype: dtypes.dtype) -> Tensor:
     """The tensor that lies in a storage at an offset, by sizes and strides in elements; RuntimeError if it does not."""
-    shape, strides = _sizes("sizes", size), _sizes("strides", stride)
+    shape, strides = _sizes(size, stride, dtype)
     if type(offset) is not int:
-        raise TypeError(f"the storage offset of a tensor in a file must be an int, not {offset!r:.100}")
-    if len(shape) != len(strides):
-        raise RuntimeError(f"mismatch in length of strides and shape: {list(shape)}, {list(strides)}")
-    if len(shape) > 64:
-        raise RuntimeError(f"a tensor of {len(shape)} dimensions is not supported: there may be 64")
-    for n in shape:
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-    if any(s < 0 for s in strides):
-        raise RuntimeError(
-            "as_strided: Negative strides are not supported at the moment, got strides: " f"{list(strides)}"
-        )
+        raise TypeError("the storage offset of a tensor in a file must be an int")
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    if max(math.prod(n for n in shape if n), *(s + 1 for s in strides), 1) * dtype.itemsize >= 1 << 63:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     memory = storage.untyped()._items
     check_bounds(shape, strides, offset, dtype.itemsize, memory.numel())
     layout = intern(dtype.numpy, shape, strides, memory._layout.device)
@@ -156,13 +161,15 @@ def _rebuild_tensor_v2(storage: TypedStorage, storage_offset: int, size: Any, st
 def _rebuild_tensor_v3(storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool,
                        backward_hooks: Any, dtype: Any, metadata: Any = None) -> Tensor:  # fmt: skip
     """The same with a dtype that has no class of storages."""
+    if dtype is dtypes.bool_:  # has storages of its own, whose bytes are looked at
+        raise RuntimeError("a tensor of bools can't be made of a storage of bytes")
     return _finished(_placed(storage, storage_offset, size, stride, dtype), requires_grad, metadata)
 
 
 @pickled_as("torch._utils")
 def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Tensor:
     """A tensor on the device "meta"."""
-    layout = intern(dtype.numpy, _sizes("sizes", size), _sizes("strides", stride), resolve("meta"))
+    layout = intern(dtype.numpy, *_sizes(size, stride, dtype), resolve("meta"))
     return _finished(wrap(empty_for(layout), layout), requires_grad, None)
 
 

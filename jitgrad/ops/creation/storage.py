@@ -154,9 +154,7 @@ class UntypedStorage(Storage):
     def __init__(self, size: Any = 0, *, device: Any = None):
         if isinstance(size, int):
             layout = intern(_BYTE, (size,), None, resolve("cpu" if device is None else device))
-            self._items = wrap(empty_for(layout), layout)
-            if layout.device == "cpu":
-                self._items.zero_()
+            self._items = wrap(np.zeros(size, _BYTE) if layout.device == "cpu" else empty_for(layout), layout)
         else:
             self._items = new_items(size, dtypes.uint8)
 

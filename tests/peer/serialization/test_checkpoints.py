@@ -1,9 +1,12 @@
 """Checkpoints that one library wrote and the other reads, byte for byte where the format says so."""
 
 import collections
+import importlib
 import io
 import itertools
 import pickle
+import struct
+import tarfile
 import warnings
 import zipfile
 
@@ -64,9 +67,10 @@ def described(value):
         return type(value).__name__, inside, described(attributes) if attributes else None
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [described(v) for v in value]
-    return repr(list(value)) if hasattr(value, "untyped") else repr(value)
+    return repr(value.tolist()) if hasattr(value, "nbytes") else repr(value)
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_each_reads_what_each_wrote(zipped, weights_only):
@@ -180,6 +184,61 @@ def test_a_state_dict_of_arrays_is_answered_as_by_pytorch():
     same_error(lambda t: t.nn.Linear(2, 1).load_state_dict(arrays))
 
 
+def tar_file():
+    """A file of before PyTorch 0.2: two tensors on one storage, and a storage that is a part of it."""
+
+    class Named:
+        def __init__(self, number):
+            self.number = number
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, obj):
+            return str(obj.number) if isinstance(obj, Named) else None
+
+    def pickled(*values):
+        content = io.BytesIO()
+        for value in values:
+            pickle.dump(value, content, 2)
+        return content.getvalue()
+
+    storages = pickled(1, (10, "cpu", torch.FloatStorage)) + struct.pack("<q6f", 6, *range(6))
+    storages += pickled([(11, 10, 1, 2)])
+    tensors = pickled(2)
+    for key, sizes, strides, offset in ((20, (2, 3), (3, 1), 0), (21, (2,), (2,), 1)):
+        numbers = [len(sizes), 0, *sizes, *strides, offset]
+        tensors += pickled((key, 10, torch.FloatTensor)) + struct.pack(f"<ii{len(numbers) - 2}q", *numbers)
+    value = io.BytesIO()
+    Pickler(value, 2).dump({"x": Named(20), "y": [Named(21), Named(20)], "s": Named(11)})
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, content in (("storages", storages), ("tensors", tensors), ("pickle", value.getvalue())):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+def test_tar_files(tmp_path):
+    (tmp_path / "x.pt").write_bytes(tar_file())
+    for t in LIBRARIES:
+        read = t.load(tmp_path / "x.pt", weights_only=False)
+        assert read["x"].tolist() == [[0, 1, 2], [3, 4, 5]] and list(read["s"]) == [1, 2]
+        read["x"][0, 1] = 9
+        assert read["y"][0].tolist() == [9, 3] and read["y"][1] is read["x"] and read["s"][0] == 9
+    same_error(lambda t: t.load(tmp_path / "x.pt"))
+
+
+def test_options_have_the_same_names(tmp_path):
+    for t in LIBRARIES:
+        config = importlib.import_module(f"{t.__name__}.utils.serialization.config")
+        with config.patch({"save.storage_alignment": 128, "load.mmap": True}):
+            t.save(t.ones(3), tmp_path / "x.pt")
+            assert config.load.mmap is True and t.load(tmp_path / "x.pt").tolist() == [1, 1, 1]
+        with t.serialization._open_zipfile_reader(str(tmp_path / "x.pt")) as reader:
+            assert reader.get_record_offset("data/0") % 128 == 0
+        assert config.load.mmap is False and config.save.storage_alignment == 64
+
+
 # -- optimisers -------------------------------------------------------------------------------------
 
 
@@ -214,3 +273,21 @@ def test_training_goes_on_in_the_other_library(first, then):
     before, checkpoint = trained(first, 3)
     after, _ = trained(then, 3, checkpoint)
     assert before + after == pytest.approx(whole, rel=1e-5)
+
+
+def test_optimisers_and_schedules_move_whole():
+    for writer, reader in ((torch, jitgrad), (jitgrad, torch)):
+        steps = []
+        for t in (writer, reader):
+            p = t.nn.Parameter(t.ones(2))
+            optimizer = t.optim.Adam([p], lr=0.1)
+            parts = {"p": p, "optimizer": optimizer, "schedule": t.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)}
+            for k in range(4):
+                if t is writer and k == 2:
+                    parts = reader.load(written(t, parts), weights_only=False)
+                    assert parts["optimizer"].param_groups[0]["params"][0] is parts["p"]
+                parts["optimizer"].zero_grad()
+                (parts["p"] ** 2).sum().backward()
+                parts["optimizer"].step(), parts["schedule"].step()
+            steps.append(parts["p"].tolist())
+        assert steps[0] == pytest.approx(steps[1], rel=1e-5)
