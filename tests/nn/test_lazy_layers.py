@@ -98,8 +98,7 @@ def test_a_subclass_of_tensor_stays_one_as_a_parameter():
     class Mine(torch.Tensor):
         pass
 
-    data = torch.ones(2)
-    data.__class__ = Mine
+    data = torch.ones(2).as_subclass(Mine)
     param = nn.Parameter(data)
     assert type(param) is Mine and isinstance(param, nn.Parameter) and param.requires_grad
     layer = nn.Module()

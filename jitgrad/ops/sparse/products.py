@@ -381,5 +381,5 @@ def saddmm(input: Any, mat1: Any, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-for _function in (dsmm, hsmm, saddmm):
-    public(_function, method_too=False)
+for _old in (dsmm, hsmm, saddmm):
+    public(_old, method_too=False)
