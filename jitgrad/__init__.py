@@ -48,12 +48,34 @@ _LAZY = {
     "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "multiprocessing": "jitgrad.multiprocessing",
     "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
-    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
+    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "sparse": "jitgrad.sparse",
+    "special": "jitgrad.special",
+    "_utils": "jitgrad._utils", "safetensors": "jitgrad.safetensors", "storage": "jitgrad.storage",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
-    "version": "jitgrad.version", "overrides": "jitgrad.overrides", "_C": "jitgrad._C", "compat": "jitgrad.compat",
-    "DisableTorchFunctionSubclass": "jitgrad.overrides", "torch_version": "jitgrad.torch_version",
+    "DisableTorchFunctionSubclass": "jitgrad.overrides",
+    **{
+        name: f"jitgrad.{name}"
+        for name in (
+            "_C", "__config__", "_dynamo", "_jit_internal", "_tensor", "_vmap_internals", "accelerator", "compat",
+            "distributed", "export", "functional", "futures", "fx", "hub", "jit", "library", "mps", "mtia", "onnx",
+            "overrides", "package", "storage", "torch_version", "version", "xpu",
+        )
+    },
+    **dict.fromkeys(
+        ("_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+         "_check_type", "_check_value", "_check_with", "_constrain_as_size", "_sym_sqrt", "sym_float",
+         "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum"),
+        "jitgrad.core.assertions",
+    ),
+    **dict.fromkeys(
+        ("AcceleratorError", "Event", "OutOfMemoryError", "Stream", "SymBool", "SymFloat", "SymInt", "Tag",
+         "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed", "is_vulkan_available"),
+        "jitgrad.core.stand_ins",
+    ),
+    "Future": "jitgrad.futures", "ScriptModule": "jitgrad.jit", "ScriptFunction": "jitgrad.jit",
+    "fork": "jitgrad.jit", "wait": "jitgrad.jit", "get_device_module": "jitgrad.core.device",
     "__future__": "jitgrad.__future__", "get_default_device": "jitgrad.core.device",
     "set_default_device": "jitgrad.core.device", "typename": "jitgrad.core.tensor",
     "autocast": "jitgrad.amp", "GradScaler": "jitgrad.amp",
@@ -76,7 +98,7 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
-    "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
+    "_VF": "jitgrad._VF", "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
@@ -85,10 +107,14 @@ _INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "tra
 _lazy_attribute, _all_names = _lazy_attributes(__name__, _LAZY)
 
 
+
+
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
+    if name.startswith("_foreach_"):
+        _LAZY[name] = "jitgrad.ops.foreach"
     if name not in _LAZY and (function := _published(name)) is not None:
         if name in _LATER:  # a user's op may be declared again under its name, these may not
             globals()[name] = function

@@ -1,4 +1,4 @@
-"""PyTorch's path for what carries an exception from one process or thread to another."""
+"""PyTorch's private module: what carries an exception from one process or thread to another, and what files name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,23 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-__all__ = ["ExceptionWrapper", "KeyErrorMessage"]
+from jitgrad.nn.parameter import _rebuild_parameter, _rebuild_parameter_with_state
+from jitgrad.ops.creation.rebuild import (
+    _rebuild_device_tensor_from_cpu_tensor,
+    _rebuild_device_tensor_from_numpy,
+    _rebuild_meta_tensor_no_storage,
+    _rebuild_tensor,
+    _rebuild_tensor_v2,
+    _rebuild_tensor_v3,
+    _rebuild_wrapper_subclass,
+)  # fmt: skip
+
+__all__ = [
+    "ExceptionWrapper", "KeyErrorMessage",
+    "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy", "_rebuild_meta_tensor_no_storage",
+    "_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_tensor", "_rebuild_tensor_v2",
+    "_rebuild_tensor_v3", "_rebuild_wrapper_subclass",
+]  # fmt: skip
 
 
 class KeyErrorMessage(str):

@@ -16,15 +16,16 @@ __all__ = ["tell_children"]
 
 
 class Installation:
-    """What is read in a child: ``install`` is called by ``pickle``."""
+    """What is read in a child: ``install(quiet=True)`` is called by ``pickle``."""
+
+    def __init__(self, install: Callable[..., None]):
+        self.install = install
 
     def __reduce__(self) -> Any:
-        from jitgrad.compat.finder import install
-
-        return install, (True,)
+        return self.install, (True,)
 
 
-def tell_children(installed: Callable[[], bool]) -> None:
+def tell_children(install: Callable[..., None], installed: Callable[[], bool]) -> None:
     """Have processes that are spawned from now on install, as long as this one has."""
     given = spawn.get_preparation_data
     if hasattr(given, "tells"):
@@ -33,7 +34,7 @@ def tell_children(installed: Callable[[], bool]) -> None:
     @functools.wraps(given)
     def preparation_data(name: str) -> dict[str, Any]:
         data = given(name)
-        return {**data, "jitgrad.compat": Installation()} if installed() else data
+        return {**data, "jitgrad.compat": Installation(install)} if installed() else data
 
     vars(preparation_data)["tells"] = True
     spawn.get_preparation_data = preparation_data

@@ -98,7 +98,7 @@ def install(quiet: bool = False) -> None:
     sys.meta_path.insert(0, _finder)
     _set_version(TorchVersion(f"{FOLLOWED}+jitgrad.{_own_version}"))
     sys.modules["torch"] = jitgrad
-    tell_children(installed)
+    tell_children(install, installed)
     if not quiet and not os.environ.get("JITGRAD_QUIET"):
         print(f"jitgrad.compat: `import torch` means jitgrad {_own_version} in this process", file=sys.stderr)
 

@@ -24,4 +24,14 @@ results whose gradients are asked for later.
 
 from jitgrad.compiler.compiled import CompileWarning, Compiled, compile, disable, is_compiling, reset
 
+from jitgrad.core.lazy_import import set_lazy_attributes
+
 __all__ = ["CompileWarning", "Compiled", "compile", "disable", "is_compiling", "reset"]
+
+set_lazy_attributes(__name__, dict.fromkeys(
+    ("allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "get_default_backend",
+     "is_dynamo_compiling", "is_exporting", "list_backends", "load_compiled_function", "nested_compile_region",
+     "save_cache_artifacts", "set_default_backend", "set_enable_guard_collectives", "set_stance",
+     "substitute_in_graph", "wrap_numpy"),
+    "jitgrad.compiler.marks",
+))  # fmt: skip

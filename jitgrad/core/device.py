@@ -148,3 +148,13 @@ def resolve(value: Any) -> Any:
             raise AssertionError(_NO_CUDA)
         raise RuntimeError(f"PyTorch is not linked with support for {wanted.type} devices")
     return opener(wanted)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device's type: ``jitgrad.cpu``, ``jitgrad.cuda``; by default that of the accelerator, if any."""
+    kind = str(getattr(device, "type", device)).partition(":")[0] if device is not None else "cpu"
+    if device is None and import_module("jitgrad.cuda").is_available():
+        kind = "cuda"
+    if kind not in ("cpu", "cuda", "mps", "xpu", "mtia"):
+        raise RuntimeError(f"Invalid value of '{device}'. Expect torch.device, str, or None.")
+    return import_module(f"jitgrad.{kind}")

@@ -219,6 +219,7 @@ class _Expands:
 
     def __set_name__(self, owner: type[Distribution], name: str) -> None:
         names, same = self.names, self.same
+        above = next(vars(c)[name] for c in owner.__mro__[1:] if name in vars(c))
 
         def expand(self: Any, batch_shape: Any, _instance: Any = None) -> Any:
             new = self._get_checked_instance(owner, _instance)
@@ -227,10 +228,9 @@ class _Expands:
                 if label in vars(self):
                     value = vars(self)[label]
                     setattr(new, label, _expanded(value, self, batch_shape) if label in names else value)
-            inherited = super(owner, self).expand  # type: ignore[misc]
-            if inherited.__func__ is not Distribution.expand:
-                return inherited(batch_shape, _instance=new)
-            Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+            if above is not Distribution.expand:
+                return super(owner, self).expand(batch_shape, _instance=new)
+            super(owner, new).__init__(batch_shape, self._event_shape, validate_args=False)
             new._validate_args = self._validate_args
             return new
 

@@ -14,9 +14,13 @@ take as long as the rest of jitgrad. A test compares the names there with what t
 ``aten.py`` has ops under the names that policies of selective checkpoints compare.
 """
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
 from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.dispatch import elementwise_publish
-from jitgrad.ops import fft, nn, random  # what they publish late
+from jitgrad.ops import fft, nn, random, sparse  # what they publish late
 from jitgrad.ops.shape import complex_view, copy, expand, join, slicing, subclasses, view
 from jitgrad.ops.creation import constants, conversion, fill, from_data, pickle_dlpack, ranges, type_info
 from jitgrad.ops.pointwise import activation, arithmetic, complex, inplace_functions, where_clamp, words_on_tensors
@@ -24,4 +28,18 @@ from jitgrad.ops.reduction import sums
 from jitgrad.ops.linalg import added_products, matmul, matrix_products
 from jitgrad.ops.indexing import getitem
 
-__getattr__, __dir__ = lazy_attributes(__name__, {name: f"jitgrad.ops.{name}" for name in ("aten",)})
+_lazy, __dir__ = lazy_attributes(__name__, {name: f"jitgrad.ops.{name}" for name in ("aten",)})
+
+
+def __getattr__(name: str) -> Any:
+    """A file here, or a namespace of a program's own ops (``jitgrad.library``), which may be empty still."""
+    if name == "aten" or name[:1] == "_":
+        return _lazy(name)
+    if find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f"{__name__}.{name}")
+    return import_module("jitgrad.library.operators").namespace(name)
+
+
+def load_library(path: str) -> None:
+    """NotImplementedError: ops in C++ are compiled against PyTorch."""
+    raise NotImplementedError(f"torch.ops.load_library: {path} was compiled against PyTorch, which is not here")

@@ -20,7 +20,8 @@ from jitgrad.utils import _pytree, checkpoint, data, hooks
 
 __all__ = ["_pytree", "checkpoint", "data", "hooks"]
 
-explain_missing_names(
-    __name__,
-    {name: f"jitgrad.utils.{name}" for name in ("cpp_extension", "dlpack", "model_zoo", "tensorboard", "weak")},
-)
+explain_missing_names(__name__, {
+    name: f"jitgrad.utils.{name}"
+    for name in ("_contextlib", "_foreach_utils", "_mode_utils", "_python_dispatch", "cpp_extension", "deterministic",
+                 "dlpack", "model_zoo", "tensorboard", "weak")
+})  # fmt: skip

@@ -1,15 +1,27 @@
-"""PyTorch's path for memory that is shared with other libraries by DLPack."""
+"""``torch.utils.dlpack``: memory shared with other libraries."""
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
-from jitgrad.core.tensor import Tensor
-from jitgrad.ops.creation.pickle_dlpack import from_dlpack
+import jitgrad
 
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
-def to_dlpack(tensor: Tensor) -> Any:
-    """The capsule of a tensor's memory, which one library may take. Libraries of today take the tensor itself."""
+class DLDeviceType(enum.IntEnum):
+    """DLPack's numbers of devices."""
+
+    kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL = 1, 2, 3, 4
+    kDLVulkan, kDLMetal, kDLVPI, kDLROCM = 7, 8, 9, 10
+
+
+def from_dlpack(ext_tensor: Any) -> Any:
+    """A tensor on the memory of any object that has ``__dlpack__``."""
+    return jitgrad.from_dlpack(ext_tensor)
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """A capsule of a tensor's memory, for libraries that take one."""
     return tensor.__dlpack__()

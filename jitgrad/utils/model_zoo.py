@@ -1,14 +1,5 @@
-"""PyTorch's path for downloads of weights, which are refused: a program that computes opens no connections."""
+"""``torch.utils.model_zoo``: PyTorch's former name of ``hub.load_state_dict_from_url``."""
 
-from __future__ import annotations
-
-from typing import Any, NoReturn
+from jitgrad.hub import load_state_dict_from_url as load_url
 
 __all__ = ["load_url"]
-
-
-def load_url(url: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """RuntimeError: nothing is downloaded."""
-    raise RuntimeError(
-        f"jitgrad downloads nothing. Fetch {url} by other means, and read the file with jitgrad.load(path)."
-    )
