@@ -9,7 +9,8 @@ distribution (``importlib.metadata.version("torch")``) gets one whose version is
   a plus: ``2.13.0+jitgrad.0.1.0``. Libraries compare it. ``torch`` and ``jitgrad`` are one module, which
   can't have two versions by two names.
 - One process has one of the two: where PyTorch is imported already, ``install`` refuses, since objects of both would
-  meet. Child processes are told nothing: one that is spawned has to call ``install`` itself, a forked one has it.
+  meet. Processes that ``multiprocessing`` starts, as a DataLoader does, have what this one has; others, which
+  ``subprocess`` starts, have to call ``install`` themselves.
 - What is compiled against PyTorch (torchvision's operators, torchaudio) can't be loaded: it asks for C++ symbols.
 """
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import jitgrad
+from jitgrad.compat.children import tell_children
 from jitgrad.torch_version import TorchVersion
 
 __all__ = ["FOLLOWED", "install", "installed", "uninstall"]
@@ -102,6 +103,7 @@ def install(quiet: bool = False) -> None:
     sys.meta_path.insert(0, _finder)
     _set_version(TorchVersion(f"{FOLLOWED}+jitgrad.{_own_version}"))
     sys.modules["torch"] = jitgrad
+    tell_children(install, installed)
     if not quiet and not os.environ.get("JITGRAD_QUIET"):
         print(f"jitgrad.compat: `import torch` means jitgrad {_own_version} in this process", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""jitgrad.utils: tensorboard, weak, dlpack, and what is refused."""
+"""jitgrad.utils: tensorboard, weak, dlpack."""
 
 import copy
 import gc
