@@ -45,9 +45,12 @@ globals().update({name: function for name, function in _FUNCTIONS.items() if "."
 _LAZY = {
     "datasets": "jitgrad.datasets", "debug": "jitgrad.debug",
     "distributions": "jitgrad.distributions", "fft": "jitgrad.fft", "func": "jitgrad.func",
-    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
+    "linalg": "jitgrad.linalg", "masked": "jitgrad.masked", "multiprocessing": "jitgrad.multiprocessing",
+    "nn": "jitgrad.nn", "notebook": "jitgrad.notebook",
     "optim": "jitgrad.optim", "profiler": "jitgrad.profiler", "random": "jitgrad.random",
-    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "special": "jitgrad.special",
+    "serialization": "jitgrad.serialization", "signal": "jitgrad.signal", "sparse": "jitgrad.sparse",
+    "special": "jitgrad.special",
+    "_utils": "jitgrad._utils", "safetensors": "jitgrad.safetensors", "storage": "jitgrad.storage",
     "testing": "jitgrad.testing", "utils": "jitgrad.utils",
     "is_anomaly_check_nan_enabled": "jitgrad.autograd.anomaly", "is_anomaly_enabled": "jitgrad.autograd.anomaly",
     "vmap": "jitgrad.func", "amp": "jitgrad.amp", "backends": "jitgrad.backends", "types": "jitgrad.types",
@@ -97,7 +100,7 @@ _LAZY = {
         ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
         "jitgrad.random",
     ),
-    "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
+    "_VF": "jitgrad._VF", "compile": "jitgrad.compiler", "compiler": "jitgrad.compiler",
     "differentiable": "jitgrad.extend.differentiable", "kernel_pair": "jitgrad.extend.kernel_pair",
     "numba_grad": "jitgrad.extend.numba_grad", "load": "jitgrad.serialization", "save": "jitgrad.serialization",
 }  # fmt: skip
@@ -106,17 +109,14 @@ _INTERNAL = {"commands", "core", "dispatch", "engine", "extend", "kernels", "tra
 _lazy_attribute, _all_names = _lazy_attributes(__name__, _LAZY)
 
 
-_FOREACH = "_foreach_"  # names of functions of lists of tensors, all in one module
 
 
 def __getattr__(name):  # untyped on purpose: mypy reads the type too late in a circle of imports
     """What is imported on first access, and ops that were declared after the import."""
     if name == "__all__":  # a star import wants all names, those that are not imported yet too
         return [n for n in __dir__() if n[0] != "_"]
-    if name.startswith(_FOREACH):
-        from jitgrad.ops import foreach
-
-        return getattr(foreach, name)
+    if name.startswith("_foreach_"):
+        _LAZY[name] = "jitgrad.ops.foreach"
     if name not in _LAZY and (function := _published(name)) is not None:
         if name in _LATER:  # a user's op may be declared again under its name, these may not
             globals()[name] = function

@@ -1,6 +1,7 @@
 """CUDA tensors in Numba's simulator: sums, copies, devices, training. Started by ``test_cuda.py``."""
 
 import copy
+import io
 import pickle
 
 import numpy as np
@@ -186,6 +187,22 @@ def test_moving_a_leaf_is_recorded():
     (y * 3).sum().cpu().backward()
     assert x.grad.device == torch.device("cpu")
     assert x.grad.tolist() == [3, 3]
+
+
+@simulated
+def test_checkpoints_stay_on_the_device():
+    x, file = torch.arange(6.0).view(2, 3).cuda(), io.BytesIO()
+    torch.save([x, x[1:], x.t()], file)
+    for place, device in ((None, "cuda:0"), ("cpu", "cpu"), (lambda storage, tag: storage.cpu(), "cpu")):
+        file.seek(0)
+        whole, part, turned = torch.load(file, map_location=place)
+        whole[1, 0] = 9
+        assert str(part.device) == device and part.tolist() == [[9, 4, 5]] and turned.tolist()[0] == [0, 9]
+        again = io.BytesIO()  # a part before the whole, at one address
+        torch.save([whole[:1].detach(), whole], again)
+        again.seek(0)
+        assert torch.load(again, map_location="cpu")[1].tolist() == whole.tolist()
+    assert torch.load(io.BytesIO(file.getvalue()), map_location={"cuda:0": "cpu"})[0].device.type == "cpu"
 
 
 @simulated

@@ -141,6 +141,15 @@ def embedding(engine: Any) -> Work:
     return step
 
 
+def recurrent(engine: Any, kind: str, width: int, layers: int, batch: int, steps: int, optimizer: str) -> Problem:
+    """A step of an optimiser for recurrent layers, whose outputs are to be small."""
+    model, x = getattr(engine.nn, kind)(width, width, layers), normal(engine, steps, batch, width)
+    with engine.no_grad():
+        for seed, parameter in enumerate(model.parameters()):
+            parameter.copy_(engine.tensor(uniform(*parameter.shape, seed=seed)))
+    return minimised(lambda: (model(x)[0] ** 2).mean(), getattr(engine.optim, optimizer)(model.parameters(), lr=0.001))
+
+
 # -- many ops of tiny tensors: what is left is the library's own cost ---------------------------------
 
 
@@ -238,6 +247,14 @@ STEPS: dict[str, Make] = {
     "chain of 50, 4096 elements": partial(chain, length=50, size=4096),
     **{name: lambda e, make=make: make(e).step for name, make in PROBLEMS.items()},  # type: ignore[misc]
     "embedding, 50000 x 64": embedding,
+    **{
+        f"{kind} {width}, {layers} layers, batch {batch}, {steps} steps, {optimizer}": (
+            lambda e, given=(kind, width, layers, batch, steps, optimizer): recurrent(e, *given).step  # type: ignore
+        )
+        for kind, width, layers, batch, steps, optimizer in (
+            ("LSTM", 128, 2, 32, 35, "Adam"), ("LSTM", 16, 1, 4, 20, "SGD"), ("GRU", 128, 2, 32, 35, "Adam"),
+        )
+    },
 }
 TINY_STEPS: dict[str, Make] = {
     "cheapest path, rows of 32": cheapest_path,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.autograd.gradcheck_error import GradcheckError
+from jitgrad.core.layout import halves
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -32,10 +33,11 @@ def gradcheck(
     may differ. check_undefined_grad: outputs without gradient count as zeros. check_grad_dtypes: gradients
     have their inputs' dtypes. check_batched_grad, check_batched_forward_grad: the same values under ``vmap``.
     check_forward_ad, check_backward_ad: which modes. fast_mode: compare one random projection of each
-    Jacobian. masked: no effect, there are no sparse tensors. For complex numbers PyTorch's convention of
-    gradients is expected. ValueError if no input requires grad.
+    Jacobian. masked: of sparse inputs only the elements that are stored count. For complex numbers PyTorch's
+    convention of gradients is expected. ValueError if no input requires grad.
     """
     from jitgrad.autograd import gradcheck_comparison as comparison
+    from jitgrad.ops.sparse.gradcheck_inputs import on_dense
 
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -45,6 +47,8 @@ def gradcheck(
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     check = comparison.Check(eps, atol, rtol, nondet_tol, check_grad_dtypes)
     arguments = comparison.as_tuple(inputs)
+    if halves:  # there are sparse tensors, or there may be
+        func, arguments = on_dense(func, arguments, bool(masked))
     try:
         comparison.check_inputs(arguments)
         compare = comparison.compare_projections if fast_mode else comparison.compare_entries
@@ -77,6 +81,7 @@ def gradgradcheck(
     other arguments, and what is returned and raised, are gradcheck's.
     """
     from jitgrad.autograd import gradcheck_comparison as comparison
+    from jitgrad.ops.sparse.gradcheck_inputs import on_dense
 
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
@@ -85,6 +90,8 @@ def gradgradcheck(
     if check_batched_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     arguments = comparison.as_tuple(inputs)
+    if halves:
+        func, arguments = on_dense(func, arguments, masked)
     given = comparison.as_tuple(grad_outputs) if grad_outputs is not None else comparison.random_gradients(
         comparison.outputs_requiring_grad(func(*arguments)), gen_non_contig_grad_outputs
     )  # fmt: skip

@@ -118,7 +118,9 @@ def _public_name(stub: StubFile, name: str, value: Any, homes: dict[str, tuple[s
     elif type(value) is type and (base := value.__mro__[1]) in FUNCTIONS.values():  # made in a loop, as FloatStorage
         stub.add(f"{name}: {stub.type('builtins')}.type[{stub.private(base.__module__, base.__qualname__)}]")
     elif isinstance(value, FunctionType) or type(value) is type:
-        stub.export(value.__module__, value.__qualname__, name)
+        # Classes that call themselves jitgrad's are defined where the package finds them at their first use.
+        home = vars(jitgrad)["_LAZY"][name] if value.__module__ == "jitgrad" else value.__module__
+        stub.export(home, value.__qualname__, name)
     else:  # an object of a class of ours, such as ``torch.strided``
         stub.add(f"{name}: {stub.private(type(value).__module__, type(value).__qualname__)}")
 

@@ -19,9 +19,13 @@ from jitgrad.compiler.builtin_calls import BuiltinCalls
 from jitgrad.compiler.instrument import WATCH, NotRewritable, outer_names, rewritten
 from jitgrad.compiler.notes import Notes
 from jitgrad.compiler.trust import PURE, is_ours, is_watched, module_of, static_attribute, title
+from jitgrad.core.device import device
+from jitgrad.core.dtypes import dtype
+from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.strides import owner_of
 from jitgrad.kernels.elementwise.declaration import Elementwise
+from jitgrad.kernels.launch import observers
 from jitgrad.kernels.program import LiveNumber
 from jitgrad.optim.fused_step import update
 from jitgrad.optim.lr_scheduler import LRScheduler
@@ -36,6 +40,13 @@ _OF_C = (
 _FROM_DATA = "jitgrad.ops.creation.from_data"  # whose functions put Python's numbers into new tensors
 # Modules whose functions hold no function of a user's in their closures.
 _CLOSED = ("jitgrad.dispatch", "jitgrad.ops", "jitgrad.nn", "jitgrad.kernels", "jitgrad.engine")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a constant, or a tuple of constants."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return isinstance(value, (type, dtype, device, Size)) or type(value) in (int, float, bool, str, bytes, type(None))
 
 
 class Watch(BuiltinCalls):
@@ -99,6 +110,8 @@ class Watch(BuiltinCalls):
         if isinstance(function, functools.partial):
             self.notes.know(function)
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
+        if isinstance(function, functools._lru_cache_wrapper):
+            return self._remembered(function, args, kwargs)
         called = static_attribute(type(function), "__call__")
         if not isinstance(called, types.FunctionType):
             self.notes.fail(f"it calls {title(function)}, of which nothing is known")
@@ -108,6 +121,25 @@ class Watch(BuiltinCalls):
         if original := getattr(function, "_compiled_function", None):  # which becomes a part of this one
             return self.call(original, *args, **kwargs)
         return self._primitive(function, args, kwargs)
+
+    def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function whose results functools keeps: by plain arguments the kept result is a constant."""
+        if not all(map(_is_plain, (*args, *kwargs.values()))):
+            return self.call(function.__wrapped__, *args, **kwargs)
+        launches: list[Any] = []
+
+        def launched(*launch: Any) -> None:
+            launches.append(launch[0])
+
+        observers.append(launched)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            observers.remove(launched)
+        if launches:  # which later calls don't repeat
+            self.notes.fail(f"the first call of {title(function)}, whose results are kept, computes tensors")
+        self.notes.know(result)
+        return result
 
     def _method(self, method: types.MethodType, args: Any, kwargs: Any) -> Any:
         owner, function = method.__self__, method.__func__

@@ -106,4 +106,8 @@ def sym_sqrt(a: Any) -> float:
 
 
 _sym_sqrt = sym_sqrt
-sym_fresh_size = operator.index
+
+
+def sym_fresh_size(expr: Any) -> int:
+    """A size of unknown value: the number itself, since sizes are known here."""
+    return operator.index(expr)

@@ -86,8 +86,8 @@ _HEAP_TYPE = 1 << 9  # the bit of a class's __flags__ that says that it was made
 def type_name(value: Any) -> str:
     """The type of ``value`` as errors show it: that of a class written in C with its module, ``numpy.ndarray``."""
     kind = type(value)
-    if kind is dtype:
-        return "torch.dtype"
+    if kind is dtype or (kind.__name__ == "device" and kind.__module__ in ("jitgrad.core.device", "torch")):
+        return f"torch.{kind.__name__}"
     if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
         return kind.__name__
     return f"{kind.__module__}.{kind.__name__}"

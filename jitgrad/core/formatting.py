@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["format_array", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
+__all__ = ["format_array", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr",
+           "with_suffixes"]  # fmt: skip
 
 
 class PrintOptions(NamedTuple):
@@ -256,15 +257,16 @@ def tensor_repr(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    return _with_suffixes(text, suffixes, indent) + ")"
+    return with_suffixes(text, suffixes, indent) + ")"
 
 
-def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    """Append each after a comma, on a new line where the last one would grow too long."""
+def with_suffixes(text: str, suffixes: list[str], indent: int, new_line: bool = False) -> str:
+    """Append each after a comma, on a new line where the last one would grow too long, or for the first anyway."""
     # PyTorch counts 2 characters more in the numbers' last line than there are.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if column + len(suffix) + 2 > _current.linewidth:
+        if new_line or column + len(suffix) + 2 > _current.linewidth:
+            new_line = False
             text += ",\n" + " " * indent + suffix
             column = indent + len(suffix)
         else:

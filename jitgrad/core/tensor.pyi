@@ -11,7 +11,8 @@ from jitgrad.core.device import device as _device
 from jitgrad.core.handles import RemovableHandle
 from jitgrad.core.layout import Layout, Size
 from jitgrad.core.node import Edge
-from jitgrad.ops.creation.storage import TypedStorage, UntypedStorage
+from jitgrad.ops.creation.storage import UntypedStorage
+from jitgrad.ops.creation.typed_storage import TypedStorage
 from jitgrad.random import Generator
 
 _Number: TypeAlias = builtins.int | builtins.float | builtins.complex
@@ -141,6 +142,8 @@ class Tensor:
     def _check_grad(self, value: Tensor | _Number) -> None: ...
     def _check_reachable(self) -> None:
         """RuntimeError if this is a view made while nothing was recorded and its memory was written to since."""
+    def _coalesced_(self, coalesced: builtins.bool) -> Tensor:
+        """Say whether indices are in order and none there twice."""
     _counter: Any
     _data: Any
     _edge: Any
@@ -156,6 +159,8 @@ class Tensor:
         """Let the node of a tensor, whose data is exchanged, get gradients of the shape and dtype of ``layout``."""
     def _in_layout(self, layout: Layout) -> Tensor:
         """The values of a tensor in the layout for which a node was made; RuntimeError where they cannot be broadcast."""
+    def _indices(self) -> Tensor:
+        """The indices as they are."""
     def _is_view(self) -> builtins.bool:
         """Whether this is a view of another tensor's memory."""
     _layout: Layout
@@ -166,13 +171,19 @@ class Tensor:
     _make_wrapper_subclass: staticmethod
     def _neg_view(self) -> Tensor:
         """The tensor times -1 as a view."""
+    def _nnz(self) -> builtins.int:
+        """How many values are stored."""
     def _rebase(self, edge: Edge | None, before: Any = None) -> None:
         """Make ``edge`` the history of a tensor that an inplace op has written to, and through it of its base and views."""
     _requires_grad: builtins.bool
     _scope: Any
     def _summed_like(self, layout: Layout) -> Tensor:
         """The sums over the dims along which a tensor of ``layout`` was repeated to this shape, outside the graph."""
+    def _typed_storage(self) -> TypedStorage:
+        """The memory that the tensor shows all or a part of, as elements of its dtype."""
     _unrecorded: builtins.int | None
+    def _values(self) -> Tensor:
+        """The values as they are, outside the graph."""
     @property
     def _version(self) -> builtins.int: ...
     _view_kind: str
@@ -197,9 +208,9 @@ class Tensor:
         """Inverse hyperbolic cosine."""
     def acosh_(self) -> Tensor:
         """In-place version of ``acosh``."""
-    def add(self, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+    def add(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """Sum with a factor: ``x + alpha * y``."""
-    def add_(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:
+    def add_(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1) -> Tensor:
         """In-place version of ``add``."""
     def addbmm(
         self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None,
@@ -207,13 +218,17 @@ class Tensor:
         """beta * input + alpha * the sum of the products of two stacks of matrices, (b, n, k) and (b, k, m) to (n, m)."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """In-place version of ``addbmm``."""
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
+    def addcdiv(
+        self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: _Number = 1, out: Tensor | None = None,
+    ) -> Tensor:
         """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: _Number = 1) -> Tensor:
         """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
+    def addcmul(
+        self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: _Number = 1, out: Tensor | None = None,
+    ) -> Tensor:
         """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number = 1) -> Tensor:
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: _Number = 1) -> Tensor:
         """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
     def addmm(
         self, mat1: Tensor, mat2: Tensor, beta: _Number = 1, alpha: _Number = 1, *, out: Tensor | None = None,
@@ -414,6 +429,8 @@ class Tensor:
         self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Generator | None = None,
     ) -> Tensor:
         """Fill with values of the Cauchy distribution."""
+    def ccol_indices(self) -> Tensor:
+        """The compressed indices of a matrix that is stored by columns."""
     def cdouble(self, memory_format: Any = None) -> Tensor:
         """The tensor as complex128; itself if it is so already."""
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
@@ -454,6 +471,10 @@ class Tensor:
         """``input`` kept between ``min`` and ``max``: numbers, tensors that broadcast, or None."""
     def clone(self, memory_format: Any = None, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of ``x`` that gradients flow through."""
+    def coalesce(self) -> Tensor:
+        """The same tensor with indices in order and none twice: itself if it is so."""
+    def col_indices(self) -> Tensor:
+        """The plain indices of a matrix that is stored by rows."""
     def conj(self) -> Tensor:
         """The complex conjugate as a view, which computes nothing: ops see to it. A real tensor itself."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
@@ -491,6 +512,8 @@ class Tensor:
         """The tensor in this process's memory."""
     def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Cross products of the vectors along ``dim``; without it along the first dim of size 3, with a warning."""
+    def crow_indices(self) -> Tensor:
+        """The compressed indices of a matrix that is stored by rows."""
     def cuda(
         self, device: _Device | None = None, non_blocking: builtins.bool = False, memory_format: Any = None,
     ) -> Tensor:
@@ -528,6 +551,8 @@ class Tensor:
         """Degrees to radians."""
     def deg2rad_(self) -> Tensor:
         """In-place version of ``deg2rad``."""
+    def dense_dim(self) -> builtins.int:
+        """How many dims a value has; those of the tensor if it is dense."""
     def det(self) -> Tensor:
         """The determinants of square matrices."""
     def detach(self) -> Tensor:
@@ -565,6 +590,8 @@ class Tensor:
         """In-place version of ``digamma``."""
     def dim(self) -> builtins.int:
         """The number of dimensions."""
+    def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
+        """The dims from the one with the largest stride to that with the smallest."""
     def dist(self, other: Tensor, p: builtins.float = 2, *, out: Tensor | None = None) -> Tensor:
         """The norm of order ``p`` of the difference of two tensors, which broadcast."""
     def div(self, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
@@ -798,12 +825,16 @@ class Tensor:
         """In-place version of ``index_reduce``."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices along ``dim`` that ``index`` names, an int vector; copied."""
+    def indices(self) -> Tensor:
+        """The indices (sparse dims, nnz) of a coalesced tensor."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sums of products over the last dims, (*, k) and (+, k) to (*, +); a number multiplies."""
     def int(self, memory_format: Any = None) -> Tensor:
         """The tensor as int32; itself if it is so already."""
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """The inverse of square matrices; LinAlgError where one is singular."""
+    def is_coalesced(self) -> builtins.bool:
+        """Whether indices are known to be in order and none there twice."""
     def is_complex(self) -> builtins.bool:
         """Whether the dtype is complex64 or complex128."""
     def is_conj(self) -> builtins.bool:
@@ -858,7 +889,7 @@ class Tensor:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Whether two tensors show the same elements of the same memory in the same order; never if one has a bit set."""
     def is_shared(self) -> builtins.bool:
-        """Whether other processes see writes to the memory: never here."""
+        """Whether other processes that have the tensor see writes to it: after ``share_memory_()``, and on CUDA."""
     def is_signed(self) -> builtins.bool:
         """Whether the dtype has negative numbers."""
     @property
@@ -914,7 +945,7 @@ class Tensor:
         """(values, indices) of the ``k``-th smallest elements along ``dim``, k counted from 1."""
     @property
     def layout(self) -> Any:
-        """How values are stored: always strided."""
+        """How values are stored: strided, or one of the sparse layouts."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The least common multiple, without sign; 0 if either is 0. Integers only."""
     def lcm_(self, other: Tensor) -> Tensor:
@@ -1095,6 +1126,8 @@ class Tensor:
         axis: builtins.int = -1, keepdims: builtins.bool = False,
     ) -> Any:
         """(values, indices) of the commonest elements along ``dim``, the smallest of those that are equally common."""
+    def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
+        """What ``load_state_dict`` puts in the place of a parameter: this tensor with the values of ``other``, or that."""
     def moveaxis(
         self, source: builtins.int | Sequence[builtins.int], destination: builtins.int | Sequence[builtins.int],
     ) -> Tensor:
@@ -1356,10 +1389,14 @@ class Tensor:
         """One over ``x``."""
     def reciprocal_(self) -> Tensor:
         """In-place version of ``reciprocal``."""
+    def record_stream(self, s: Any) -> None:
+        """Nothing: there is one stream."""
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever this tensor's gradient has been computed."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` after a gradient has been added to this leaf's ``.grad``."""
+    def reinforce(self, reward: Any) -> None:
+        """RuntimeError: what PyTorch has removed."""
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """``x``, but 0 where it is negative; -0 stays."""
     def relu_(self) -> Tensor:
@@ -1402,14 +1439,20 @@ class Tensor:
         """The same elements in another shape: a view where strides allow it, else a copy."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """The same elements in the shape of ``other``."""
+    def resize(self, *sizes: Sequence[builtins.int]) -> Tensor:
+        """A view of another shape with as many elements, with PyTorch's warning: use ``reshape``."""
     @overload
     def resize_(self, size: Sequence[builtins.int], *, memory_format: Any = None) -> Tensor:
         """Change the shape, row-major or in a ``memory_format``; memory that is added is not initialised."""
     @overload
     def resize_(self, *size: builtins.int, memory_format: Any = None) -> Tensor:
         """Change the shape, row-major or in a ``memory_format``; memory that is added is not initialised."""
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """``resize`` to another tensor's shape."""
     def resize_as_(self, other: Tensor, *, memory_format: Any = None) -> Tensor:
         """Change the shape to that of ``other``, as ``resize_`` does; ``preserve_format`` is that of ``other``."""
+    def resize_as_sparse_(self, other: Tensor | _Number) -> Tensor:
+        """Give a sparse tensor the size of another one."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself, or a copy without conjugate bit if it has one."""
     def resolve_neg(self) -> Tensor:
@@ -1429,6 +1472,8 @@ class Tensor:
         """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """The nearest integer, of two equally near ones the even one; ``decimals`` moves the point."""
+    def row_indices(self) -> Tensor:
+        """The plain indices of a matrix that is stored by columns."""
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
         """One over the square root."""
     def rsqrt_(self) -> Tensor:
@@ -1465,8 +1510,8 @@ class Tensor:
     ) -> Tensor:
         """A copy whose slice at ``index`` of dim ``dim`` is ``src``."""
     def set_(
-        self, source: Tensor | None = None, storage_offset: builtins.int = 0,
-        size: Sequence[builtins.int] | None = None, stride: Sequence[builtins.int] | None = None,
+        self, source: Any = None, storage_offset: builtins.int = 0, size: Sequence[builtins.int] | None = None,
+        stride: Sequence[builtins.int] | None = None,
     ) -> Tensor:
         """Take over the memory and the shape of ``source``; nothing is copied. Without one: no memory, no elements."""
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
@@ -1477,7 +1522,7 @@ class Tensor:
     def shape(self) -> Size:
         """The sizes of the dimensions."""
     def share_memory_(self) -> Tensor:
-        """The tensor itself: processes are given copies."""
+        """Move the tensor to memory that processes share, and return it: those it is sent to see writes to it."""
     def short(self, memory_format: Any = None) -> Tensor:
         """The tensor as int16; itself if it is so already."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
@@ -1520,6 +1565,8 @@ class Tensor:
         """A copy whose elements ``start``, ``start + step``, ... below ``end`` of dim ``dim`` are ``src``."""
     def slogdet(self, *, out: Tensor | None = None) -> Any:
         """(sign, logabsdet): the sign, or phase, of the determinant, and the logarithm of its absolute value."""
+    def smm(self, mat: Tensor) -> Tensor:
+        """The product of a sparse and a dense matrix, as a sparse tensor."""
     @overload
     def softmax(self, dim: builtins.int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """exp(x) / sum(exp(x)) along ``dim``, in ``dtype`` if given."""
@@ -1531,6 +1578,16 @@ class Tensor:
         out: Tensor | None = None, axis: builtins.int = -1,
     ) -> return_types.sort:
         """(values, indices) in order along ``dim``. Equal elements keep their order; NaN is largest."""
+    def sparse_dim(self) -> builtins.int:
+        """How many dims the indices name; 0 of a dense tensor."""
+    def sparse_mask(self, mask: Any) -> Tensor:
+        """The elements at the places of ``mask``, a sparse tensor, as a sparse tensor of its places."""
+    def sparse_resize_(self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int) -> Tensor:
+        """Change the size; stored values stay, so sparse and dense dims must stay, and none may shrink."""
+    def sparse_resize_and_clear_(
+        self, size: Sequence[builtins.int], sparse_dim: builtins.int, dense_dim: builtins.int,
+    ) -> Tensor:
+        """Change the size, and store nothing any more."""
     def split(self, split_size: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Parts of a size (the last may be smaller), or of several given sizes, along ``dim``; views."""
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -1551,6 +1608,8 @@ class Tensor:
         self, dim: builtins.int | Sequence[builtins.int] | None = None, *more: builtins.int, axis: Any = None,
     ) -> Tensor:
         """In-place version of ``squeeze``: the tensor's own layout changes."""
+    def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+        """beta input + alpha mat1 mat2 of a sparse ``input`` and ``mat1``, as a sparse tensor."""
     def std(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
         keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,
@@ -1568,19 +1627,21 @@ class Tensor:
         """The memory that the tensor shows all or a part of, as elements of its dtype (deprecated in PyTorch)."""
     def storage_offset(self) -> builtins.int:
         """How many elements into its storage, the memory that it shares with its base, this tensor begins."""
+    def storage_type(self) -> Any:
+        """The class of its typed storage."""
     @overload
     def stride(self) -> tuple[builtins.int, ...]:
         """How many elements lie between neighbours, for each dimension or one."""
     @overload
     def stride(self, dim: builtins.int) -> builtins.int:
         """How many elements lie between neighbours, for each dimension or one."""
-    def sub(self, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+    def sub(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """Difference with a factor: ``x - alpha * y``."""
-    def sub_(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:
+    def sub_(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1) -> Tensor:
         """In-place version of ``sub``."""
-    def subtract(self, other: Tensor | _Number, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+    def subtract(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """Difference with a factor: ``x - alpha * y``."""
-    def subtract_(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:
+    def subtract_(self, other: Tensor | _Number, *older: Any, alpha: _Number = 1) -> Tensor:
         """In-place version of ``subtract``."""
     def sum(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
@@ -1650,6 +1711,23 @@ class Tensor:
         dtype: _DType | None = None, device: _Device | None = None, memory_format: Any = None,
     ) -> Tensor:
         """The tensor as another dtype and/or on another device; itself if it is so already."""
+    def to_dense(self, dtype: _DType | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
+        """The tensor with all its zeros, as a dense one; masked_grad: whether only the stored elements get gradients."""
+    def to_sparse(
+        self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None,
+        dense_dim: builtins.int | None = None,
+    ) -> Tensor:
+        """What is not zero as a sparse tensor, COO unless ``layout`` says otherwise."""
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: builtins.int | None = None) -> Tensor:
+        """A matrix, or what is not zero of it, in the layout sparse_bsc."""
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: builtins.int | None = None) -> Tensor:
+        """A matrix, or what is not zero of it, in the layout sparse_bsr."""
+    def to_sparse_coo(self) -> Tensor:
+        """What is not zero as COO."""
+    def to_sparse_csc(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """A matrix, or what is not zero of it, in the layout sparse_csc."""
+    def to_sparse_csr(self, dense_dim: builtins.int | None = None) -> Tensor:
+        """A matrix, or what is not zero of it, in the layout sparse_csr."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a tensor without dimensions."""
     def topk(
@@ -1726,6 +1804,8 @@ class Tensor:
         """In-place version of ``unsqueeze``: the tensor's own layout changes."""
     def untyped_storage(self) -> UntypedStorage:
         """The memory that the tensor shows all or a part of."""
+    def values(self) -> Tensor:
+        """The values, (nnz, *dense dims), on the same memory; gradients flow through."""
     def var(
         self, dim: builtins.int | Sequence[builtins.int] | None = None, unbiased: builtins.bool | None = None,
         keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None,

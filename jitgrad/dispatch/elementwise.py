@@ -14,7 +14,7 @@ from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be, type_name
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
-from jitgrad.core.layout import Layout, broadcast_shapes, cache, intern
+from jitgrad.core.layout import Layout, broadcast_shapes, cache, halves, intern
 from jitgrad.core.node import edge_of
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor
@@ -36,6 +36,7 @@ from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import PUBLIC_NAMES
 from jitgrad.dispatch.registry import FUNCTIONS
+from jitgrad.dispatch.sparse_calls import among, apply_form
 from jitgrad.kernels.codegen.emit_cpu import Argument
 from jitgrad.kernels.elementwise.declaration import Elementwise
 from jitgrad.kernels.words.syntax import read_once
@@ -87,6 +88,8 @@ class ElementwiseOp:
                 numbers.append(operand)
         if grad_state.levels and (wrapped := outermost_wrapped(tensors)) is not None:
             return wrapped.elementwise(wrapped._level, self, self._with_numbers(operands), inplace)
+        if halves and among(tensors):
+            return apply_form(self.op.name + "_" * inplace, operands)
         if inplace and self.op.grads:
             check_history(tensors[0], grad_state.enabled and any(t._requires_grad for t in tensors))
         elif inplace:  # PyTorch asks for no history where there is no derivative: ``logical_not_`` may write to a leaf

@@ -93,8 +93,9 @@ def _unary(operation: ElementwiseOp) -> Callable[..., Tensor]:
         plan = get(x._layout)
         if plan is None:
             result = operation(x)
-            if x._level is None:  # a wrapped tensor has taken its level's path, and there is no plan
-                plans[x._layout] = operation.plans[x._layout, False]
+            # A wrapped tensor has taken its level's path, a sparse one that of its form: there is no plan.
+            if x._level is None and (planned := operation.plans.get((x._layout, False))) is not None:
+                plans[x._layout] = planned
             return result
         result = plan.compute(x)
         if x._requires_grad and differentiable and grad_state.enabled:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jitgrad.core.grad_mode import state as grad_state
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import halves, intern
 from jitgrad.core.storage import count_write
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.core.transform_guards import check_capture, scopes
@@ -27,6 +27,7 @@ from jitgrad.dispatch.declaration_checks import refuse
 from jitgrad.dispatch.op_calls import register
 from jitgrad.dispatch.operand_checks import check_inplace_target, has_internal_overlap, overlaps
 from jitgrad.dispatch.registry import method
+from jitgrad.dispatch.sparse_calls import among, apply_form
 from jitgrad.dispatch.strides import restrided
 from jitgrad.dispatch.structured import Structured, record
 from jitgrad.dispatch.structured_function import bind_arguments
@@ -103,6 +104,8 @@ def _writer(op: type[InplaceOp]) -> Callable[..., Tensor]:
         if grad_state.levels and (wrapped := outermost_wrapped(args)) is not None:
             return wrapped.structured(wrapped._level, op, args, True)
         others = [a for a in args if isinstance(a, Tensor)]
+        if halves and among(others):
+            return apply_form(f"{op.name}_", args)
         recorded = False
         if grad_state.enabled and x._layout.dtype.category >= 2:  # integers have no gradient
             recorded = any(a._requires_grad for a in others)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import intern
+from jitgrad.core.sparse import SparseOperand, SparseTensor
 from jitgrad.core.storage import count_write, empty_for
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
@@ -19,6 +20,7 @@ from jitgrad.dispatch.operand_checks import check_memory, overlaps
 from jitgrad.dispatch.out_dtypes import check_out_dtype
 from jitgrad.dispatch.overriding import retried
 from jitgrad.dispatch.parameter_types import explain, mark_explaining
+from jitgrad.dispatch.sparse_calls import form_after
 from jitgrad.kernels.lazy_array import with_bits_of
 
 __all__ = ["check_out", "into_out", "takes_out"]
@@ -59,6 +61,8 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     # All checks come before the first change: an error leaves ``out`` as it was.
     check_out_dtype(op, result.dtype, out.dtype)
     check_write(out)
+    if isinstance(out, SparseTensor) or isinstance(result, SparseTensor):
+        return _into_sparse(op, result, out)
     if out.shape != result.shape:
         _take_shape(out, result)
     if not allows_internal_overlap:
@@ -68,12 +72,20 @@ def into_out(op: str, result: Any, out: Any, allows_internal_overlap: bool = Fal
     return out
 
 
+def _into_sparse(op: str, result: Tensor, out: Tensor) -> Tensor:
+    """Let a sparse ``out`` take over a sparse result's places and values."""
+    if not (isinstance(out, SparseTensor) and isinstance(result, SparseTensor)):
+        raise SparseOperand(f"{op}.out")
+    out.become(result if result.dtype is out.dtype else result.to(out.dtype))
+    return out
+
+
 def check_out(out: Any, operands: Iterable[Any]) -> None:
     """RuntimeError if several elements of ``out``, or one and an operand's, have one place in memory.
 
     For the ops that PyTorch computes by iterators, which compare memory before ``out`` gets the shape of the result.
     """
-    if isinstance(out, Tensor) and not grad_state.levels:
+    if isinstance(out, Tensor) and not isinstance(out, SparseTensor) and not grad_state.levels:
         check_memory(out._layout)
         for operand in operands:
             if isinstance(operand, Tensor):
@@ -105,6 +117,8 @@ def takes_out(function: F, name: str = "", iterated: bool = False) -> F:
     def writing(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
+        except SparseOperand as error:
+            result = form_after(error, name, args)(*args, **kwargs)
         except Exception as error:
             if retried(error, args, kwargs):
                 return function(*args, out=out, **kwargs) if out is not None else function(*args, **kwargs)

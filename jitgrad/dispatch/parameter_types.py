@@ -18,10 +18,12 @@ import numpy as np
 
 from jitgrad.core.dtypes import dtype
 from jitgrad.core.errors import must_be
+from jitgrad.core.sparse import SparseOperand
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.operand_checks import NUMBERS
 from jitgrad.dispatch.overriding import is_overriding, retried
 from jitgrad.dispatch.sizes import is_int, is_real
+from jitgrad.dispatch.sparse_calls import form_after
 
 __all__ = ["PUBLIC_NAMES", "explain", "explained", "explains", "mark_explaining", "parameter_type"]
 
@@ -44,6 +46,7 @@ TYPES = _by_name({
     "alpha beta scalar_tensor.value addcmul.value addcdiv.value addcmul_.value addcdiv_.value": "_Number",
     "bernoulli.p bernoulli_.p": "Tensor | float",
     "angle": "Tensor",
+    "set_.source": "Any",  # a tensor or a storage
     "repeat_interleave.repeats": "Tensor | int",
     "max.dim min.dim": "Tensor | int",
     "accumulate keepdim largest scale_grad_by_freq sorted sparse sparse_grad": "bool",
@@ -189,11 +192,14 @@ def explained(function: F, name: str = "", first: int = 1) -> F:
     def explaining(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
+        except SparseOperand as error:
+            form = form_after(error, name, args)
         except Exception as error:
             if retried(error, args, kwargs):
                 return function(*args, **kwargs)
             explain(error, function, name, args, kwargs, first)
             raise
+        return form(*args, **kwargs)
 
     mark_explaining(explaining)
     return explaining  # type: ignore[return-value]

@@ -130,8 +130,10 @@ def dims_argument(dim: Any) -> int | tuple[int, ...] | None:
 
 
 def check_no_negative(op: str, shape: Sequence[int]) -> None:
-    """RuntimeError, in the words of ``op``, if a size is negative."""
-    if shape and min(shape) < 0:
+    """RuntimeError, in the words of ``op``, if a size is negative: ``zeros`` has its own, others those of empty."""
+    if op != "zeros":
+        check_dims(shape)
+    elif shape and min(shape) < 0:
         raise RuntimeError(f"{op}: Dimension size must be non-negative.")
 
 

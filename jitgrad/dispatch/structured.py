@@ -97,6 +97,7 @@ class Structured:
     # not go by the rules.
     tangents: ClassVar[Callable[[Sequence[Any], Sequence[Any]], Any] | None] = None
     is_view: ClassVar[bool] = False
+    sparse: ClassVar[bool] = False  # whether it takes sparse tensors as they are; see sparse_calls.py
     half: ClassVar[bool] = False  # whether it takes float16 and bfloat16 as they are; see half_ops.py
     linear: ClassVar[tuple[str, ...]] = ()  # the inputs in each of which the op is linear
     jointly_linear: ClassVar[tuple[str, ...]] = ()  # the inputs in which, taken as one, the op is linear
@@ -117,6 +118,7 @@ class Structured:
     roles: ClassVar[str]  # of a planned op: those of its parameters, a letter each; see declaration_checks.py
     plans: ClassVar[dict[Any, tuple[Callable[..., Any], dict[Any, Callable[..., Any]]]]]  # {key: (compute, recorders)}
     apply: ClassVar[Callable[..., Any]]
+    public: ClassVar[bool]  # whether users call it by its own function
 
     def __init_subclass__(
         cls, abstract: bool = False, listed: bool = True, public: bool | str = False, **kwargs: Any
@@ -141,7 +143,7 @@ class Structured:
         cls.name = own.get("name") or snake_case(cls.__name__)
         cls.grad_name = own.get("grad_name") or f"{cls.__name__}Backward0"
         cls.node_type = _LATER  # set anew, since a base may have made its own
-        cls.recorders = {}
+        cls.recorders, cls.public = {}, bool(public)
         apply = function_of(cls, bool(public))
         cls.apply = staticmethod(apply)
         register(apply, cls, own=True)

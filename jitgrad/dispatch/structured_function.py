@@ -17,7 +17,7 @@ from typing import Any
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import halves
 from jitgrad.core.wrapped import outermost_wrapped
-from jitgrad.dispatch import half_ops
+from jitgrad.dispatch import half_ops, sparse_calls
 from jitgrad.dispatch.declaration_checks import ARGUMENT, LIST_INPUT, OPTIONAL, REQUIRED, TENSOR_INPUT, VALUE
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.out_argument import into_out
@@ -296,6 +296,8 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
     if grad_state.levels and (wrapped := outermost_wrapped(values)) is not None:
         return wrapped.structured(wrapped._level, op, values, False)
     half = bool(halves) and half_ops.among(values)
+    if half and not op.sparse and sparse_calls.among(values):
+        return sparse_calls.apply_form(op.name, values, op.public)
     if half and not op.roles and half_ops.computed_widely(op):  # a planned op widens by its plans
         forward = half_ops.widening(op, forward)
     try:

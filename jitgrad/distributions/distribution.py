@@ -10,12 +10,19 @@ from typing import Any
 
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.layout import Size
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch.batch_randomness import all_samples
 from jitgrad.distributions import constraints
 from jitgrad.distributions.utils import lazy_property
 
 __all__ = ["Distribution", "attribute", "expands", "validated"]
+
+
+def _all_true(verdicts: Tensor) -> bool:
+    """Whether all are; under vmap those of all samples, as in PyTorch, though others may not be read there."""
+    return bool((all_samples(verdicts) if grad_state.levels else verdicts).all())
 
 
 class Distribution:
@@ -64,7 +71,7 @@ class Distribution:
             if name not in vars(self) and isinstance(getattr(type(self), name), lazy_property):
                 continue  # not given: it is computed from those that are
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -151,7 +158,7 @@ class Distribution:
         return jitgrad.exp(self.entropy())
 
     def _extended_shape(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
         """Events along a first dim, with the batch's dims put in, and expanded to them."""
@@ -180,7 +187,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not support.check(value).all():
+        if not _all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -213,12 +220,14 @@ def expands(*names: str, same: tuple[str, ...] = ()) -> Any:
 
 
 class _Expands:
+    """Puts the method in its place once the class is there."""
 
     def __init__(self, names: tuple[str, ...], same: tuple[str, ...]):
         self.names, self.same = names, same
 
-    def __set_name__(self, owner: type[Distribution], name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         names, same = self.names, self.same
+        above = next(vars(c)[name] for c in owner.__mro__[1:] if name in vars(c))
 
         def expand(self: Any, batch_shape: Any, _instance: Any = None) -> Any:
             new = self._get_checked_instance(owner, _instance)
@@ -227,10 +236,11 @@ class _Expands:
                 if label in vars(self):
                     value = vars(self)[label]
                     setattr(new, label, _expanded(value, self, batch_shape) if label in names else value)
-            inherited = super(owner, self).expand  # type: ignore[misc]
-            if inherited.__func__ is not Distribution.expand:
-                return inherited(batch_shape, _instance=new)
-            Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+            inherited: Any = super(owner, new)
+            if above is not Distribution.expand:
+                inherited = super(owner, self)
+                return inherited.expand(batch_shape, _instance=new)
+            inherited.__init__(batch_shape, self._event_shape, validate_args=False)
             new._validate_args = self._validate_args
             return new
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.distributions.cauchy import Cauchy
-from jitgrad.distributions.distribution import attribute, expands
+from jitgrad.distributions.distribution import attribute, expands, validated
 from jitgrad.distributions.half_normal import Halved
 
 __all__ = ["HalfCauchy"]
@@ -20,6 +20,10 @@ class HalfCauchy(Halved):
 
     def __init__(self, scale: Any, validate_args: Any = None):
         self._init_of(Cauchy(0, scale, validate_args=False), validate_args)
+
+    @validated
+    def log_prob(self, value):
+        return super().log_prob(jitgrad.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device))
 
     @property
     def mean(self):

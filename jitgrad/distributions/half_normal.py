@@ -24,7 +24,7 @@ class Halved(TransformedDistribution):
     scale = attribute("base_dist.scale", "The scale of the whole.")
 
     def _init_of(self, whole: Any, validate_args: Any) -> None:
-        TransformedDistribution.__init__(self, whole, AbsTransform(), validate_args=validate_args)
+        super().__init__(whole, AbsTransform(), validate_args=validate_args)
 
     @property
     def mode(self):
@@ -32,7 +32,6 @@ class Halved(TransformedDistribution):
 
     @validated
     def log_prob(self, value):
-        value = jitgrad.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return jitgrad.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -jitgrad.inf)
 
     @validated

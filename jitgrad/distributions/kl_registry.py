@@ -18,10 +18,11 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """A decorator that registers a function of (p, q) as KL(p || q) for two classes, and those derived from them.
 
     Where several fit, the one with the most derived p wins, and of those the one with the most derived q; a warning
-    says so where the most derived q would have another. TypeError for what is no class of distributions.
+    says so where the most derived q would have another. TypeError for what is no class.
     """
     for name, given in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
+        # Any class, as in PyTorch: a library's distributions may have a base of their own.
+        if not isinstance(given, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
 
     def decorator(function: Any) -> Any:

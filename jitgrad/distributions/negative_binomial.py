@@ -57,6 +57,6 @@ class NegativeBinomial(ProbsOrLogits):
         log_sigmoid = jitgrad.nn.functional.logsigmoid
         unnormalized = self.total_count * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits)
         total = self.total_count + value
-        normalization = jitgrad.lgamma(1.0 + value) + jitgrad.lgamma(self.total_count) - jitgrad.lgamma(total)
+        normalization = -jitgrad.lgamma(total) + jitgrad.lgamma(1.0 + value) + jitgrad.lgamma(self.total_count)
         # The difference of two infinities, for no failures, is 0.
         return unnormalized - normalization.masked_fill(total == 0, 0)

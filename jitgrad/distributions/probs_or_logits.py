@@ -74,6 +74,4 @@ class ByCategorical(Distribution):
 
     def _init_over(self, categorical: Any, validate_args: Any) -> None:
         self._categorical = categorical
-        Distribution.__init__(
-            self, categorical.batch_shape, categorical.param_shape[-1:], validate_args=validate_args
-        )
+        super().__init__(categorical.batch_shape, categorical.param_shape[-1:], validate_args=validate_args)

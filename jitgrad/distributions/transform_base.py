@@ -120,6 +120,8 @@ def remade(*names: str) -> Any:
 
 
 class _Remade:
+    """Puts the method in its place once the class is there."""
+
     def __init__(self, names: tuple[str, ...]):
         self.names = names
 

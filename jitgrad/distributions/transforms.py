@@ -20,6 +20,7 @@ from jitgrad.distributions.transform_base import (
     Unparametrised,
     remade,
 )  # fmt: skip
+from jitgrad.distributions.transform_base import _InverseTransform as _InverseTransform
 from jitgrad.distributions.transform_events import (
     CatTransform,
     CorrCholeskyTransform,

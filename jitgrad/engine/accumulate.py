@@ -11,6 +11,7 @@ import numpy as np
 
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
@@ -20,7 +21,8 @@ from jitgrad.kernels.elementwise.arithmetic import Add
 from jitgrad.ops.creation.constants import empty_like
 from jitgrad.ops.shape.copy import Clone
 
-__all__ = ["add_into", "add_new", "add_to_grad", "add_unlike", "can_add_into", "first_grad", "own_copy", "taken_over"]
+__all__ = ["add_gradients", "add_into", "add_new", "add_to_grad", "add_unlike", "can_add_into", "first_grad",
+           "own_copy", "taken_over"]  # fmt: skip
 
 _ADD = OPERATIONS[Add.name]
 _writes: dict[Any, Any] = cache()  # {layout: launcher of the inplace sum of two tensors of that layout}
@@ -46,6 +48,13 @@ def add_into(buffer: Tensor, grad: Tensor) -> None:
     write(buffer, grad, buffer._data)
 
 
+def add_gradients(there: Tensor, grad: Tensor) -> Tensor:
+    """The sum of two gradients of one tensor; of a sparse and a dense one a dense tensor."""
+    if isinstance(there, SparseTensor) and not isinstance(grad, SparseTensor):
+        return add_new(grad, there)
+    return add_new(there, grad)
+
+
 def add_unlike(there: Tensor, grad: Tensor) -> Tensor:
     """The sum of two gradients of one tensor, whose data may have been exchanged between the ops that used it.
 
@@ -63,16 +72,24 @@ def can_add_into(buffer: Tensor, grad: Tensor) -> bool:
     return layout is grad._layout and layout.contiguous and buffer._base is None
 
 
-def add_to_grad(existing: Tensor, grad: Tensor) -> None:
-    """Add ``grad`` to a leaf's ``.grad`` in place: other names for that tensor show the sum, as in PyTorch."""
+def add_to_grad(existing: Tensor, grad: Tensor) -> Tensor:
+    """Add ``grad`` to a leaf's ``.grad`` in place: other names for that tensor show the sum, as in PyTorch.
+
+    Returns it; a new tensor, where a dense gradient comes to a sparse one.
+    """
     if existing._layout is grad._layout and existing._layout.contiguous:
         add_into(existing, grad)
+    elif isinstance(existing, SparseTensor) and not isinstance(grad, SparseTensor):
+        return add_new(grad, existing)
     else:
         existing.add_(grad)
+    return existing
 
 
 def own_copy(grad: Tensor) -> Tensor:
     """A copy that is owned. If it is recorded, its node is CopyBackwards, as in PyTorch, else it is a plain clone."""
+    if isinstance(grad, SparseTensor):
+        return grad.clone()
     if grad._requires_grad:
         return empty_like(grad).copy_(grad)
     return copy_to_layout(grad, preserved_layout(grad._layout)) if type(grad) is Tensor else Clone.apply(grad)
@@ -105,6 +122,10 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
     These are the leaf's if the leaf has no gaps, row-major otherwise (PyTorch's "gradient layout contract").
     """
     of_leaf, of_grad = leaf._layout, grad._layout
+    if of_grad.special and isinstance(grad, SparseTensor):
+        return grad if owned else grad.clone() if grad._requires_grad else grad.detach().clone()
+    if isinstance(leaf, SparseTensor):
+        return own_copy(grad)
     if of_leaf is not of_grad and of_leaf.shape != of_grad.shape and of_leaf.ndim:
         # The leaf's data was exchanged since its op was recorded. PyTorch copies, and may fail, where strides differ.
         if of_leaf.strides != of_grad.strides or leaf._gets_expanded():

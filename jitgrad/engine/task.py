@@ -20,6 +20,7 @@ from jitgrad.core.node import AccumulateGrad, Edge, LeafHooks, Node, edge_to, no
 from jitgrad.core.saved_versions import exchanged
 from jitgrad.core.tensor import Tensor
 from jitgrad.engine.accumulate import (
+    add_gradients,
     add_into,
     add_new,
     add_to_grad,
@@ -126,7 +127,7 @@ class Task:
         """
         waiting, rules, keep, deliver, borrowed = self.waiting, self.rules, self.keep, self.deliver, self.borrowed
         captures = self.wanted_nodes
-        add = add_unlike if exchanged else add_new
+        add = add_unlike if exchanged else add_gradients
         active = captures | self.needed if self.needed is not None else None
         for node in nodes:
             if node.special or (captures and node in captures):
@@ -315,7 +316,7 @@ class Task:
         if owned and not self.rules and can_add_into(grad, there):
             add_into(grad, there)
             return grad
-        return add_unlike(there, grad) if exchanged else add_new(there, grad)
+        return add_unlike(there, grad) if exchanged else add_gradients(there, grad)
 
     def settle(self, node: Node) -> None:
         """Note that one edge to ``node`` brings no gradient. A leaf that waited for no other is finished."""
@@ -368,6 +369,6 @@ class Task:
         if there is None:
             variable._grad = first_grad(variable, grad, owned and not self.rules)
         elif self.rules:
-            variable._grad = add_new(there, grad)
+            variable._grad = add_gradients(there, grad)
         else:
-            add_to_grad(there, grad)
+            variable._grad = add_to_grad(there, grad)

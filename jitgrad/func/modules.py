@@ -50,10 +50,11 @@ def _one_dictionary(dicts: Any) -> Any:
 @contextmanager
 def _replaced(module: Any, given: Any, tie_weights: bool, strict: bool) -> Iterator[None]:
     """A block in which the module has other tensors; afterwards ``given`` has what the module assigned to them."""
+    # Only where it is needed: modules that contain themselves have names without end.
     own = {
         name: tensor
         for named in (module.named_parameters, module.named_buffers)
-        for name, tensor in named(remove_duplicate=False)
+        for name, tensor in (named(remove_duplicate=False) if tie_weights or strict else ())
     }
     values = _with_tied_names(given, own) if tie_weights else dict(given)
     if strict:
@@ -97,6 +98,18 @@ def _check_names(module: Any, values: Mapping[str, Any], own: Mapping[str, Any])
         raise RuntimeError(words + "".join(lists))
 
 
+def _submodule(module: Any, names: list[str]) -> Any:
+    """A module's descendant. AttributeError and TypeError for what is none."""
+    for k, name in enumerate(names):
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        module = getattr(module, name)
+        if not hasattr(module, "_parameters"):
+            path = ".".join(names[: k + 1])
+            raise TypeError(f"submodule `{path}`: {module} is not an instance of torch.nn.Module")
+    return module
+
+
 class _Slot:
     """The place of one tensor in a module: a key in its parameters, its buffers or its plain attributes."""
 
@@ -105,10 +118,15 @@ class _Slot:
     def __init__(self, module: Any, path: str, value: Any):
         if not (value is None or isinstance(value, Tensor)):
             raise TypeError(f"{value} is not an instance of torch.Tensor")
-        prefix, _, self.name = path.rpartition(".")
-        self.owner = module.get_submodule(prefix)
+        *prefix, self.name = path.split(".")
+        if self.name == "":
+            raise KeyError('tensor name can\'t be empty string ""')
+        self.owner = _submodule(module, prefix)
         stores = (self.owner._parameters, self.owner._buffers)
         self.store = next((s for s in stores if self.name in s), vars(self.owner))
+        current = getattr(self.owner, self.name, None)
+        if not (current is None or isinstance(current, Tensor)):
+            raise TypeError(f"attribute `{self.name}`: {current} is not an instance of torch.Tensor")
         self.original = self.store.get(self.name, self._NOTHING)
 
     def write(self, value: Any) -> None:

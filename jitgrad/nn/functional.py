@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from jitgrad.core.grad_mode import no_grad
+from jitgrad.core.lazy_import import lazy_attributes
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import explaining_form, module_names, named_in, published
 from jitgrad.ops.linalg.matmul import linear
@@ -54,7 +55,14 @@ __all__ = [
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
 
-__getattr__, __dir__ = module_names("nn.functional")
+_published, __dir__ = module_names("nn.functional")
+_PARTS = (
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "_Reduction", "_canonical_mask",
+    "_get_softmax_dim", "_in_projection", "_in_projection_packed", "_list_with_default", "_none_or_dtype", "_pair",
+    "_single", "_triple", "_verify_batch_size",
+)  # fmt: skip
+_part, _ = lazy_attributes(__name__, dict.fromkeys(_PARTS, "jitgrad.nn.functional_parts"))
+__getattr__ = lambda name: _part(name) if name in _PARTS else _published(name)
 
 
 def tanh(input: Tensor) -> Tensor:

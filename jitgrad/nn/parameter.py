@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections import OrderedDict
 from typing import Any
 
 import jitgrad
 from jitgrad.core.override_off import DISABLED
+from jitgrad.core.sparse import SparseTensor
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.ops.creation.pickle_dlpack import saving, user_state
+from jitgrad.ops.creation.rebuild import pickled_as, set_user_state, warn_of_hooks
 from jitgrad.ops.shape.subclasses import as_kind
 
 __all__ = [
@@ -16,8 +21,15 @@ __all__ = [
 
 def _sharing(kind: type[Tensor], data: Tensor | None) -> Any:
     """A leaf of class ``kind`` on the memory of ``data``, an empty tensor by default."""
+    result = (jitgrad.empty(0) if data is None else data).detach()
     # Tensors have no slots, so one of the base class can become one of a subclass.
-    return as_kind((jitgrad.empty(0) if data is None else data).detach(), kind)
+    made: Any = kind
+    return as_kind(result, _sparse_kind(made) if isinstance(result, SparseTensor) else kind)
+
+
+@functools.cache
+def _sparse_kind(kind: Any) -> Any:
+    return type(kind.__name__, (kind, SparseTensor), {"__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 def _own_kind(data: Any, kind: Any) -> Any:
@@ -58,7 +70,7 @@ class Parameter(Tensor, metaclass=_Marked):
     _mark, __torch_function__ = "_is_param", DISABLED
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        own = data is None or type(data) in (Tensor, Parameter)
+        own = data is None or type(data) in (Tensor, Parameter) or isinstance(data, SparseTensor)
         self = _sharing(cls, data) if own else _own_kind(data, Parameter)
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -73,8 +85,31 @@ class Parameter(Tensor, metaclass=_Marked):
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not saving.active:
+            return super().__reduce_ex__(protocol)
+        warn_of_hooks(self)
+        hooks: OrderedDict[Any, Any] = OrderedDict()  # they are not kept
+        args, state = (self.data, self.requires_grad, hooks), user_state(self)
+        return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
+
     def __repr__(self, **options: Any) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+@pickled_as("torch._utils")
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """The parameter of a file."""
+    return Parameter(data, requires_grad)
+
+
+@pickled_as("torch._utils")
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Parameter:
+    """The same with the attributes that a program had set."""
+    made = Parameter(data, requires_grad)
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    set_user_state(made, attributes, slots)
+    return made
 
 
 class Buffer(Tensor, metaclass=_Marked):

@@ -46,4 +46,5 @@ __all__ = [
 ]  # fmt: skip
 
 _SOURCES = {name: f"jitgrad.optim.{file}" for name, file in _LATER.items()}
-set_lazy_attributes(__name__, {**_SOURCES, "swa_utils": "jitgrad.optim.swa_utils"})
+_FILES = {file: f"jitgrad.optim.{file}" for file in (*_LATER.values(), "swa_utils")}
+set_lazy_attributes(__name__, {**_SOURCES, **_FILES})

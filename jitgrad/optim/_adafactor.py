@@ -7,7 +7,8 @@ from typing import Any
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group, Optimizer
 from jitgrad.optim.options import as_number, check_rate
 
 __all__ = ["Adafactor"]
@@ -75,17 +76,20 @@ class Adafactor(Optimizer):
         lr, (eps1, eps2) = as_number(group["lr"]), group["eps"]
         eps1 = jitgrad.finfo(param.dtype).eps if eps1 is None else eps1
         state["step"] += 1
-        step = state["step"].item()
-        alpha = max(eps2, param.norm(2).item() / param.numel() ** 0.5) * min(lr, 1 / step**0.5)
+        # Numbers as tensors without dims, in float64 as Python's: to read them would wait for a device.
+        step = state["step"].double()
+        rate = step.rsqrt().clamp(max=lr)
+        alpha = (param.norm(2).double() / param.numel() ** 0.5).clamp(min=eps2) * rate
         if group["weight_decay"] != 0:
             param.mul_(1 - lr * group["weight_decay"])
         update = _variance(grad, state, step ** group["beta2_decay"], eps1).clamp_(min=eps1 * eps1).rsqrt_().mul_(grad)
-        denominator = max(1.0, update.norm(2).item() / (update.numel() ** 0.5 * group["d"]))
-        param.add_(update, alpha=-alpha / denominator)
+        denominator = (update.norm(2).double() / (update.numel() ** 0.5 * group["d"])).clamp(min=1.0)
+        param.sub_(update * (alpha / denominator).to(param.dtype))
 
 
-def _variance(grad: Tensor, state: dict[str, Any], weight: float, eps1: float) -> Tensor:
+def _variance(grad: Tensor, state: dict[str, Any], weight: Tensor, eps1: float) -> Tensor:
     """The estimate of the second moment, in new memory; the means are advanced in place."""
+    weight = weight.to(grad.dtype)
     if grad.dim() <= 1:
         return state["variance"].lerp_(grad * grad, weight).clone()
     rows, columns = state["row_var"], state["col_var"]

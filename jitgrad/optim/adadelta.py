@@ -8,8 +8,9 @@ from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(ElementwiseOptimizer):
@@ -42,3 +43,9 @@ class Adadelta(ElementwiseOptimizer):
 
     def _numbers(self, group: Group) -> tuple[Any, ...]:
         return (group["lr"], group["rho"], group["eps"], group["weight_decay"], group["maximize"])
+
+
+adadelta = stateless(
+    "adadelta", loops.adadelta, "square_avgs acc_deltas state_steps",
+    "lr rho eps weight_decay maximize",
+)  # fmt: skip

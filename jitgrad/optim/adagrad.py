@@ -9,10 +9,12 @@ from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_at_least_zero, check_fused, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(ElementwiseOptimizer):
@@ -93,3 +95,9 @@ class Adagrad(ElementwiseOptimizer):
         state["sum"][where] = total
         rate = lr / (1 + (state["step"].item() - 1) * as_number(group["lr_decay"]))
         param[where] = param[where] - rate * values / (total.sqrt() + group["eps"])
+
+
+adagrad = stateless(
+    "adagrad", loops.adagrad, "state_sums state_steps",
+    "lr lr_decay weight_decay eps maximize",
+)  # fmt: skip

@@ -10,8 +10,9 @@ from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_betas, check_fused, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(ElementwiseOptimizer):
@@ -83,3 +84,9 @@ def _checked_kind(betas: tuple[Any, Any], refused: Any) -> tuple[Any, ...]:
         if betas[k].numel() != 1:
             raise ValueError(f"Tensor betas[{k}] must be 1-element")
     return tuple([beta.squeeze() if isinstance(beta, Tensor) and beta.dim() else beta for beta in betas])
+
+
+adam = stateless(
+    "adam", loops.adam, "exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+    "lr beta1 beta2 eps weight_decay decoupled_weight_decay amsgrad maximize",
+)  # fmt: skip

@@ -8,8 +8,9 @@ from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_betas, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(ElementwiseOptimizer):
@@ -41,3 +42,9 @@ class Adamax(ElementwiseOptimizer):
 
     def _numbers(self, group: Group) -> tuple[Any, ...]:
         return (group["lr"], *group["betas"], group["eps"], group["weight_decay"], group["maximize"])
+
+
+adamax = stateless(
+    "adamax", loops.adamax, "exp_avgs exp_infs state_steps",
+    "lr beta1 beta2 eps weight_decay maximize",
+)  # fmt: skip

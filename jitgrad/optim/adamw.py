@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.optim.adam import Adam
+from jitgrad.optim.adam import Adam, adam
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -26,3 +26,8 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+def adamw(*args: Any, **kwargs: Any) -> None:
+    """``adam`` with decoupled weight decay."""
+    adam(*args, **kwargs, decoupled_weight_decay=True)

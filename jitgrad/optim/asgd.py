@@ -8,10 +8,12 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_at_least_zero, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(ElementwiseOptimizer):
@@ -50,3 +52,9 @@ class ASGD(ElementwiseOptimizer):
         return (
             group["lr"], group["lambd"], group["alpha"], group["t0"], group["weight_decay"], group["maximize"],
         )  # fmt: skip
+
+
+asgd = stateless(
+    "asgd", loops.asgd, "axs mus etas state_steps",
+    "lr lambd alpha t0 weight_decay maximize",
+)  # fmt: skip

@@ -12,7 +12,8 @@ import jitgrad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.launch import Loop
 from jitgrad.optim.fused_step import update
-from jitgrad.optim.optimizer import Group, Optimizer, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group, Optimizer
 from jitgrad.optim.options import as_number
 
 __all__ = ["ElementwiseOptimizer"]

@@ -7,10 +7,12 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
-from jitgrad.optim.optimizer import Group, new_counter
+from jitgrad.optim.kept_state import new_counter
+from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_betas, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(ElementwiseOptimizer):
@@ -59,3 +61,9 @@ class NAdam(ElementwiseOptimizer):
             group["lr"], *group["betas"], group["eps"], group["weight_decay"], group["momentum_decay"],
             group["decoupled_weight_decay"], group["maximize"],
         )  # fmt: skip
+
+
+nadam = stateless(
+    "nadam", loops.nadam, "exp_avgs exp_avg_sqs mu_products state_steps",
+    "lr beta1 beta2 eps weight_decay momentum_decay decoupled_weight_decay maximize",
+)  # fmt: skip

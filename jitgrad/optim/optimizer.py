@@ -5,20 +5,29 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import jitgrad
-from jitgrad.core.dtypes import float32, float64, get_default_dtype
 from jitgrad.core.grad_mode import enable_grad
 from jitgrad.core.handles import RemovableHandle, add_hook
+from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.core.tensor import Tensor, typename
+from jitgrad.optim.kept_state import cast_state, group_tensors, new_counter
 from jitgrad.profiler import recording
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required",
 ]  # fmt: skip
+
+
+_PRIVATE = (
+    "ParamsT Args DeviceDict DeviceDtypeDict Kwargs StateDict _capturable_doc _default_to_fused_or_foreach "
+    "_differentiable_doc _disable_dynamo_if_unsupported _dispatch_sqrt _foreach_doc _fused_doc "
+    "_get_capturable_supported_devices _get_scalar_dtype _get_value _maximize_doc _params_doc _params_t "
+    "_stack_if_compiling _to_scalar _use_grad_for_differentiable _view_as_real"
+)  # of PyTorch's module, imported when asked for
+set_lazy_attributes(__name__, dict.fromkeys(_PRIVATE.split(), "jitgrad.optim.private_names"))
 
 
 class _Required:
@@ -139,6 +148,15 @@ class Optimizer:
                 recording.end(record)
 
         return wrapper
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> Any:
+        return group_tensors(tensorlistlist, with_indices)
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """PyTorch looks here whether a CUDA graph is being captured; there are none."""
+
+    _accelerator_graph_capture_health_check = _cuda_graph_capture_health_check
 
     def _patch_step_function(self) -> None:
         """Let the class's own ``step`` call hooks, a user's class's too; done when its first object is made."""
@@ -313,7 +331,7 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             if key in params:
                 group = next(g for g in state_dict["param_groups"] if key in g["params"])
-                state[params[key]] = _cast_state(params[key], value, "", group)
+                state[params[key]] = cast_state(params[key], value, "", group)
             else:
                 state[key] = value
         for group, new in zip(groups, saved, strict=True):
@@ -364,25 +382,3 @@ def _listed(params: Any) -> list[Any]:
             "will change between runs. Please use a list instead."
         )
     return list(params)
-
-
-def _cast_state(param: Tensor, value: Any, key: Any, group: Group) -> Any:
-    """A copy of a piece of state, its tensors with the dtype and device of the parameter."""
-    if isinstance(value, Tensor):
-        if key == "step":  # in float16 a counter would stop at 2048
-            kept = value.detach().clone()
-            return kept.to(float32) if group.get("fused") or group.get("capturable") else kept
-        if param.is_floating_point():
-            return value.detach().to(dtype=param.dtype, device=param.device, copy=True)
-        return value.detach().to(device=param.device, copy=True)
-    if isinstance(value, dict):
-        return {k: _cast_state(param, v, k, group) for k, v in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return type(value)(_cast_state(param, v, "", group) for v in value)  # type: ignore[call-arg]
-    return value
-
-
-def new_counter(value: Any = 0.0, fused: Any = False) -> Tensor:
-    """A counter in a tensor without dims, as PyTorch keeps it: float32, or float64 if that is the default dtype."""
-    wide = get_default_dtype() is float64 and not fused
-    return jitgrad.full((), float(value), dtype=float64 if wide else float32)

@@ -8,8 +8,9 @@ from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_betas, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(ElementwiseOptimizer):
@@ -49,3 +50,9 @@ class RAdam(ElementwiseOptimizer):
             group["lr"], *group["betas"], group["eps"], group["weight_decay"], group["decoupled_weight_decay"],
             group["maximize"],
         )  # fmt: skip
+
+
+radam = stateless(
+    "radam", loops.radam, "exp_avgs exp_avg_sqs state_steps",
+    "lr beta1 beta2 eps weight_decay decoupled_weight_decay maximize",
+)  # fmt: skip

@@ -10,8 +10,9 @@ from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import check_at_least_zero, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(ElementwiseOptimizer):
@@ -63,3 +64,9 @@ class RMSprop(ElementwiseOptimizer):
             group["lr"], group["alpha"], group["eps"], group["weight_decay"], group["momentum"], group["centered"],
             group["maximize"],
         )  # fmt: skip
+
+
+rmsprop = stateless(
+    "rmsprop", loops.rmsprop, "square_avgs grad_avgs momentum_buffer_list state_steps",
+    "lr alpha eps weight_decay momentum centered maximize",
+)  # fmt: skip

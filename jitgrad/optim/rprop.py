@@ -10,8 +10,9 @@ from jitgrad.kernels.loops import adaptive_optimizers as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_rate
+from jitgrad.optim.stateless import stateless
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(ElementwiseOptimizer):
@@ -51,3 +52,9 @@ class Rprop(ElementwiseOptimizer):
 
     def _numbers(self, group: Group) -> tuple[Any, ...]:
         return (*group["etas"], *group["step_sizes"], group["maximize"])
+
+
+rprop = stateless(
+    "rprop", loops.rprop, "prevs step_sizes state_steps",
+    "etaminus etaplus step_size_min step_size_max maximize",
+)  # fmt: skip

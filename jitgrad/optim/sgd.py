@@ -9,10 +9,11 @@ from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 from jitgrad.kernels.loops import optimizer as loops
 from jitgrad.optim.elementwise import ElementwiseOptimizer
+from jitgrad.optim.fused_step import update
 from jitgrad.optim.optimizer import Group
 from jitgrad.optim.options import as_number, check_at_least_zero, check_fused, check_rate
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(ElementwiseOptimizer):
@@ -91,3 +92,24 @@ class SGD(ElementwiseOptimizer):
                 buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
             grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
         param.add_(grad, alpha=-as_number(group["lr"]))
+
+
+@no_grad()
+def sgd(
+    params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None, grad_scale: Any = None,
+    found_inf: Any = None, *, weight_decay: float, momentum: float, lr: Any, dampening: float, nesterov: bool,
+    maximize: bool,
+) -> None:  # fmt: skip
+    """One step of SGD on all parameters, in place; buffers that are None are made, in the list."""
+    lr, decay = as_number(lr), as_number(weight_decay)
+    if momentum == 0:
+        update(loops.sgd, [params, d_p_list], lr, decay, maximize)
+        return
+    for first in (False, True):
+        chosen = [k for k, buffer in enumerate(momentum_buffer_list) if (buffer is None) is first]
+        for k in chosen if first else ():
+            momentum_buffer_list[k] = jitgrad.zeros_like(params[k], requires_grad=False)
+        columns: list[Any] = [[column[k] for k in chosen] for column in (params, d_p_list, momentum_buffer_list)]
+        numbers = (as_number(momentum), as_number(dampening), decay)
+        update(loops.sgd_momentum, columns, lr, *numbers, nesterov, maximize, first)

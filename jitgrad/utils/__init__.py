@@ -1,7 +1,9 @@
 """What a training script needs besides tensors and modules, at PyTorch's places.
 
 ``data/`` loads data in batches; ``checkpoint.py`` and ``selective.py`` trade memory for computing twice;
-``_pytree.py`` and ``hooks.py`` only give PyTorch's names to what lives in ``func/tree.py`` and ``core/handles.py``.
+``tensorboard.py`` writes for TensorBoard by tensorboardX, ``weak.py`` has dictionaries keyed by tensors.
+``_pytree.py``, ``hooks.py`` and ``dlpack.py`` only give PyTorch's names to what lives elsewhere, ``cpp_extension.py``
+and ``model_zoo.py`` refuse what is not possible here.
 No op, node or layer lives here, and nothing but commands and tests imports this package: it is imported when a
 program first asks for it.
 
@@ -21,5 +23,5 @@ __all__ = ["_pytree", "checkpoint", "data", "hooks"]
 explain_missing_names(__name__, {
     name: f"jitgrad.utils.{name}"
     for name in ("_contextlib", "_foreach_utils", "_mode_utils", "_python_dispatch", "benchmark", "cpp_extension",
-                 "deterministic", "dlpack", "model_zoo", "weak")
+                 "deterministic", "dlpack", "model_zoo", "serialization", "tensorboard", "weak")
 })  # fmt: skip

@@ -1,41 +1,36 @@
-"""``torch.utils._foreach_utils``: tensors in groups of one device and dtype, as optimisers' ``_foreach`` forms want."""
+"""PyTorch's path for what optimisers ask about lists of tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.core.device import device
+from jitgrad.core.missing_names import explain_missing_names
+from jitgrad.core.tensor import Tensor
+from jitgrad.optim.kept_state import group_tensors as _group_tensors_by_device_and_dtype
 
-__all__: list[str] = []
+__all__ = [
+    "_device_has_foreach_support", "_foreach_supported_types", "_get_foreach_kernels_supported_devices",
+    "_get_fused_kernels_supported_devices", "_group_tensors_by_device_and_dtype", "_has_foreach_support",
+]  # fmt: skip
+
+explain_missing_names(__name__)
+
+_foreach_supported_types = [Tensor]
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
-    return ["cuda"]
+    """The devices on which PyTorch's optimisers prefer ops on lists."""
+    return ["cuda", "xpu", "mtia", "privateuseone"]
 
 
 def _get_fused_kernels_supported_devices() -> list[str]:
-    return ["cuda", "cpu"]
+    """The devices for which PyTorch has fused steps."""
+    return ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 
 
-def _group_tensors_by_device_and_dtype(
-    tensorlistlist: Sequence[Sequence[Any]], with_indices: bool = False
-) -> dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]:
-    """{(device, dtype) of the first list's tensors: (the lists of those, their places)}."""
-    groups: dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]] = {}
-    for place, first in enumerate(tensorlistlist[0]):
-        lists, places = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
-        for own, values in zip(lists, tensorlistlist, strict=True):
-            if len(values) > place:
-                own.append(values[place])
-        if with_indices:
-            places.append(place)
-    return groups
-
-
-def _has_foreach_support(tensors: Sequence[Any], device: device) -> bool:
-    return device.type in _get_foreach_kernels_supported_devices()
-
-
-def _device_has_foreach_support(device: device) -> bool:
+def _device_has_foreach_support(device: Any) -> bool:
     return device.type in (*_get_foreach_kernels_supported_devices(), "cpu")
+
+
+def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
+    return _device_has_foreach_support(device) and all(t is None or type(t) is Tensor for t in tensors)

@@ -1,7 +1,7 @@
 """Recurrent layers as kernels: all steps of a layer in one direction, forward and backward, in one launch.
 
-The products of all inputs with their weights are one call of BLAS ahead of the steps (``recurrent_steps.py``), those
-for gradients of weights one after them.
+Weights are packed once for all steps (``recurrent_steps.py``). The gradients of weights are one product each after the
+steps; so are inputs times weights ahead of them, and gradients times weights after them, where a step has few samples.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import functools
 import numpy as np
 
 from jitgrad.kernels.blas import address_of, one_thread
-from jitgrad.kernels.launch import library
+from jitgrad.kernels.compiler import cpu_features
+from jitgrad.kernels.device_array import DeviceArray, run_on_device
+from jitgrad.kernels.launch import Kernel
 from jitgrad.kernels.loops.matmul import dot
 from jitgrad.kernels.loops.recurrent_steps import (
     gru_slopes,
@@ -25,11 +27,14 @@ from jitgrad.kernels.loops.recurrent_steps import (
     sum_rows_into,
 )  # fmt: skip
 from jitgrad.kernels.threads import get_num_threads
+from jitgrad.kernels.words.syntax import parameters
 
 __all__ = ["gru", "gru_gradient", "lstm", "lstm_gradient", "rnn", "rnn_gradient"]
 
 _SAMPLES = 4  # the least in a block: with fewer the weights are read for too little
-_TURNED_FROM = 4  # steps from which the weights are transposed once: BLAS reads them so in 0.6 of the time
+_PACKED_FROM = 4  # steps from which weights are packed once: BLAS packs them anew for each product
+_ROWS = 8  # samples from which a step's product with packed weights is as quick as one of all inputs
+_PACKS = bool({"fma", "neon"} & cpu_features())
 
 
 @functools.cache
@@ -38,15 +43,45 @@ def _gemm(kind: str) -> int:
     return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
 
 
+def _layer(*writes):
+    """Wrap a layer as a kernel, which keeps BLAS to one thread; ``writes`` names the outputs."""
+
+    def wrap(function):
+        places = parameters(function)
+        where = places.index("x")
+
+        def run(*args):
+            if isinstance(args[where], DeviceArray):
+                return run_on_device(function.__name__, args)
+            with one_thread:
+                return function(*args)
+
+        return Kernel(function.__name__, run, tuple(places.index(w) for w in writes))
+
+    return wrap
+
+
 def _product(out, starts):
     """The address of BLAS's product, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
-    samples = starts[1] - starts[0]
-    return _gemm(out.dtype.char), max(1, min(get_num_threads(), samples // _SAMPLES))
+    return _gemm(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
 
 
-def _weight(weight, starts):
-    """The weights of the states as BLAS reads them best, and whether they are still transposed."""
-    return (weight, True) if starts.size <= _TURNED_FROM else (np.ascontiguousarray(weight.T), False)
+def _weight(weight, form, starts):
+    """The weights of the states, as they are (form 0) or transposed (1), packed (2) where there are several steps."""
+    columns, width = weight.shape[1 - form], 64 // weight.itemsize
+    if starts.size <= _PACKED_FROM or columns % width or not _PACKS or weight.dtype.char not in "fd":
+        return weight, form
+    shape = (-1, width, weight.shape[1]) if form else (weight.shape[0], -1, width)
+    return np.ascontiguousarray(weight.reshape(shape).transpose((0, 2, 1) if form else (1, 0, 2))).reshape(-1, width), 2
+
+
+def _inputs(weight, form, samples, starts):
+    """The weights of the inputs if they are packed, for products step by step; else an array without elements.
+
+    Of few samples a step's product is slow, as it waits for one sum; all inputs together are many rows in any case.
+    """
+    found, packed = _weight(weight, form, starts)
+    return found if packed == 2 and samples >= _ROWS else found[:0]
 
 
 def _weight_gradients(found, slopes, hidden_slopes, x, weight, out, h0, starts, reverse):
@@ -71,37 +106,43 @@ def _bias(b_ih, b_hh, like, columns):
     return np.zeros(columns, like.dtype) if b_ih is None else b_ih + b_hh
 
 
-@library("gates", "cells", "out", "h", "c")
+@_layer("gates", "cells", "out", "h", "c")
 def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, out, h, c, starts, reverse):
     """A layer in one direction. gates, cells: what backward needs. h, c: the states after each sample's last step."""
     np.copyto(h, h0)
     np.copyto(c, c0)
-    with one_thread:
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
         dot.call(x, w_ih.T, gates)
-        weight, turned = _weight(w_hh, starts)
-        projection = h[:0] if w_hr is None else w_hr
-        work = np.empty_like(c) if w_hr is not None else c
-        lstm_steps.call(gates, h, c, _bias(b_ih, b_hh, h, gates.shape[1]), weight, turned, projection, work, out, cells,
-                        starts, reverse, *_product(out, starts))  # fmt: skip
+    weight, form = _weight(w_hh, 1, starts)
+    projection = h[:0] if w_hr is None else w_hr
+    work = np.empty_like(c) if w_hr is not None else c
+    bias = _bias(b_ih, b_hh, h, gates.shape[1])
+    lstm_steps.call(gates, h, c, x, inputs, bias, weight, form, projection, work, out, cells, starts,
+                    reverse, *_product(out, starts))  # fmt: skip
 
 
-@library("dx", "dh", "dc", "d_ih", "d_hh", "db_ih", "db_hh", "d_hr")
-def lstm_gradient(g, gh, gc, x, h0, c0, w_ih, w_hh, w_hr, gates, cells, out, dx, dh, dc, d_ih, d_hh, db_ih, db_hh, d_hr,
-                  starts, reverse):  # fmt: skip
-    """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
+@_layer("slopes", "dx", "dh", "dc", "d_ih", "d_hh", "db_ih", "db_hh", "d_hr")
+def lstm_gradient(g, gh, gc, x, h0, c0, w_ih, w_hh, w_hr, gates, cells, out, slopes, dx, dh, dc, d_ih, d_hh, db_ih,
+                  db_hh, d_hr, starts, reverse):  # fmt: skip
+    """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted.
+
+    slopes: room for the gradients of what gates are functions of, row by row.
+    """
     _start(dh, gh)
     _start(dc, gc)
-    slopes = np.empty_like(gates)
-    with one_thread:
-        projection = dh[:0] if w_hr is None else w_hr
-        work, projected = (np.empty_like(dc), np.empty_like(out)) if w_hr is not None else (dc, dh)
-        lstm_slopes.call(slopes, dh, dc, dh[:0] if g is None else g, gates, cells, c0, w_hh, projection, work,
-                         projected, starts, reverse, *_product(out, starts))  # fmt: skip
-        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
-        if d_hr is not None:
-            hidden = np.empty_like(cells)
-            outputs_before_projection.call(gates, cells, hidden)
-            dot.call(projected.T, hidden, d_hr)
+    projection = dh[:0] if w_hr is None else w_hr
+    work, projected = (np.empty_like(dc), np.empty_like(out)) if w_hr is not None else (dc, dh)
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    lstm_slopes.call(slopes, dh, dc, dh if dx is None else dx, inputs, above, gates, cells, c0, weight, form,
+                     projection, work, projected, starts, reverse, *_product(out, starts))  # fmt: skip
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, slopes, x, w_ih, out, h0, starts, reverse)
+    if d_hr is not None:
+        hidden = np.empty_like(cells)
+        outputs_before_projection.call(gates, cells, hidden)
+        dot.call(projected.T, hidden, d_hr)
 
 
 def _start(state, g):
@@ -112,47 +153,52 @@ def _start(state, g):
         np.copyto(state, g)
 
 
-@library("gates", "kept", "out", "h")
+@_layer("gates", "kept", "out", "h")
 def gru(x, h0, w_ih, w_hh, b_ih, b_hh, gates, kept, out, h, starts, reverse):
     """A layer in one direction. gates, kept: what backward needs. h: the states after each sample's last step."""
     np.copyto(h, h0)
-    with one_thread:
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
         dot.call(x, w_ih.T, gates)
-        weight, turned = _weight(w_hh, starts)
-        nothing = np.zeros(gates.shape[1] if b_ih is None else 0, out.dtype)
-        biases = (nothing, nothing) if b_ih is None else (b_ih, b_hh)
-        work = np.empty((h.shape[0], gates.shape[1]), out.dtype)
-        gru_steps.call(gates, h, *biases, weight, turned, work, out, kept, starts, reverse, *_product(out, starts))
+    weight, form = _weight(w_hh, 1, starts)
+    nothing = np.zeros(gates.shape[1] if b_ih is None else 0, out.dtype)
+    biases = (nothing, nothing) if b_ih is None else (b_ih, b_hh)
+    work = np.empty((h.shape[0], gates.shape[1]), out.dtype)
+    gru_steps.call(gates, h, x, inputs, *biases, weight, form, work, out, kept, starts, reverse, *_product(out, starts))
 
 
-@library("dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
-def gru_gradient(g, gh, x, h0, w_ih, w_hh, gates, kept, out, dx, dh, d_ih, d_hh, db_ih, db_hh, starts, reverse):
+@_layer("slopes", "hidden_slopes", "dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
+def gru_gradient(g, gh, x, h0, w_ih, w_hh, gates, kept, out, slopes, hidden_slopes, dx, dh, d_ih, d_hh, db_ih, db_hh,
+                 starts, reverse):  # fmt: skip
     """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
     _start(dh, gh)
-    slopes, hidden_slopes = np.empty_like(gates), np.empty_like(gates)
-    with one_thread:
-        gru_slopes.call(slopes, dh, dh[:0] if g is None else g, gates, kept, out, h0, w_hh, hidden_slopes, starts,
-                        reverse, *_product(out, starts))  # fmt: skip
-        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, hidden_slopes, x, w_ih, out, h0, starts, reverse)
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    gru_slopes.call(slopes, dh, dh if dx is None else dx, inputs, above, gates, kept, out, h0, weight, form,
+                    hidden_slopes, starts, reverse, *_product(out, starts))  # fmt: skip
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, hidden_slopes, x, w_ih, out, h0, starts, reverse)
 
 
-@library("out", "h")
+@_layer("out", "h")
 def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, out, h, relu, starts, reverse):
     """A layer in one direction. h: the states after each sample's last step."""
     np.copyto(h, h0)
-    with one_thread:
+    inputs = _inputs(w_ih, 1, len(h), starts)
+    if not inputs.size:
         dot.call(x, w_ih.T, out)
-        weight, turned = _weight(w_hh, starts)
-        rnn_steps.call(out, h, _bias(b_ih, b_hh, h, out.shape[1]), weight, turned, relu, starts, reverse,
-                       *_product(out, starts))  # fmt: skip
+    weight, form = _weight(w_hh, 1, starts)
+    rnn_steps.call(out, h, x, inputs, _bias(b_ih, b_hh, h, out.shape[1]), weight, form, relu, starts, reverse,
+                   *_product(out, starts))  # fmt: skip
 
 
-@library("dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
-def rnn_gradient(g, gh, x, h0, w_ih, w_hh, out, dx, dh, d_ih, d_hh, db_ih, db_hh, relu, starts, reverse):
+@_layer("slopes", "dx", "dh", "d_ih", "d_hh", "db_ih", "db_hh")
+def rnn_gradient(g, gh, x, h0, w_ih, w_hh, out, slopes, dx, dh, d_ih, d_hh, db_ih, db_hh, relu, starts, reverse):
     """Gradients from those of ``out`` and of the last states, each None for zeros; what is None isn't wanted."""
     _start(dh, gh)
-    slopes = np.empty_like(out)
-    with one_thread:
-        rnn_slopes.call(slopes, dh, dh[:0] if g is None else g, out, w_hh, relu, starts, reverse,
-                        *_product(out, starts))  # fmt: skip
-        _weight_gradients((dx, d_ih, d_hh, db_ih, db_hh), slopes, slopes, x, w_ih, out, h0, starts, reverse)
+    above, (weight, form) = dh[:0] if g is None else g, _weight(w_hh, 0, starts)
+    inputs = dh[:0] if dx is None else _inputs(w_ih, 0, len(dh), starts)
+    rnn_slopes.call(slopes, dh, dh if dx is None else dx, inputs, above, out, weight, form, relu, starts, reverse,
+                    *_product(out, starts))  # fmt: skip
+    wanted = None if inputs.size else dx, d_ih, d_hh, db_ih, db_hh
+    _weight_gradients(wanted, slopes, slopes, x, w_ih, out, h0, starts, reverse)

@@ -5,15 +5,19 @@ and last the number of rows: samples are sorted by length, so step t is of sampl
 state of samples, h and c, is changed from step to step in place: what no step reaches any more has its last value.
 Samples do not depend on one another, so each thread takes a block of them through all steps.
 
+The products of inputs with their weights, and of their gradients, are made here too where ``x_weight``, the packed
+weights, is not empty: then what one step writes is read from a near cache.
+
 Slices of rows have loops of their own: indices that are sums keep loops from being vectorised.
 """
 
 
 from __future__ import annotations
 
+from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.launch import loop
 from jitgrad.kernels.words import sigmoid, tanh
-from jitgrad.kernels.words.vocabulary import T, gemm
+from jitgrad.kernels.words.vocabulary import T, gemm, register_tile
 
 __all__ = [
     "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "rnn_slopes", "rnn_steps",
@@ -21,12 +25,32 @@ __all__ = [
 ]  # fmt: skip
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
+_TALL = "avx512f" in cpu_features()  # whether eight rows of 64 bytes fit into registers
 _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BLAS
 
 
-def multiply(function, x, y, turned, out, keep):
-    """out (+)= x @ y, with y transposed if ``turned``; by BLAS if ``function`` is not 0."""
+def multiply_packed(x, y, out, keep):
+    """out (+)= x @ y, with y packed (see ``register_tile``)."""
+    for block in range(out.shape[1] // y.shape[1]):
+        i, column = 0, block * y.shape[1]
+        while _TALL and i + 8 <= out.shape[0]:
+            register_tile(8, x, i, y, block, out, column, keep)
+            i += 8
+        while i + 4 <= out.shape[0]:
+            register_tile(4, x, i, y, block, out, column, keep)
+            i += 4
+        while i < out.shape[0]:
+            register_tile(1, x, i, y, block, out, column, keep)
+            i += 1
+
+
+def multiply(function, x, y, form, out, keep):
+    """out (+)= x @ y, with y as it is, transposed (form 1) or packed (form 2); by BLAS if ``function`` is not 0."""
     inner, columns = x.shape[1], out.shape[1]
+    if form == 2:
+        multiply_packed(x, y, out, keep)
+        return
+    turned = form == 1
     if function != 0 and out.shape[0] > 1 and out.size * inner > _SMALL:
         gemm(function, x, False, y, turned, out, keep)
         return
@@ -105,8 +129,8 @@ def row_before(starts, t, reverse, i):
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def lstm_steps(gates, h, c, bias, weight, turned, projection, work, out, cells, starts, reverse, function, blocks,
-               first, last):  # fmt: skip
+def lstm_steps(gates, h, c, x, x_weight, bias, weight, form, projection, work, out, cells, starts, reverse, function,
+               blocks, first, last):  # fmt: skip
     """gates: the inputs' share, which become the gates i, f, g, o. work: room for what is projected."""
     steps, n = starts.size - 1, c.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -117,7 +141,10 @@ def lstm_steps(gates, h, c, bias, weight, turned, projection, work, out, cells, 
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
-        multiply(function, h[first:end], weight, turned, gates[begin + first : begin + end], True)
+        shares = gates[begin + first : begin + end]
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, shares, False)
+        multiply(function, h[first:end], weight, form, shares, True)
         target = work if projection.size else h
         for i in range(first, end):
             z, cell, state, hidden = gates[begin + i], cells[begin + i], c[i], target[i]
@@ -136,13 +163,13 @@ def lstm_steps(gates, h, c, bias, weight, turned, projection, work, out, cells, 
             for j in range(n):
                 hidden[j] = give[j] * tanh(cell[j])
         if projection.size:
-            multiply(function, work[first:end], projection, True, h[first:end], False)
+            multiply(function, work[first:end], projection, 1, h[first:end], False)
         copy_rows(h, out[begin + first :], first, end)
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def lstm_slopes(slopes, dh, dc, g, gates, cells, c0, weight, projection, work, projected, starts, reverse, function,
-                blocks, first, last):  # fmt: skip
+def lstm_slopes(slopes, dh, dc, dx, x_weight, g, gates, cells, c0, weight, form, projection, work, projected, starts,
+                reverse, function, blocks, first, last):  # fmt: skip
     """slopes: the gradients of the gates' arguments. g: those of ``out``, or empty.
 
     projected: room for the gradients of what a projection returned.
@@ -160,7 +187,7 @@ def lstm_slopes(slopes, dh, dc, g, gates, cells, c0, weight, projection, work, p
         above = dh
         if projection.size:
             copy_rows(dh, projected[begin + first :], first, end)
-            multiply(function, dh[first:end], projection, False, work[first:end], False)
+            multiply(function, dh[first:end], projection, 0, work[first:end], False)
             above = work
         for i in range(first, end):
             z, s, slope, cell, old = gates[begin + i], slopes[begin + i], dc[i], cells[begin + i], above[i]
@@ -179,7 +206,9 @@ def lstm_slopes(slopes, dh, dc, g, gates, cells, c0, weight, projection, work, p
             for j in range(n):
                 d_forget[j] = slope[j] * earlier[j] * forget[j] * (1 - forget[j])
                 slope[j] *= forget[j]
-        multiply(function, slopes[begin + first : begin + end], weight, False, dh[first:end], False)
+        multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 @loop(reassoc=True)
@@ -195,8 +224,8 @@ def outputs_before_projection(gates, cells, out):
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def gru_steps(gates, h, bias, hidden_bias, weight, turned, work, out, kept, starts, reverse, function, blocks, first,
-              last):  # fmt: skip
+def gru_steps(gates, h, x, x_weight, bias, hidden_bias, weight, form, work, out, kept, starts, reverse, function,
+              blocks, first, last):  # fmt: skip
     """gates: the inputs' share, which become r, z, n. kept: the state's share of n, which r multiplies."""
     steps, n = starts.size - 1, h.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -207,7 +236,9 @@ def gru_steps(gates, h, bias, hidden_bias, weight, turned, work, out, kept, star
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
-        multiply(function, h[first:end], weight, turned, work[first:end], False)
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, gates[begin + first : begin + end], False)
+        multiply(function, h[first:end], weight, form, work[first:end], False)
         for i in range(first, end):
             z, share, state, keep = gates[begin + i], work[i], h[i], kept[begin + i]
             both, update, new, from_state = z[: 2 * n], z[n : 2 * n], z[2 * n :], share[2 * n :]
@@ -223,8 +254,8 @@ def gru_steps(gates, h, bias, hidden_bias, weight, turned, work, out, kept, star
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def gru_slopes(slopes, dh, g, gates, kept, out, h0, weight, hidden_slopes, starts, reverse, function, blocks, first,
-               last):  # fmt: skip
+def gru_slopes(slopes, dh, dx, x_weight, g, gates, kept, out, h0, weight, form, hidden_slopes, starts, reverse,
+               function, blocks, first, last):  # fmt: skip
     """slopes, hidden_slopes: the gradients of the inputs' and of the states' shares."""
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
@@ -256,14 +287,16 @@ def gru_slopes(slopes, dh, g, gates, kept, out, h0, weight, hidden_slopes, start
                 d_from_state[j] = d_new[j] * reset[j]
             for j in range(n):
                 slope[j] *= update[j]
-        multiply(function, hidden_slopes[begin + first : begin + end], weight, False, dh[first:end], True)
+        multiply(function, hidden_slopes[begin + first : begin + end], weight, form, dh[first:end], True)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 # -- a plain layer -----------------------------------------------------------------------------------------
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def rnn_steps(out, h, bias, weight, turned, relu, starts, reverse, function, blocks, first, last):
+def rnn_steps(out, h, x, x_weight, bias, weight, form, relu, starts, reverse, function, blocks, first, last):
     """out: the inputs' share, which becomes tanh or relu of it with the state's."""
     steps, n = starts.size - 1, h.shape[1]
     first, last = samples_of(h, blocks, first, last)
@@ -273,7 +306,10 @@ def rnn_steps(out, h, bias, weight, turned, relu, starts, reverse, function, blo
         end = min(last, starts[t + 1] - begin)
         if end <= first:
             continue
-        multiply(function, h[first:end], weight, turned, out[begin + first : begin + end], True)
+        shares = out[begin + first : begin + end]
+        if x_weight.size:
+            multiply_packed(x[begin + first : begin + end], x_weight, shares, False)
+        multiply(function, h[first:end], weight, form, shares, True)
         for i in range(first, end):
             z = out[begin + i]
             if relu:
@@ -290,7 +326,7 @@ def rnn_steps(out, h, bias, weight, turned, relu, starts, reverse, function, blo
 
 
 @loop(pieces=_blocks, grain=1 << 12, reassoc=True)
-def rnn_slopes(slopes, dh, g, out, weight, relu, starts, reverse, function, blocks, first, last):
+def rnn_slopes(slopes, dh, dx, x_weight, g, out, weight, form, relu, starts, reverse, function, blocks, first, last):
     """slopes: the gradients of what tanh or relu was taken of."""
     steps, n = starts.size - 1, dh.shape[1]
     first, last = samples_of(dh, blocks, first, last)
@@ -310,7 +346,9 @@ def rnn_slopes(slopes, dh, g, out, weight, relu, starts, reverse, function, bloc
             else:
                 for j in range(n):
                     s[j] = slope[j] * (1 - z[j] * z[j])
-        multiply(function, slopes[begin + first : begin + end], weight, False, dh[first:end], False)
+        multiply(function, slopes[begin + first : begin + end], weight, form, dh[first:end], False)
+        if x_weight.size:
+            multiply_packed(slopes[begin + first : begin + end], x_weight, dx[begin + first : begin + end], False)
 
 
 # -- around the steps -----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What Python does beside the tensors: it happens in every call, or the function runs uncompiled and says so."""
 
+import functools
 import warnings
 
 import pytest
@@ -255,3 +256,32 @@ def test_other_arguments():
         torch.compile(3)
     assert torch.compile(reads, disable=True) is reads
     assert torch.compile(dynamic=True, mode="max-autotune")(reads)(matrix(0)).shape == (4, 8)
+
+
+def test_functions_whose_results_are_kept():
+    def make():
+        @functools.lru_cache(256)
+        def factors(count, pattern):
+            return tuple(float(k) for k in range(count) if pattern[k % len(pattern)] == "a")
+
+        @functools.cache
+        def scaled(x):  # by identity, so it is followed
+            return x * 3
+
+        def step(x):
+            return sum(scaled(x) * f for f in factors(x.shape[1], pattern="ab"))
+
+        return step, lambda k: (matrix(k),), lambda: []
+
+    check(make)
+
+
+def test_tensors_that_are_kept():
+    def make():
+        @functools.cache
+        def table(count):
+            return torch.arange(count, dtype=torch.float32)
+
+        return lambda x: x * table(x.shape[1]), lambda k: (matrix(k),), lambda: []
+
+    check(make, recordings=None)

@@ -49,6 +49,7 @@ OPTIMIZERS = {
     "NAdam": lambda p: torch.optim.NAdam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
     "ASGD": lambda p: torch.optim.ASGD(p, lr=0.1, lambd=0.1, t0=3),
     "Rprop": lambda p: torch.optim.Rprop(p),
+    "Adafactor": lambda p: torch.optim.Adafactor(p),
 }
 
 

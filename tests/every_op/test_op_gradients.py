@@ -61,6 +61,7 @@ OTHERWISE = {
     "linalg_cholesky_ex": "the same",
     "cholesky_inverse": "as PyTorch's, the gradient has both triangles, of which one is read",
     "cholesky_solve": "the same",
+    "standard_gamma_of": "the gradient is that at a fixed quantile, not at fixed words of the generator",
 }
 
 

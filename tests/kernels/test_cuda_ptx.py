@@ -14,7 +14,7 @@ from jitgrad.kernels.cuda import optimizer as cuda_steps
 from jitgrad.kernels.cuda import provider as kernels
 from jitgrad.kernels.elementwise import arithmetic as table  # noqa: F401  (declares the ops)
 from jitgrad.kernels.elementwise.declaration import TABLE
-from jitgrad.kernels.loops import optimizer
+from jitgrad.kernels.loops import adaptive_optimizers, optimizer
 
 pytest.importorskip("numba_cuda")
 if kernels.SIMULATED:
@@ -131,13 +131,16 @@ def test_products_and_fills_compile():
     ptx("_arange", cuda_loops.ARANGE.text("float32", "float32"), (f, numba.float64, numba.float64, whole))
 
 
-@pytest.mark.parametrize("loop", [optimizer.sgd, optimizer.sgd_momentum, optimizer.adam, optimizer.rmsprop])
+LOOPS = [optimizer.sgd, optimizer.sgd_momentum, optimizer.adam, optimizer.rmsprop, *(
+    getattr(adaptive_optimizers, name) for name in adaptive_optimizers.__all__)]  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_optimizers_steps_compile(loop):
-    made = cuda_steps.GridStrided(loop)
-    first = made.source.parameters.index("lr")
-    counted = made.source.parameters[first - 1] == "step"
-    numbers = [numba.float64] * (len(made.source.parameters) - first + counted)
-    signature = (*[array("float32")] * (first - counted), *numbers)
+    kernel = optimizer.foreach(loop, 1)
+    plain = len(kernel.arrays) - kernel.counted
+    made = cuda_steps.GridStrided(loop, tuple(kernel.arrays[plain:]))
+    signature = (*[array("float32")] * plain, *[numba.float64] * (len(made.source.parameters) - plain))
     ptx(loop.name, made.text("float32", "float32"), signature)
 
 

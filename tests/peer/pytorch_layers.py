@@ -6,8 +6,10 @@ import ast
 import contextlib
 import sys
 import types
+import unittest
 from pathlib import Path
 
+import hypothesis.strategies
 from pytorch_framework import StandInModule, decorator, elsewhere
 
 
@@ -59,12 +61,16 @@ def complete_framework(library, text, soft_imports, import_softly):
         TEST_CUDNN_VERSION=0, tf32_enabled=Flags,
     )  # fmt: skip
     vars(devices).update(
-        toleranceOverride=lambda *a: decorator, onlyCUDAAndPRIVATEUSE1=elsewhere, get_all_device_types=lambda: ["cpu"],
+        toleranceOverride=lambda *a: decorator, largeTensorTest=lambda *a, **k: unittest.skip("too large"),
+        onlyCUDAAndPRIVATEUSE1=elsewhere, get_all_device_types=lambda: ["cpu"],
     )  # fmt: skip
     utils.__class__ = devices.__class__ = Marks
     if library.__name__ == "jitgrad":
         cudnn = StandInModule("torch.backends.cudnn", flags=Flags, is_available=bool)
         library.backends.cudnn = library.backends.miopen = cudnn
+    StandInModule("test_cpp_extensions_open_device_registration")  # for a device that a test makes itself
+    arrays = StandInModule(f"{internal}.hypothesis_utils", tensor=lambda **options: hypothesis.strategies.none())
+    sys.modules[internal].hypothesis_utils = arrays
     if "common_nn" not in text:
         return
     path = next(p for p in (Path(e, "torch/testing/_internal/common_nn.py") for e in sys.path) if p.exists())

@@ -169,8 +169,8 @@ def out_of_time(*args):
     raise TimeoutError(f"more than {SECONDS} s")
 
 
-def run(mode, path, pattern):
-    """Run a file's tests; print their outcomes as JSON."""
+def prepared(mode, path):
+    """The library, and the class that its tests derive from, with all modules in place that tests import."""
     import numpy
 
     library = importlib.import_module(mode)
@@ -185,6 +185,12 @@ def run(mode, path, pattern):
     sys.meta_path.insert(0, Finder(mode))
     case = framework(mode, library, numpy)
     complete_framework(library, path.read_text(), SoftImports, import_softly)
+    return library, case
+
+
+def run(mode, path, pattern):
+    """Run a file's tests; their outcomes by name."""
+    library, case = prepared(mode, path)
     outcomes = Outcomes()
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, out_of_time)
@@ -273,3 +279,5 @@ def print_line(group, counts):
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__" and "--one" in sys.argv:  # a process that a test spawns has to find its functions
+    load(Path(sys.argv[1]), prepared(sys.argv[sys.argv.index("--one") + 1], Path(sys.argv[1]))[1])

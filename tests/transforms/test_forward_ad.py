@@ -25,7 +25,7 @@ def first_result(function, args, kwargs):
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_tangent_agrees_with_backward(name):
     """<u, J t> computed forward equals <J^T u, t> computed backward, for every declared op."""
-    if name == "_ctc_loss":
+    if name in ("_ctc_loss", "standard_gamma_of"):
         pytest.skip("as PyTorch's it has no tangents")
     for function, args, kwargs in op_samples(name):
         if name == "embedding" and len(args) > 2:

@@ -14,7 +14,7 @@ from jitgrad.testing import op_samples
 
 SIZE = 3
 # Random: what each sample gets is a matter of ``randomness``.
-DRAWS = ("bernoulli", "multinomial", "_fill", "poisson_of", "binomial_of", "random_slopes")
+DRAWS = ("bernoulli", "multinomial", "_fill", "poisson_of", "binomial_of", "random_slopes", "gamma_of", "dirichlet_of")
 
 
 def rows(x):

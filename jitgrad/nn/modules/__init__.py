@@ -93,7 +93,7 @@ LATER = {
     for name in names.split()
 }
 _FILES = [
-    "adaptive", "channelshuffle", "fold", "lazy", "linear_cross_entropy_options", "pixelshuffle", "transformer",
+    "adaptive", "channelshuffle", "fold", "lazy", "linear_cross_entropy_options", "pixelshuffle", "rnn", "transformer",
     "utils",
 ]  # fmt: skip
 set_lazy_attributes(__name__, LATER | {name: f"{__name__}.{name}" for name in _FILES})

@@ -156,19 +156,20 @@ class Hardtanh(_Activation):
         for name, older in (("min", min_value), ("max", max_value)):
             if older is not None:
                 warnings.warn(
-                    f"keyword argument `{name}_value` is deprecated and rename to `{name}_val`", FutureWarning,
+                    f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`", FutureWarning,
                     stacklevel=2,
                 )  # fmt: skip
         min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
         if max_val <= min_val:
-            raise AssertionError(f"max_val must be larger than min_val, got {max_val} and {min_val}")
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
 
 
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6)."""
 
-    function, options = staticmethod(F.relu6), ("inplace",)
+    function = staticmethod(F.relu6)  # type: ignore[assignment]
+    options = ("inplace",)  # type: ignore[assignment]
 
     def __init__(self, inplace: bool = False):
         super().__init__(0.0, 6.0, inplace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
+from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
@@ -85,12 +86,33 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("_qkv_same_embed_dim", True)
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """(both masks, which are added to scores, in one; 1 for a mask of padding alone, else 2; None for neither)."""
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        n, length = query.shape[:2]
+        if attn_mask.dim() == 3:
+            mask = attn_mask.view(n, -1, length, length)
+        else:
+            mask = attn_mask.view(1, 1, length, length).expand(n, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            mask = mask + key_padding_mask.view(n, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return mask, 2
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Attend; see ``nn.functional.multi_head_attention_forward``. With ``batch_first`` tensors are (n, l, e)."""
+        by_bools = all(m is None or not m.is_floating_point() for m in (attn_mask, key_padding_mask))
+        fast = by_bools and query is key is value and self._runs_fast(query)
         other = None if attn_mask is None else attn_mask.dtype
         padding = canonical_mask(key_padding_mask, "key_padding_mask", other, query)
         mask = canonical_mask(attn_mask, "attn_mask", None, query)
@@ -108,4 +130,30 @@ class MultiheadAttention(Module):
             k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
-        return (out.transpose(1, 0) if turned else out), weights
+        out = out.transpose(1, 0) if turned else out
+        if fast:
+            out = without_keys_nan(out, *self.merge_masks(mask, padding, query.transpose(1, 0)))
+        return out, weights
+
+    def _runs_fast(self, query: Tensor) -> bool:
+        """Whether PyTorch would take its fused kernel for inference."""
+        weight, bias, out = self.in_proj_weight, self.in_proj_bias, self.out_proj
+        if self.training or not self.batch_first or query.dim() != 3 or weight is None or bias is None:
+            return False
+        if self.num_heads % 2 or self.bias_k is not None or self.bias_v is not None or self.add_zero_attn:
+            return False
+        if not query.dtype is weight.dtype is bias.dtype:
+            return False
+        return not (grad_state.enabled and any(t.requires_grad for t in (query, weight, bias, *out.parameters())))
+
+
+def without_keys_nan(out: Tensor, mask: Tensor | None, kind: int | None) -> Tensor:
+    """``out`` (n, l, e) with NaN for queries from which ``mask`` hides all keys, as PyTorch's fused kernel leaves them.
+
+    mask, kind: what ``MultiheadAttention.merge_masks`` returns. Elsewhere such queries get 0 from attention.
+    """
+    if mask is None:
+        return out
+    hidden = mask.isinf().all(-1)  # (n,), or (n, heads, l)
+    rows = hidden.view(-1, 1, 1) if kind == 1 else hidden.any(1).unsqueeze(-1)
+    return out.masked_fill(rows, float("nan"))

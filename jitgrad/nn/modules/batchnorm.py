@@ -64,7 +64,8 @@ class _NormBase(_Affine):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any) -> None:
         key = prefix + "num_batches_tracked"
         if self.track_running_stats and (local_metadata.get("version") or 0) < 2 and key not in state_dict:
-            state_dict[key] = self.num_batches_tracked  # what version 1 saved has no count: keep the present one
+            present = self.num_batches_tracked  # what version 1 saved has no count: keep the present one, if it is one
+            state_dict[key] = jitgrad.tensor(0) if present is None or present.is_meta else present
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 

@@ -228,8 +228,8 @@ def _pairs(name: str, values: Any) -> Iterable[tuple[str, Any]]:
         raise TypeError(
             f"{name}.update should be called with an iterable of key/value pairs, but got {type(values).__name__}"
         )
-    if isinstance(values, (Mapping, ModuleDict)) or hasattr(values, "_keys"):
-        return list(values.items())
+    if isinstance(values, (Mapping, ModuleDict)) or hasattr(values, "_keys"):  # that of ParameterDict
+        return list(values.items())  # type: ignore[union-attr]
     pairs: list[Any] = list(values)
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Iterable):

@@ -28,6 +28,9 @@ class _InstanceNorm(_NormBase):
     ):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _get_no_batch_dim(self) -> int:
+        return self._dims[0]
+
     def forward(self, input: Tensor) -> Tensor:
         """Normalise the channels of each sample."""
         self._check_input_dim(input)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from typing import Any
 
@@ -154,7 +155,18 @@ class ModuleAttributes:
         if not isinstance(value, Tensor):
             _check_none(value, "buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
         persistent = name not in self.__dict__.get("_non_persistent_buffers_set", ())
-        self.register_buffer(name, value, value.persistent if isinstance(value, Buffer) else persistent)
+        if isinstance(value, Buffer):
+            persistent = value.persistent
+        own = type(self).register_buffer is ModuleAttributes.register_buffer
+        if own or "persistent" in inspect.signature(self.register_buffer).parameters:
+            self.register_buffer(name, value, persistent)
+        elif persistent:  # a subclass has the method as it was before it had this argument
+            self.register_buffer(name, value)
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
+                "the persistent argument is not allowed."
+            )
 
     def _forget(self, name: str, *stores: dict[str, Any]) -> None:
         """Remove a name from the stores that a new value does not go to."""

@@ -50,11 +50,11 @@ class ModuleStateDict(ModuleTraversal):
 
     def get_extra_state(self) -> Any:
         """State besides tensors, for ``state_dict``; to be defined together with ``set_extra_state``."""
-        raise RuntimeError("get_extra_state is called only where a subclass defines it")
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
     def set_extra_state(self, state: Any) -> None:
         """Take over what ``get_extra_state`` returned."""
-        raise RuntimeError("set_extra_state is called only where a subclass defines it")
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def _own_state(self) -> dict[str, Tensor]:
         """Parameters and persistent buffers of this module alone."""

@@ -236,31 +236,38 @@ def _inexact(tensor: Tensor) -> bool:
     return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
+_SIGNATURES = {  # of ``to``: {first argument: it and those behind it}
+    "device": "torch.device device = None, torch.dtype dtype = None",
+    "dtype": "torch.dtype dtype",
+    "tensor": "Tensor tensor",
+}
+_KINDS: dict[str, Any] = {"dtype": dtype_type, "tensor": Tensor, "non_blocking": bool, "copy": bool}
+
+
+def _is_device(value: Any) -> bool:
+    return value is None or isinstance(value, (str, device_type)) or type(value) is int
+
+
 def _parsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     """(device, dtype, memory format) of the arguments of ``to``; TypeError for others."""
-    found = dict(kwargs)
-    known = ("device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other")
-    unknown = any(name not in known for name in kwargs)
-    for arg in args:
-        if isinstance(arg, Tensor):
-            found["tensor"] = arg
-        elif isinstance(arg, dtype_type):
-            found["dtype"] = arg
-        elif isinstance(arg, (str, device_type)) or type(arg) is int:
-            found["device"] = arg
-        elif arg is not None and not isinstance(arg, bool):
-            unknown = True
-    if unknown:
-        raise invalid_combination(
-            "to", args, "(torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = "
-            "False, *, torch.memory_format memory_format = None)", "(torch.dtype dtype, bool non_blocking = False, "
-            "bool copy = False, *, torch.memory_format memory_format = None)", "(Tensor tensor, bool non_blocking = "
-            "False, bool copy = False, *, torch.memory_format memory_format = None)",
-        )  # fmt: skip
-    other = found.get("tensor", found.get("other"))
+    first = args[0] if args else None
+    kind = "dtype" if isinstance(first, dtype_type) else "tensor" if isinstance(first, Tensor) else "device"
+    names = [kind, *(["dtype"] if kind == "device" else []), "non_blocking", "copy"]
+    found = {**dict(zip(names, args, strict=False)), **kwargs}
+    fits = len(args) <= len(names) and not set(names[: len(args)]) & kwargs.keys()
+    for name, value in found.items():
+        if name in _KINDS:
+            fits = fits and (isinstance(value, _KINDS[name]) or (name == "dtype" and value is None))
+        else:
+            fits = fits and (name == "memory_format" or (name == "device" and _is_device(value)))
+    if not fits:
+        flags = "bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None"
+        raise invalid_combination("to", args, *(f"({given}, {flags})" for given in _SIGNATURES.values()))
+    if found.get("copy"):
+        raise RuntimeError(".to() does not accept copy argument")
+    other, device = found.get("tensor"), found.get("device")
     if other is not None:
         return other.device, other.dtype, found.get("memory_format")
-    device = found.get("device")
     return None if device is None else device_type(device), found.get("dtype"), found.get("memory_format")
 
 

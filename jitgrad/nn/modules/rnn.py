@@ -175,10 +175,10 @@ class RNNBase(Module):
     def _weights_have_changed(self) -> bool:
         """Whether parameters were replaced since they were listed, as ``func.functional_call`` does."""
         own = self._parameters
-        for ref, name in zip(self._flat_weight_refs, self._flat_weights_names, strict=True):
+        for listed, name in zip(self._flat_weights, self._flat_weights_names, strict=True):
             weight = own.get(name)
             weight = getattr(self, name, None) if weight is None else weight
-            if weight is not None and ref is not None and ref() is not weight:
+            if weight is not None and listed is not None and listed is not weight:
                 return True
         return False
 

@@ -14,7 +14,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.modules.activation import GELU, ReLU
-from jitgrad.nn.modules.attention import MultiheadAttention
+from jitgrad.nn.modules.attention import MultiheadAttention, without_keys_nan
 from jitgrad.nn.modules.container import ModuleList
 from jitgrad.nn.modules.dropout import Dropout
 from jitgrad.nn.modules.linear import Linear
@@ -133,9 +133,23 @@ class TransformerEncoderLayer(_Layer):
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), src_mask, padding, is_causal=is_causal)
-            return x + self._ff_block(self.norm2(x))
-        x = self.norm1(x + self._sa_block(x, src_mask, padding, is_causal=is_causal))
-        return self.norm2(x + self._ff_block(x))
+            x = x + self._ff_block(self.norm2(x))
+        else:
+            x = self.norm1(x + self._sa_block(x, src_mask, padding, is_causal=is_causal))
+            x = self.norm2(x + self._ff_block(x))
+        if (src_mask is not None or padding is not None) and self._runs_fast(src):
+            x = without_keys_nan(x, *self.self_attn.merge_masks(src_mask, padding, src))
+        return x
+
+    def _runs_fast(self, src: Tensor) -> bool:
+        """Whether PyTorch would take its fused kernel for inference."""
+        if self.training or not self.activation_relu_or_gelu or self.norm1.eps != self.norm2.eps:
+            return False
+        if any(m._forward_hooks or m._forward_pre_hooks for m in self.modules()):
+            return False
+        return self.self_attn._runs_fast(src) and not (
+            grad_state.enabled and any(p.requires_grad for p in self.parameters())
+        )
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import types
+import warnings
 from typing import Any
 
 import jitgrad
 from jitgrad.core.grad_mode import no_grad
 from jitgrad.core.tensor import Tensor
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
 def _listed(parameters: Any) -> list[Tensor]:
@@ -62,11 +64,27 @@ def clip_grad_norm_(
 ) -> Tensor:  # fmt: skip
     """Scale all gradients so that their norm, as one vector, is at most ``max_norm``; return the norm
     before. RuntimeError for a norm that is not finite, if ``error_if_nonfinite``."""
-    parameters = _listed(parameters)
+    given, parameters = parameters, _listed(parameters)
+    if not parameters and isinstance(given, types.GeneratorType):
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3
+        )
     grads = [p.grad for p in parameters if p.grad is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, float(max_norm), total, foreach)
     return total
+
+
+def clip_grad_norm(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The older name of ``clip_grad_norm_``."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning, stacklevel=2,
+    )  # fmt: skip
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 @no_grad()

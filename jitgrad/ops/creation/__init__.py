@@ -15,9 +15,13 @@ other ops call ``filled`` (dispatch/copying.py) or ``filled_like`` (constants.py
 from jitgrad.core.dtypes import all_dtypes
 from jitgrad.dispatch.registry import publish_later
 
-publish_later("jitgrad.ops.creation.storage", methods="is_shared pin_memory share_memory_ storage untyped_storage",
-              functions="is_storage TypedStorage UntypedStorage "
-              + " ".join([f"{d.title}Storage" for d in all_dtypes()]))  # fmt: skip
+# PyTorch has no storage classes of the dtypes that are newer than they are.
+_OF_DTYPES = " ".join([f"{d.title}Storage" for d in all_dtypes() if not (d.name[:4] == "uint" and d.itemsize > 1)])
+publish_later("jitgrad.ops.creation.storage", functions="is_storage UntypedStorage",
+              methods="pin_memory untyped_storage")  # fmt: skip
+publish_later("jitgrad.ops.creation.typed_storage", functions=f"TypedStorage {_OF_DTYPES}",
+              methods="_typed_storage storage")  # fmt: skip
+publish_later("jitgrad.ops.creation.sharing", methods="is_shared share_memory_")
 publish_later("jitgrad.ops.creation.asarray", functions="asarray frombuffer")
 publish_later("jitgrad.ops.creation.rare_methods",
               methods="dim_order module_load record_stream reinforce resize resize_as storage_type")  # fmt: skip

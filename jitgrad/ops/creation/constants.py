@@ -15,7 +15,7 @@ import numpy as np
 from jitgrad.core import dtypes
 from jitgrad.core.device import resolve
 from jitgrad.core.errors import must_be, must_be_tensor, overflow, type_name
-from jitgrad.core.layout import Layout, cache, intern
+from jitgrad.core.layout import Layout, cache, halves, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import fill_array, filled, preserved_layout
@@ -24,6 +24,7 @@ from jitgrad.dispatch.out_argument import into_out
 from jitgrad.dispatch.parameter_types import mark_explaining
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import as_ints, check_dims, check_no_negative, ints_argument, number_argument, size_argument
+from jitgrad.dispatch.sparse_calls import among, apply_form, is_sparse
 from jitgrad.dispatch.strides import empty_with_strides
 
 __all__ = ["as_dtype", "convert_number", "filled_like", "finished", "fits", "new"]
@@ -140,11 +141,14 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
                pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
                **named: Any) -> Tensor:  # fmt: skip
         given = as_dtype(name, dtype) or (out.dtype if out is not None else dtypes.get_default_dtype())
-        if out is None and device is None and memory_format is None and not named and size:
+        if out is None and device is None and memory_format is None and layout is None and not named and size:
             shape = size_argument(name, size)
             known = layouts.get((shape, given)) or plan(shape, given)
             made = wrap(empty_for(known), known) if value is None else filled(known, value)
             return finished(name, made, requires_grad) if requires_grad else made
+        if is_sparse(layout) or (out is not None and halves and among((out,))):
+            where = {"dtype": given, "device": device, "requires_grad": requires_grad}
+            return apply_form(name, (_size(name, size, named),), layout=layout, out=out, **where)
         made = make(name, _size(name, size, named), given, device, memory_format)
         return finished(name, made, requires_grad, out, allows_internal_overlap=True)
 
@@ -154,6 +158,9 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
         plain = dtype is None and device is None and memory_format is None and not requires_grad
         if value is not None and plain and type(input) is Tensor:
             return filled(preserved_layout(input._layout), value)
+        if is_sparse(layout) or (halves and among((input,))):
+            where = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
+            return apply_form(f"{name}_like", (input,), memory_format=memory_format, **where)
         layout = _layout_like(f"{name}_like", input, dtype, device, memory_format)
         result = wrap(empty_for(layout), layout) if value is None else filled(layout, value)
         return finished(f"{name}_like", result, requires_grad, like=input)
@@ -162,6 +169,9 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
                 layout: Any = None, pin_memory: bool = False, **named: Any) -> Tensor:  # fmt: skip
         op = f"new_{name}"
         where = self._layout.device if device is None else device
+        if is_sparse(layout) or (layout is None and halves and among((self,))):
+            where = {"layout": layout or self.layout, "requires_grad": requires_grad}
+            return apply_form(name, (_size(op, size, named),), dtype=as_dtype(op, dtype) or self.dtype, **where)
         result = make(op, _size(op, size, named), as_dtype(op, dtype) or self.dtype, where)
         return finished(op, result, requires_grad, like=self)
 

@@ -304,7 +304,7 @@ def _legacy(dtype: dtypes.dtype, args: tuple[Any, ...], device: Any = None, meth
         if args[0].dtype is not dtype:
             raise TypeError(f"expected {_title(dtype)} (got {args[0].type()})")
         return args[0].detach() if method else Alias.apply(args[0])
-    if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and type(args[0]).__name__ != "Size":
+    if len(args) == 1 and isinstance(args[0], (list, tuple, range, np.ndarray)) and type(args[0]).__name__ != "Size":
         return _copied(args[0], dtype, device)
     if len(args) == 1 and isinstance(args[0], float):
         raise TypeError("new(): data must be a sequence (got float)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import copyreg
+import threading
 from typing import Any
 
 import numpy as np
@@ -29,17 +31,38 @@ def _rebuild(
     return result
 
 
-def _user_state(x: Tensor) -> dict[str, Any] | None:
-    """What a program has set on a tensor, none of the attributes that the class declares for jitgrad's own use."""
-    own = {n for kind in (Tensor, Wrapped) for n in (*vars(kind), *kind.__annotations__)}
-    return {k: v for k, v in x.__dict__.items() if k not in own} or None
+class _Saving(threading.local):
+    """What this thread writes: while `active`, tensors reduce by ``reduce`` to what files in PyTorch's format hold."""
+
+    active = False
+    reduce: Any = None  # reduce_for_file of rebuild.py, which is not imported before a file is written
+    skip_data = False
+    materialize_fake_tensors = False
+    map_location: Any = None  # of the file that is read
+
+
+saving = _Saving()
+# Attributes of a tensor that belong to jitgrad: no state of a user's, and never set from a file.
+OWN_NAMES = frozenset(n for kind in (Tensor, Wrapped) for n in (*vars(kind), *kind.__annotations__) if n[0] == "_")
+
+
+def user_state(x: Tensor) -> Any:
+    """What a program has set on a tensor, None if nothing: its attributes, and with ``__slots__`` (those, slots)."""
+    kind: Any = type(x)
+    if getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None):
+        return kind.__getstate__(x)
+    state = {k: v for k, v in x.__dict__.items() if k not in OWN_NAMES}
+    slots = {name: getattr(x, name) for name in copyreg._slotnames(kind) if hasattr(x, name)}  # type: ignore
+    return (state, slots) if slots else state or None
 
 
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    if saving.active:
+        return saving.reduce(self)
     memory, bits = on_host(without_bits(self)), (is_conj(self), is_neg(self))
     args = self.__class__, memory, self._requires_grad, str(self._layout.device)
-    return _rebuild, (*args, bits) if any(bits) else args, _user_state(self)
+    return _rebuild, (*args, bits) if any(bits) else args, user_state(self)
 
 
 @method
@@ -61,7 +84,11 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     memo[id(self)] = result
     if self._grad is not None:
         result._grad = copy.deepcopy(self._grad, memo)
-    result.__dict__.update(copy.deepcopy(_user_state(self) or {}, memo))
+    state = copy.deepcopy(user_state(self), memo)
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    result.__dict__.update(attributes or {})
+    for name, value in (slots or {}).items():
+        setattr(result, name, value)
     return result
 
 

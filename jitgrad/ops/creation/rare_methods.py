@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.core.tensor import Tensor
 from jitgrad.core.user_frame import user_level
 from jitgrad.dispatch.registry import method
-from jitgrad.ops.creation.storage import TypedStorage
+from jitgrad.ops.creation.typed_storage import TypedStorage
 
 __all__: list[str] = []
 

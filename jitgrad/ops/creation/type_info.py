@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.core import dtypes
 from jitgrad.core.errors import must_be_tensor
 from jitgrad.core.inference import is_inference as made_in_inference
+from jitgrad.core.sparse import SparseLayout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS, public
 
@@ -72,9 +73,19 @@ def _format(name: str) -> Any:
 
 _FORMATS = {
     name: Format(name)
-    for name in ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    for name in (
+        "strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc",
+        "contiguous_format", "preserve_format", "channels_last", "channels_last_3d",
+    )
 }
 FUNCTIONS.update(_FORMATS)  # type: ignore[arg-type]  # the one thing published that cannot be called
 FUNCTIONS.update(layout=Format, memory_format=Format)
 _STRIDED = _FORMATS["strided"]
-setattr(Tensor, "layout", property(lambda self: _STRIDED, doc="How values are stored: always strided."))  # noqa: B010
+
+
+def _layout_name(self: Tensor) -> Any:
+    """How values are stored: strided, or one of the sparse layouts."""
+    return _FORMATS[self._layout.kind] if isinstance(self._layout, SparseLayout) else _STRIDED
+
+
+setattr(Tensor, "layout", property(_layout_name))  # noqa: B010

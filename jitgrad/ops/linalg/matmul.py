@@ -155,7 +155,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     RuntimeError where sizes or dtypes do not fit.
     """
-    if weight._layout.ndim != 2:
+    if weight._layout.ndim != 2 or not input._layout.ndim:
         return _vector_linear(input, weight, bias)
     if bias is not None and input._layout.dtype is not weight._layout.dtype is bias._layout.dtype:
         names = (scalar_type(input._layout.dtype), scalar_type(weight._layout.dtype))
@@ -172,6 +172,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _vector_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if not input._layout.ndim or not weight._layout.ndim:
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {input._layout.ndim}D and "
+            f"{weight._layout.ndim}D"
+        )
     if weight._layout.ndim != 1:
         raise RuntimeError(f"linear(): weight must have 1 or 2 dimensions, but has {weight._layout.ndim}")
     if bias is not None:

@@ -66,6 +66,7 @@ publish_later("jitgrad.ops.nn.native",
               functions="_batch_norm_with_update _native_batch_norm_legit _safe_softmax _softmax_backward_data "
               "native_batch_norm native_dropout native_dropout_backward native_group_norm "
               "native_layer_norm")  # fmt: skip
+publish_later("jitgrad.ops.nn.weight_norm", functions="_weight_norm norm_except_dim")
 publish_later("jitgrad.ops.nn.unfold", **{"nn.functional": "fold unfold"})
 publish_later("jitgrad.ops.nn.unpool",
               **{"nn.functional": "fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d "

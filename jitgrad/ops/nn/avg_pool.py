@@ -139,8 +139,6 @@ def adaptive_sizes(op: str, input: Tensor, output_size: Any, dims: int, internal
             raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
         kept = input.shape[input.ndim - len(output_size) :]
         sizes = as_ints(op, [n if v is None else v for v, n in zip(output_size, kept, strict=True)], "output_size", 2)
-        if len(sizes) == 1:
-            sizes *= dims
     if len(sizes) != dims:
         what = "(): internal error: output_size.size()" if internal else ": output_size"
         raise RuntimeError(f"{op}{what} must be {dims}")

@@ -25,6 +25,7 @@ from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.moments import squares_columns
 from jitgrad.kernels.loops.reduction import divide, sum_columns
+from jitgrad.ops.nn.mixed_norm import in_float32, mixes
 from jitgrad.ops.nn.norm import (
     SavedStatistics,
     a_channel,
@@ -257,6 +258,10 @@ def batch_norm(
     (towards the unbiased variance). Else they are the running ones. RuntimeError for shapes and dtypes that don't fit.
     """
     names = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    if mixes(input, *names.values()):
+        return in_float32(
+            lambda x: batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps), input
+        )
     _check(input, as_flag(training), **names)
     if input.ndim < 2:
         return input.clone()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.core.layout import layout_of
+from jitgrad.core.layout import Layout, intern, layout_of
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_rules import BatchedCall, is_batch, one_by_one
 from jitgrad.dispatch.copying import fill_array
 from jitgrad.dispatch.op_samples import cases, draw, draw_ints
 from jitgrad.dispatch.structured import Structured
+from jitgrad.ops.creation.constants import filled_like
 from jitgrad.ops.creation.ranges import arange
 from jitgrad.ops.indexing.index_select import IndexAdd, IndexSelect, spread_rows
+from jitgrad.ops.shape.copy import cast
 from jitgrad.ops.shape.slicing import zeros_of
 from jitgrad.ops.shape.view import UnsafeView
+from jitgrad.ops.sparse.rows import rows_at
 
 __all__ = ["Embedding", "one_hot"]
 
@@ -49,22 +52,41 @@ class Embedding(Structured, public="function"):
     reference = lambda weight, indices, padding_idx=-1: weight[indices]
 
     def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-        if scale_grad_by_freq or sparse:
-            raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not there; leave them False")
         rows = IndexSelect.forward(weight, 0, _row_numbers(weight, indices))
         return UnsafeView.forward(rows, (*indices._layout.shape, weight.shape[1]))
 
-    def grad_weight(g, weight_layout, indices, padding_idx):
+    def grad_weight(g, weight_layout, indices, padding_idx, scale_grad_by_freq, sparse):
+        if sparse:
+            return _sparse_rows(g, weight_layout, indices, padding_idx, scale_grad_by_freq)
+        if scale_grad_by_freq:
+            g = g / _counts(weight_layout, indices, g).unsqueeze(-1)
         if padding_idx >= 0:  # zeros where it was looked up, which add nothing to its row; no product: 0 * inf is NaN
             g = table.where(table.ne(indices, padding_idx).unsqueeze(-1), g, 0)
         return IndexAdd.apply(zeros_of(weight_layout), 0, indices.reshape(-1), g.reshape(-1, weight_layout.shape[1]))
 
-    def kernel_weight(g, weight_layout, indices, padding_idx):
+    def kernel_weight(g, weight_layout, indices, padding_idx, scale_grad_by_freq, sparse):
+        if sparse or scale_grad_by_freq:
+            return Embedding.grads["weight"][0](g, weight_layout, indices, padding_idx, scale_grad_by_freq, sparse)
         out = spread_rows(g, weight_layout, 0, indices)
         if padding_idx >= 0:
             row = out._data[padding_idx]
             fill_array(row, layout_of(row, out._layout.device), row.dtype.type(0).item())
         return out
+
+
+def _counts(weight: Layout, indices: Tensor, like: Tensor) -> Tensor:
+    """How often each index is there."""
+    index = indices.reshape(-1)
+    zeros = zeros_of(intern(like._layout.numpy_dtype, weight.shape[:1]))
+    counts = IndexAdd.apply(zeros, 0, index, filled_like(cast(index, like.dtype), 1))
+    return IndexSelect.apply(counts, 0, index).reshape(indices.shape)
+
+
+def _sparse_rows(g: Tensor, weight: Layout, indices: Tensor, padding_idx: int, by_freq: bool) -> Tensor:
+    """The gradient as a sparse tensor: the rows that were looked up, as often as they were."""
+    if by_freq:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    return rows_at(indices.reshape(-1), g.reshape(-1, weight.shape[1]), weight.shape, padding_idx)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

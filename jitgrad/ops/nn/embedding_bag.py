@@ -28,6 +28,7 @@ from jitgrad.ops.indexing.places import checked_index, places_for_samples
 from jitgrad.ops.nn.margin_losses import functional
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.slicing import zeros_of
+from jitgrad.ops.sparse.rows import rows_at
 
 __all__ = ["EmbeddingBag", "EmbeddingRenorm"]
 
@@ -78,7 +79,9 @@ class EmbeddingBag(Structured):
         lambda: (draw(5, 3), places_for_samples(0, 3, 4, 4, 1), places_for_samples(0, 2, 2), None, MAX),
     )
 
-    def forward(weight, index, offsets, factors=None, mode=SUM, padding_idx=-1, bags=None, by_count=False):
+    def forward(
+        weight, index, offsets, factors=None, mode=SUM, padding_idx=-1, bags=None, by_count=False, sparse=False
+    ):
         count, width = offsets._layout.numel if bags is None else bags, weight.shape[1]
         out = _new(weight._layout.numpy_dtype, count, width)
         bag_of, sizes = _new(np.int64, index._layout.numel), _new(np.int64, count)
@@ -88,7 +91,7 @@ class EmbeddingBag(Structured):
         launch(kernels.bags, *arrays, *(t._data for t in results), mode, padding_idx)
         return results
 
-    def grad_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count):
+    def grad_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count, sparse):
         above, (_, bag_of, sizes, largest) = g[0], out
         zeros = zeros_of(weight_layout)
         if mode == MAX:
@@ -101,13 +104,19 @@ class EmbeddingBag(Structured):
             share = share / IndexSelect.apply(counts, 0, index)
         if factors is not None:
             share = share * factors
-        return IndexAdd.apply(zeros, 0, index, IndexSelect.apply(above, 0, bag_of) * share.unsqueeze(1))
+        rows = IndexSelect.apply(above, 0, bag_of) * share.unsqueeze(1)
+        if sparse:
+            return rows_at(index, rows, weight_layout.shape, padding_idx)
+        return IndexAdd.apply(zeros, 0, index, rows)
 
     def grad_factors(g, out, weight, index, padding_idx):
         products = IndexSelect.apply(g[0], 0, out[1]) * IndexSelect.apply(weight, 0, index)
         return table.where(index != padding_idx, products.sum(1), 0)
 
-    def kernel_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count):
+    def kernel_weight(g, out, weight_layout, index, factors, mode, padding_idx, by_count, sparse):
+        if sparse:
+            rule = EmbeddingBag.grads["weight"][0]
+            return rule(g, out, weight_layout, index, factors, mode, padding_idx, by_count, sparse)
         above, (_, bag_of, sizes, largest) = contiguous(g[0]), out
         found = _new(weight_layout.numpy_dtype, *weight_layout.shape)
         if mode == MAX:
@@ -135,8 +144,12 @@ def _check_type(name: str, x: Tensor, wanted: str, *dtypes: str) -> None:
         )
 
 
-def _refuse(found: np.ndarray, rows: int, n: int) -> NoReturn:
+def _refuse(found: np.ndarray, rows: int, n: int, one_by_one: bool) -> NoReturn:
     code, place, value = found.tolist()
+    if code == kernels.BAD_INDEX and one_by_one:  # PyTorch has a loop for each case, with words of its own
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}"
+        )
     if code == kernels.BAD_INDEX:
         raise RuntimeError(f"Index {place} of input takes value {value} which is not in the valid range [0, {rows})")
     if code == kernels.BAD_START:
@@ -158,8 +171,6 @@ def _bags(
     _check_type("indices", indices, "Long, Int", "int32", "int64")
     _check_type("indices", offsets, "Long, Int", "int32", "int64")
     _check_type("weight", weight, "Half, BFloat16, Float, Double", "float16", "bfloat16", "float32", "float64")
-    if as_flag(sparse):
-        raise NotImplementedError("embedding_bag: sparse gradients are not there; leave sparse False")
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise RuntimeError(
@@ -176,10 +187,10 @@ def _bags(
     index, first = (contiguous(cast(t.detach(), int64)) for t in (indices, offsets))
     found = np.zeros(3, np.int64)
     launch(kernels.check_bags, index._data, first._data, found, rows, include_last_offset)
-    check(found, _refuse, rows, index.numel())
+    check(found, _refuse, rows, index.numel(), mode == MAX or padding_idx is not None)
     bags = first.numel() - 1 if include_last_offset else None
     padding = -1 if padding_idx is None else padding_idx % rows
-    return EmbeddingBag.apply(weight, index, first, factors, mode, padding, bags, by_count)
+    return EmbeddingBag.apply(weight, index, first, factors, mode, padding, bags, by_count, as_flag(sparse))
 
 
 @functional

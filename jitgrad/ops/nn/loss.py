@@ -350,7 +350,7 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: Any = 1.0, weight: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """With d = |input - target|: d**2 / 2 where d <= delta, else delta * (d - delta / 2).
 
@@ -359,6 +359,8 @@ def huber_loss(
     reduction = reduction_name(reduction)
     _warned_sizes(input, target)
     x, y = matched(input, target)
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     delta = float_argument("huber_loss", "delta", 4, delta)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")

@@ -240,13 +240,18 @@ def cross_entropy(
             raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title}")
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
+        _check_smoothing(label_smoothing)
         return _of_probabilities(LogSoftmax.apply(input, dim), target, weight, reduction, label_smoothing, dim)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    _check_smoothing(label_smoothing)
     x = LogSoftmax.apply(input, dim)  # logarithms at once: the softmax of a very unlikely class is 0
     if label_smoothing == 0:
         return _nll(x, target, weight, ignore_index, reduction)
     return _smoothed(x, target, weight, ignore_index, reduction, label_smoothing, dim)
+
+
+def _check_smoothing(share: float) -> None:
+    if not 0.0 <= share <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {share:g}")
 
 
 def _along_classes(weight: Tensor, x: Tensor, dim: int) -> Tensor:

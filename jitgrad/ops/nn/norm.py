@@ -25,6 +25,7 @@ from jitgrad.dispatch.structured import Structured
 from jitgrad.kernels.launch import launch
 from jitgrad.kernels.loops import norm as kernels
 from jitgrad.kernels.loops.reduction import sum_columns
+from jitgrad.ops.nn.mixed_norm import in_float32, mixes
 from jitgrad.ops.reduction.reduction_plan import CHUNKS, unrecorded
 from jitgrad.ops.shape.copy import cast, contiguous
 from jitgrad.ops.shape.expand import summed_to
@@ -296,6 +297,8 @@ def layer_norm(
     fit, NotImplementedError for integers.
     """
     shape, eps = _shape_of("layer_norm", normalized_shape), float_argument("layer_norm", "eps", 5, eps)
+    if mixes(input, weight, bias):
+        return in_float32(lambda x: layer_norm(x, shape, weight, bias, eps), input)
     parameters = (p if p is None else p._layout for p in (weight, bias))
     blocks = _layer_blocks(input._layout, shape, *parameters)
     return _row_norm(NativeLayerNorm, input, weight, bias, blocks, shape, eps)
@@ -374,6 +377,8 @@ def group_norm(
 
     Times weight, plus bias, of one value a channel. RuntimeError for shapes and dtypes that don't fit.
     """
+    if mixes(input, weight, bias):
+        return in_float32(lambda x: group_norm(x, num_groups, weight, bias, eps), input)
     _check_group(input, num_groups, weight, bias)
     eps = float_argument("group_norm", "eps", 5, eps)
     n, channels, *places = input._layout.shape

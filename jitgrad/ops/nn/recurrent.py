@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitgrad.core.layout import Layout, intern
+from jitgrad.core.layout import CAPACITY, Layout, intern
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.batch_rules import BatchedCall, one_by_one
@@ -61,6 +61,24 @@ def _rows(x: Tensor | None) -> Any:
 def _new(like: Layout, *shape: int) -> Tensor:
     layout = intern(like.numpy_dtype, shape, None, like.device)
     return wrap(empty_for(layout), layout)
+
+
+@functools.lru_cache(CAPACITY)
+def _planned(x: Layout, h: Layout, n: int, gates: int, kept: int, starts: tuple[int, ...] | None) -> tuple[Any, ...]:
+    """(the starts, the layouts of states, of the last ones, of gates and what is kept beside them)."""
+    *lead, _ = x.shape
+    rows, (samples, width) = math.prod(lead), h.shape
+    shapes = (*lead, width), (samples, width), (samples, n), (rows, gates * n), (rows, kept * n)
+    return _starts_of(x.shape, starts), *[intern(x.numpy_dtype, shape, None, x.device) for shape in shapes]
+
+
+def _made(*layouts: Layout) -> list[Tensor]:
+    return [wrap(empty_for(layout), layout) for layout in layouts]
+
+
+def _like(x: Tensor) -> Any:
+    """A new array, from where those of tensors are: large ones are kept for the next time."""
+    return _new(x._layout, *x._layout.shape)._data
 
 
 def _batched(call: BatchedCall) -> Any:
@@ -154,13 +172,11 @@ class LstmLayer(RecurrentLayer):
     )
 
     def forward(x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, starts=None, reverse=False):
-        layout, (samples, n), width = x._layout, c0._layout.shape, h0._layout.shape[1]
-        lead = layout.shape[:-1]
-        hidden, h, c = _new(layout, *lead, width), _new(layout, samples, width), _new(layout, samples, n)
-        gates, cells = _new(layout, math.prod(lead), 4 * n), _new(layout, math.prod(lead), n)
+        places, *layouts = _planned(x._layout, h0._layout, c0._layout.shape[1], 4, 1, starts)
+        hidden, h, c, gates, cells = _made(*layouts)
         arrays = [_array(t) for t in (h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr)]
-        launch(kernels.lstm, _rows(x), *arrays, gates._data, cells._data, _rows(hidden), h._data, c._data,
-               _starts_of(layout.shape, starts), reverse)  # fmt: skip
+        launch(kernels.lstm, _rows(x), *arrays, gates._data, cells._data, _rows(hidden), h._data, c._data, places,
+               reverse)  # fmt: skip
         return hidden, h, c, gates, cells
 
     def kernels(wants, g, x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, hidden, gates, cells, starts, reverse):
@@ -168,7 +184,7 @@ class LstmLayer(RecurrentLayer):
         arrays = [_array(t) for t in (h0, c0, w_ih, w_hh, w_hr, gates, cells)]
         outs = [_array(found.get(n)) for n in ("h0", "c0", *_WEIGHTS)]
         launch(kernels.lstm_gradient, _rows(g[0]), _array(g[1]), _array(g[2]), _rows(x), *arrays, _rows(hidden),
-               _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
+               _like(gates), _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found
 
 
@@ -181,21 +197,18 @@ class GruLayer(RecurrentLayer):
     samples = cases(lambda: _sample(3, 3), lambda: _sample((0, 2, 4, 5), 3, reverse=True))
 
     def forward(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, starts=None, reverse=False):
-        layout, (samples, n) = x._layout, h0._layout.shape
-        lead = layout.shape[:-1]
-        hidden, h = _new(layout, *lead, n), _new(layout, samples, n)
-        gates, kept = _new(layout, math.prod(lead), 3 * n), _new(layout, math.prod(lead), n)
+        places, *layouts = _planned(x._layout, h0._layout, h0._layout.shape[1], 3, 1, starts)
+        hidden, h, gates, kept = _made(*layouts[:2], *layouts[3:])
         arrays = [_array(t) for t in (h0, w_ih, w_hh, b_ih, b_hh)]
-        launch(kernels.gru, _rows(x), *arrays, gates._data, kept._data, _rows(hidden), h._data,
-               _starts_of(layout.shape, starts), reverse)  # fmt: skip
+        launch(kernels.gru, _rows(x), *arrays, gates._data, kept._data, _rows(hidden), h._data, places, reverse)
         return hidden, h, gates, kept
 
     def kernels(wants, g, x, h0, w_ih, w_hh, b_ih, b_hh, hidden, gates, kept, starts, reverse):
         found = _wanted(wants, x=x, h0=h0, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh)
         arrays = [_array(t) for t in (h0, w_ih, w_hh, gates, kept)]
         outs = [_array(found.get(n)) for n in ("h0", *_WEIGHTS[:4])]
-        launch(kernels.gru_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden),
-               _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
+        launch(kernels.gru_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden), _like(gates),
+               _like(gates), _rows(found.get("x")), *outs, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found
 
 
@@ -207,17 +220,17 @@ class RnnLayer(RecurrentLayer):
     samples = cases(lambda: _sample(3, 1, (False,)), lambda: _sample((0, 2, 4, 5), 1, (True,), True))
 
     def forward(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, relu=False, starts=None, reverse=False):
-        layout, (samples, n) = x._layout, h0._layout.shape
-        hidden, h = _new(layout, *layout.shape[:-1], n), _new(layout, samples, n)
+        places, *layouts = _planned(x._layout, h0._layout, h0._layout.shape[1], 0, 0, starts)
+        hidden, h = _made(*layouts[:2])
         arrays = [_array(t) for t in (h0, w_ih, w_hh, b_ih, b_hh)]
-        launch(kernels.rnn, _rows(x), *arrays, _rows(hidden), h._data, relu, _starts_of(layout.shape, starts),
-               reverse)  # fmt: skip
+        launch(kernels.rnn, _rows(x), *arrays, _rows(hidden), h._data, relu, places, reverse)
         return hidden, h
 
     def kernels(wants, g, x, h0, w_ih, w_hh, b_ih, b_hh, hidden, relu, starts, reverse):
         found = _wanted(wants, x=x, h0=h0, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh)
         arrays = [_array(t) for t in (h0, w_ih, w_hh)]
         outs = [_array(found.get(n)) for n in ("h0", *_WEIGHTS[:4])]
-        launch(kernels.rnn_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden),
+        slopes = _like(hidden).reshape(-1, hidden.shape[-1])
+        launch(kernels.rnn_gradient, _rows(g[0]), _array(g[1]), _rows(x), *arrays, _rows(hidden), slopes,
                _rows(found.get("x")), *outs, relu, _starts_of(x._layout.shape, starts), reverse)  # fmt: skip
         return found

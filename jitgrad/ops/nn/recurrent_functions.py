@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.core.errors import invalid_combination, must_be, must_be_tensor, scalar_type
+from jitgrad.core.grad_mode import state as grad_state
+from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.parameter_types import explained
 from jitgrad.dispatch.sizes import as_flag, float_argument, int_argument
@@ -24,47 +28,56 @@ _NAMES = ("has_biases", "num_layers", "dropout", "train", "bidirectional", "batc
 # -- a layer in one direction ---------------------------------------------------------------------------
 
 
-def _check_dtypes(x: Tensor, others: Sequence[Tensor | None]) -> None:
+def _check_dtypes(x: Layout, others: Sequence[Layout | None]) -> None:
     for t in others:
-        if t is not None and t._layout.dtype is not x._layout.dtype:
-            names = {scalar_type(d) for d in (x._layout.dtype, t._layout.dtype)}
-            one, other = sorted(names, key=lambda n: n != "Double")
+        if t is not None and t.dtype is not x.dtype:
+            one, other = sorted((scalar_type(x.dtype), scalar_type(t.dtype)), key=lambda n: n != "Double")
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {one} and {other}")
 
 
-def _check_product(x: Sequence[int], weight: Tensor) -> None:
-    if x[1] != weight.shape[1]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {weight.shape[1]}x{weight.shape[0]})"
-        )
+def _check_product(x: Sequence[int], weight: Sequence[int]) -> None:
+    if x[1] != weight[1]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {weight[1]}x{weight[0]})")
 
 
-def _check_sizes(cell: type[Cell], x: Tensor, starts: Any, states: Sequence[Tensor], w: Weights) -> None:
-    """RuntimeError where shapes do not fit: kernels trust them."""
+@functools.lru_cache(CAPACITY)
+def _check(
+    cell: type[Cell], x: Layout, starts: Any, states: tuple[Layout, ...], given: tuple[Layout | None, ...]
+) -> None:  # fmt: skip
+    """RuntimeError where dtypes or shapes do not fit: kernels trust them."""
+    _check_dtypes(x, (*states, *given))
+    w_ih, w_hh, *biases, w_hr = (None if w is None else tuple(w.shape) for w in given)
+    *lead, features = x.shape
     rows, samples = (x.shape[0] * x.shape[1], x.shape[1]) if starts is None else (starts[-1], starts[1])
-    if x.shape[:-1].numel() != rows:
-        raise RuntimeError(f"batch_sizes say {rows} rows of data, but there are {x.shape[:-1].numel()}")
-    _check_product((rows, x.shape[-1]), w.w_ih)
-    _check_product(states[0].shape, w.w_hh)
+    if math.prod(lead) != rows:
+        raise RuntimeError(f"batch_sizes say {rows} rows of data, but there are {math.prod(lead)}")
+    assert w_ih is not None and w_hh is not None
+    _check_product((rows, features), w_ih)
+    _check_product(states[0].shape, w_hh)
     for state in states:
         if state.shape[0] != samples:
             raise RuntimeError(
                 f"The size of tensor a ({samples}) must match the size of tensor b ({state.shape[0]}) at non-singleton "
                 "dimension 0"
             )
-    width = cell.gates * states[-1].shape[1]
-    shown = states[-1].shape[1] if w.w_hr is None else w.w_hr.shape[0]
-    biases = [tuple(b.shape) == (width,) for b in (w.b_ih, w.b_hh) if b is not None]
-    if w.w_ih.shape[0] != width or w.w_hh.shape[0] != width or not all(biases) or states[0].shape[1] != shown:
-        raise RuntimeError(f"weights and biases of {cell.gates} gates of {width // cell.gates} numbers do not fit")
+    n, shown = states[-1].shape[1], states[0].shape[1]
+    width = cell.gates * n
+    projects = shown == n if w_hr is None else w_hr == (shown, n)
+    if not w_ih[0] == w_hh[0] == width or not projects or any(b not in (None, (width,)) for b in biases):
+        raise RuntimeError(f"weights and biases of {cell.gates} gates of {n} numbers do not fit")
+
+
+def _layout(x: Tensor | None) -> Any:
+    return None if x is None else x._layout
 
 
 def _layer(
     cell: type[Cell], x: Tensor, starts: tuple[int, ...] | None, states: Sequence[Tensor], w: Weights, reverse: bool
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """(the states after each step, those after the last) of a layer in one direction."""
-    _check_dtypes(x, (*states, *w))
-    _check_sizes(cell, x, starts, states, w)
+    # A layout of a batch's samples belongs to its vmap, which no cache should keep.
+    check: Any = _check.__wrapped__ if grad_state.levels else _check
+    check(cell, x._layout, starts, tuple(map(_layout, states)), tuple(map(_layout, w)))
     if x._layout.dtype.is_complex or (w.b_ih is None) != (w.b_hh is None):
         steps, samples = x.shape[0], states[0].shape[0]
         given = starts or tuple(range(0, steps * samples + 1, samples))
@@ -199,27 +212,30 @@ _function("rnn_relu", Relu, "RNN layers with relu, of (input, h, params, ...): (
 # -- cells ------------------------------------------------------------------------------------------------
 
 
-def _check_cell(x: Tensor, states: Sequence[Tensor], w: Weights, gates: int) -> None:
+@functools.lru_cache(CAPACITY)
+def _check_cell(gates: int, x: Layout, states: tuple[Layout, ...], given: tuple[Layout | None, ...]) -> None:
+    """RuntimeError in PyTorch's words for cells where shapes do not fit."""
     if x.ndim != 2:
         raise RuntimeError(f"input must be a matrix, got {x.ndim}-D tensor")
-    if x.shape[1] != w.w_ih.shape[1]:
-        raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {w.w_ih.shape[1]}")
-    size = w.w_hh.shape[1]
+    w_ih, w_hh, *biases, _ = (None if w is None else tuple(w.shape) for w in given)
+    assert w_ih is not None and w_hh is not None
+    if x.shape[1] != w_ih[1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {w_ih[1]}")
+    size = w_hh[1]
     for k, state in enumerate(states):
         if state.shape[0] != x.shape[0]:
             raise RuntimeError(f"Input batch size {x.shape[0]} doesn't match hidden{k} batch size {state.shape[0]}")
         if state.shape[1] != size:
             raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected {size}")
-    for title, weight in (("weight_ih", w.w_ih), ("weight_hh", w.w_hh)):
-        if weight.shape[0] != gates * size:
+    for title, shape in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if shape[0] != gates * size:
             times = f"{gates} * hidden_size = {gates * size}"
-            raise RuntimeError(f"{title} first dim must be {times}, but got {weight.shape[0]}")
-    for bias in (w.b_ih, w.b_hh):
-        if bias is not None and bias.shape[-1] != gates * size:
+            raise RuntimeError(f"{title} first dim must be {times}, but got {shape[0]}")
+    for bias in biases:
+        if bias is not None and bias[-1] != gates * size:
             raise RuntimeError(
-                f"The expanded size of the tensor ({gates * size}) must match the existing size ({bias.shape[-1]}) at "
-                f"non-singleton dimension 1.  Target sizes: {[x.shape[0], gates * size]}.  Tensor sizes: "
-                f"{list(bias.shape)}"
+                f"The expanded size of the tensor ({gates * size}) must match the existing size ({bias[-1]}) at "
+                f"non-singleton dimension 1.  Target sizes: {[x.shape[0], gates * size]}.  Tensor sizes: {list(bias)}"
             )
 
 
@@ -237,7 +253,8 @@ def _cell(name: str, cell: type[Cell], x: Tensor, hx: Any, *weights: Any) -> tup
     else:
         states = (hx,)
     w = Weights(*weights)
-    _check_cell(x, states, w, cell.gates)
+    check: Any = _check_cell.__wrapped__ if grad_state.levels else _check_cell
+    check(cell.gates, x._layout, tuple(map(_layout, states)), tuple(map(_layout, w)))
     return _layer(cell, x, (0, x.shape[0]), states, w, False)[1:]
 
 

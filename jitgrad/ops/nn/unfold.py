@@ -185,12 +185,18 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
             f"input.size(1)={shape[first]} and kernel_size={_shown(width)}."
         )
     _, counts = _geometry(size, width, stride, padding, dilation)
-    if math.prod(counts) != shape[last] or min(counts) < 0:
+    if math.prod(counts) != shape[last]:
         raise RuntimeError(
             f"Given output_size={_shown(size)}, kernel_size={_shown(width)}, dilation={_shown(dilation)}, "
             f"padding={_shown(padding)}, stride={_shown(stride)}, expected size of input's dimension 2 to match the "
             f"calculated number of sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
             f"input.size(2)={shape[last]}."
+        )
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size={_shown(size)}, kernel_size={_shown(width)}, dilation={_shown(dilation)}, "
+            f"padding={_shown(padding)}, stride={_shown(stride)}, calculated shape of the array of sliding blocks as "
+            f"({counts[0]}, {counts[1]}), which is too small (non-positive)"
         )
     if input._layout.dtype.category == 1:
         raise not_implemented_for("col2im_out_cpu", input.dtype)

@@ -24,7 +24,7 @@ from jitgrad.dispatch.out_argument import check_out, into_out
 from jitgrad.dispatch.registry import method, public
 from jitgrad.dispatch.sizes import is_real
 from jitgrad.ops.creation.constants import ones_like
-from jitgrad.ops.pointwise.arithmetic import apply, published
+from jitgrad.ops.pointwise.arithmetic import apply, older_order, published
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "constant_in", "where"]
 
@@ -147,14 +147,22 @@ def clamp_max(input: Tensor, max: Any, *, inplace: bool = False) -> Tensor:
 
 
 @published("addcmul")
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, inplace: bool = False) -> Tensor:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Any = 1, inplace: bool = False
+) -> Tensor:
     """``input + value * tensor1 * tensor2``; shapes broadcast, dtypes promote."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcmul", "value", ("tensor1", "tensor2"), tensor1, tensor2, *older)
     return apply(table.addcmul, input, tensor1, tensor2, value, inplace=inplace)
 
 
 @published("addcdiv")
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, inplace: bool = False) -> Tensor:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Any = 1, inplace: bool = False
+) -> Tensor:
     """``input + value * tensor1 / tensor2``; RuntimeError for two integer tensors."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcdiv", "value", ("tensor1", "tensor2"), tensor1, tensor2, *older)
     if tensor1._layout.dtype.category < 2 and tensor2._layout.dtype.category < 2:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "

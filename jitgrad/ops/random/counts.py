@@ -84,6 +84,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
             raise ValueError(
                 f"binomial only supports floating-point dtypes for {name}, got: {scalar_type(given.dtype)}"
             )
+    if count.dtype.name not in ("float32", "float64"):
+        raise not_implemented_for("binomial_cpu", count.dtype)
     if count.dtype is not prob.dtype:
         raise RuntimeError(f"Found dtype {scalar_type(prob.dtype)} but expected {scalar_type(count.dtype)}")
     plain = [count.detach(), prob.detach()]

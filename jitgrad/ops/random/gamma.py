@@ -31,10 +31,16 @@ __all__: list[str] = []
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
-def _drawn(kernel: Any, error_name: str, x: Tensor, generator: Any, *scalars: Any) -> Tensor:
-    """A tensor like ``x``, row-major, filled by a kernel that takes its elements as shapes."""
+def _check_dtypes(error_name: str, x: Tensor, *others: Tensor) -> None:
     if x.dtype.name not in ("float32", "float64"):
         raise not_implemented_for(error_name, x.dtype)
+    for t in others:
+        if t.dtype is not x.dtype:
+            raise RuntimeError(f"Found dtype {scalar_type(t.dtype)} but expected {scalar_type(x.dtype)}")
+
+
+def _drawn(kernel: Any, x: Tensor, generator: Any, *scalars: Any) -> Tensor:
+    """A tensor like ``x``, row-major, filled by a kernel that takes its elements as shapes."""
     out = new(x._layout.dtype, x._layout.shape, x._layout.device)
     shapes = contiguous(x.detach())._data.reshape(-1)
     fill_by(kernel, out, generator, *scalars, finfo(x.dtype).tiny, inputs=(shapes,))
@@ -47,8 +53,14 @@ class StandardGamma(Structured):
     name, batch = "standard_gamma_of", draw_rule
     samples = cases(lambda: (draw(3, 4, low=0.3, high=9), default_generator))
 
+    def refuse_tangents(names):
+        raise NotImplementedError(
+            "Trying to use forward AD with _standard_gamma that does not support it because it has not been "
+            "implemented yet."
+        )
+
     def forward(x, generator):
-        return _drawn(kernels.standard_gamma, "gamma_cpu", x, generator)
+        return _drawn(kernels.standard_gamma, x, generator)
 
     def grad_x(g, x, out):
         return g * standard_gamma_grad(x, out)
@@ -63,11 +75,12 @@ class SampleDirichlet(Structured):
     def forward(x, generator):
         below_one = float(np.nextafter(x.dtype.numpy.type(1), x.dtype.numpy.type(0)))
         width = x._layout.shape[-1] if x._layout.ndim else 1
-        return _drawn(kernels.dirichlet, "dirichlet", x, generator, max(width, 1), _SMALLEST, below_one)
+        return _drawn(kernels.dirichlet, x, generator, max(width, 1), _SMALLEST, below_one)
 
 
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     """Numbers of the gamma distributions of shapes ``self`` and rate 1, which have derivatives in ``self``."""
+    _check_dtypes("gamma_cpu", self)
     if grad_state.levels:
         check_draw(self)
         self = expand_for_draw(self)
@@ -76,6 +89,7 @@ def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
 
 def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
     """Points of the simplex of the Dirichlet distributions of concentrations ``self``; backward raises."""
+    _check_dtypes("dirichlet", self)
     plain = self.detach()
     if grad_state.levels:
         check_draw(plain)
@@ -84,15 +98,9 @@ def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
     return underived("aten::_sample_dirichlet", found, self)
 
 
-def _of_one_dtype(*tensors: Tensor) -> None:
-    for t in tensors[1:]:
-        if t.dtype is not tensors[0].dtype:
-            raise RuntimeError(f"Found dtype {scalar_type(t.dtype)} but expected {scalar_type(tensors[0].dtype)}")
-
-
 def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
     """The derivative of ``output``, which ``_standard_gamma(self)`` drew, in ``self``; backward raises."""
-    _of_one_dtype(self, output)
+    _check_dtypes("_standard_gamma_grad_cpu", self, output)
     return standard_gamma_grad(self, output)
 
 
@@ -108,7 +116,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 
     Over ``1 - x``; backward raises.
     """
-    _of_one_dtype(x, alpha, total)
+    _check_dtypes("_dirichlet_grad_cpu", x, alpha, total)
     found = table.dirichlet_grad(x.detach(), alpha.detach(), total.detach())
     return underived("aten::_dirichlet_grad", found, x, alpha, total)
 

@@ -15,6 +15,7 @@ from jitgrad.core.layout import intern
 from jitgrad.core.settings import finfo
 from jitgrad.core.storage import empty_for
 from jitgrad.core.tensor import Tensor, wrap
+from jitgrad.dispatch import table
 from jitgrad.dispatch.batch_randomness import check_fill, draw_rule
 from jitgrad.dispatch.copying import copy_into
 from jitgrad.dispatch.op_samples import cases, draw
@@ -108,6 +109,9 @@ class Uniform(RandomFill):
         real = ViewAsReal.forward(x) if x.dtype.is_complex else x
         kernel = kernels.uniform32 if real.dtype.compute.name == "float32" else kernels.uniform64
         fill_by(kernel, real, generator, float(low), float(high))
+        if x.dtype.is_half:  # float32 was rounded: where that gave the end, which is excluded, is the start
+            drawn = wrap(x._data, x._layout)
+            copy_into(x._data, x._layout, table.where(table.ge(drawn, high), low, drawn))
 
 
 class Normal(RandomFill):

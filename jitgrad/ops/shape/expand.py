@@ -98,13 +98,13 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """All tensors, expanded to the shape that they broadcast to."""
+    """All tensors, expanded to the shape that they broadcast to; those that have it are returned themselves."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     for k, t in enumerate(given):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type_name(t)}")
     shape = broadcast_shapes(*(t._layout.shape for t in given))
-    return tuple([Expand.apply(t, shape) for t in given])
+    return tuple([t if t._layout.shape == shape else Expand.apply(t, shape) for t in given])
 
 
 def shapes_broadcast(*shapes: Any) -> Size:

@@ -174,6 +174,8 @@ def _placed_in(source: Any, dtype: np.dtype[Any], offset: int, size: Any, stride
     count = memory.nbytes // dtype.itemsize
     shape = (count - offset,) if size is None else tuple(size)
     strides = contiguous_strides(shape) if stride is None else tuple(stride)
+    if any(n < 0 for n in (*shape, *strides)):  # such a view would begin before the memory
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     check_bounds(shape, strides, offset, dtype.itemsize, memory.nbytes)
     return wrap(restrided(memory, shape, strides, offset, dtype), intern(dtype, shape, strides))
 

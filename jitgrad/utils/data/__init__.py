@@ -1,30 +1,27 @@
 """Data sets, and loaders that give them out in batches, under PyTorch's names.
 
-``dataset.py`` has what holds samples, ``sampler.py`` the orders in which they are visited, ``dataloader.py`` joins
-both and makes batches. Nothing here reads files. Read ``dataloader.py`` first.
+``dataset.py`` has what holds samples, ``sampler.py`` and ``distributed.py`` the orders in which they are visited,
+``dataloader.py`` joins both and makes batches: ``iterator.py`` in the calling process, ``worker_iterator.py`` in
+processes that run ``_utils/worker.py``. Nothing here reads files. Read ``dataloader.py`` first.
 
-All is read in the calling process: ``num_workers`` starts none, and warns. Random numbers are drawn in the
-same order as by PyTorch, so the same seed gives the same batches.
+Random numbers are drawn in the same order as by PyTorch, so the same seed gives the same batches, in workers too. Of
+PyTorch's package the data pipes are missing, which PyTorch no longer develops.
 """
 
 from jitgrad.core.missing_names import explain_missing_names
-from jitgrad.utils.data.dataloader import DataLoader, default_collate
-from jitgrad.utils.data.dataset import ConcatDataset, Dataset, IterableDataset, random_split, Subset, TensorDataset
-from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from jitgrad.utils.data.dataloader import _DatasetKind, DataLoader, default_collate, default_convert, get_worker_info
+from jitgrad.utils.data.dataset import (
+    ChainDataset, ConcatDataset, Dataset, IterableDataset, random_split, StackDataset, Subset, TensorDataset,
+)  # fmt: skip
+from jitgrad.utils.data.distributed import DistributedSampler
+from jitgrad.utils.data.sampler import (
+    BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler,
+)  # fmt: skip
 
 __all__ = [
-    "BatchSampler",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "Subset",
-    "TensorDataset",
-    "default_collate",
-    "random_split",
-]
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "_DatasetKind", "default_collate", "default_convert", "get_worker_info", "random_split",
+]  # fmt: skip
 
 explain_missing_names(__name__)

@@ -1,67 +1,51 @@
-"""DataLoader: batches of a data set, in order or shuffled as PyTorch shuffles."""
+"""DataLoader: batches of a data set, in order or shuffled as PyTorch shuffles, read here or by worker processes."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
 
-import numpy as np
+from jitgrad.core.user_frame import user_level
+from jitgrad.utils.data._utils.collate import default_collate, default_convert
+from jitgrad.utils.data._utils.worker import get_worker_info
+from jitgrad.utils.data.dataset import IterableDataset
+from jitgrad.utils.data.iterator import _BaseDataLoaderIter, _DatasetKind, _SingleProcessDataLoaderIter
+from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from jitgrad.utils.data.worker_iterator import _MultiProcessingDataLoaderIter
 
-import jitgrad
-from jitgrad.core.tensor import Tensor
-from jitgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset
-from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
-__all__ = ["DataLoader", "default_collate"]
-
-
-def default_collate(batch: Sequence[Any]) -> Any:
-    """Make a batch of samples: tensors, arrays and numbers are stacked along a new first dim.
-
-    Tuples, lists and dicts of these become one container of batches; strings stay a list. TypeError for other types,
-    RuntimeError for lists of different lengths.
-    """
-    first = batch[0]  # all samples are taken to be like the first
-    if isinstance(first, Tensor):
-        return jitgrad.stack(list(batch), 0)
-    if isinstance(first, np.ndarray):
-        return jitgrad.stack([jitgrad.as_tensor(b) for b in batch], 0)
-    if isinstance(first, np.generic):
-        return jitgrad.as_tensor(np.array(batch))
-    if isinstance(first, float):  # Python's numbers keep their precision, whatever the default dtype
-        return jitgrad.tensor(batch, dtype=jitgrad.float64)
-    if isinstance(first, int):
-        return jitgrad.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
-    return _collate_container(batch, first)
+_T_co = TypeVar("_T_co", covariant=True)
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-def _collate_container(batch: Sequence[Any], first: Any) -> Any:
-    if isinstance(first, Mapping):
-        return type(first)({key: default_collate([b[key] for b in batch]) for key in first})  # type: ignore[call-arg]
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(column) for column in zip(*batch, strict=True)))
-    if isinstance(first, Sequence):
-        if any(len(b) != len(first) for b in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        return [default_collate(column) for column in zip(*batch, strict=True)]
-    raise TypeError(
-        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
-    )
+class _InfiniteConstantSampler(Sampler[None]):
+    """None for ever: data sets that are iterated over know no indices."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
 
 
-class DataLoader:
+class DataLoader(Generic[_T_co]):
     """Iterates over a data set in batches.
 
-    batch_size: samples a batch; None for single samples. shuffle: a new random order at each pass,
-    from ``generator`` or the global one. sampler, batch_sampler: an order of your own. collate_fn:
-    makes a batch of a list of samples. drop_last: leave out a last batch that is not full.
+    batch_size: samples a batch; None for single samples. shuffle: a new random order at each pass, from ``generator``
+    or the global one. sampler, batch_sampler: an order of your own. collate_fn: makes a batch of a list of samples.
+    drop_last: leave out a last batch that is not full.
 
-    Samples are read in this process: ``num_workers`` above 0 warns of that. It, ``pin_memory`` and the like
-    change no batch, as in PyTorch.
+    num_workers: processes that read batches, ``prefetch_factor`` in advance each (2); 0 reads in this one. They are
+    made as ``multiprocessing_context`` says, a context or the name of a start method, call ``worker_init_fn`` with
+    their number, and stay for the next pass if ``persistent_workers``. in_order: give batches out in the order of the
+    sampler, else as they come. timeout: seconds to wait for a batch. Exceptions of a worker arrive here, with their
+    class and traceback; RuntimeError if one was killed or takes too long. pin_memory changes nothing.
     """
+
+    _multiprocessing_context: Any = None
+    __initialized = False
 
     def __init__(
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
@@ -70,73 +54,126 @@ class DataLoader:
         multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
     ):  # fmt: skip
-        iterable = isinstance(dataset, IterableDataset)  # it decides on the order of its samples itself
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset, self.num_workers = dataset, num_workers
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
+        self.timeout, self.worker_init_fn = timeout, worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        iterable = isinstance(dataset, IterableDataset)  # it decides on the order of its samples itself
+        self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
         _check_options(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
-        self.drop_last = drop_last
-        if sampler is None and not iterable:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if sampler is None:
+            if iterable:
+                sampler = _InfiniteConstantSampler()
+            else:
+                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         if batch_sampler is not None:
-            batch_size = None
-        elif batch_size is not None and not iterable:
+            batch_size, drop_last = None, False
+        elif batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size, self.sampler, self.batch_sampler = batch_size, sampler, batch_sampler
-        batched = batch_sampler is not None or (iterable and batch_size is not None)
-        self.collate_fn = collate_fn or (default_collate if batched else _as_is)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self.persistent_workers = persistent_workers
+        self.__initialized = True
+        self._IterableDataset_len_called: int | None = None
+        self._iterator: Any = None
+        self.check_worker_number_rationality()
 
-    def __iter__(self) -> Iterator[Any]:
-        fresh_seed(self.generator)  # PyTorch draws a seed for its workers here, also without any
-        if isinstance(self.dataset, IterableDataset):
-            return self._iterate(iter(self.dataset))
-        if self.batch_sampler is None:
-            return (self.collate_fn(self.dataset[k]) for k in self.sampler)
-        return (self._batch(indices) for indices in self.batch_sampler)
+    def __setattr__(self, attr: str, val: Any) -> None:
+        if self.__initialized and attr in _FIXED:
+            raise ValueError(f"{attr} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(attr, val)
 
-    def _iterate(self, samples: Iterator[Any]) -> Iterator[Any]:
-        if self.batch_size is None:
-            yield from map(self.collate_fn, samples)
-            return
-        batch: list[Any] = []
-        for sample in samples:
-            batch.append(sample)
-            if len(batch) == self.batch_size:
-                yield self.collate_fn(batch)
-                batch = []
-        if batch and not self.drop_last:
-            yield self.collate_fn(batch)
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        self.check_worker_number_rationality()
+        return _MultiProcessingDataLoaderIter(self)
 
-    def _batch(self, indices: Sequence[int]) -> Any:
-        if self.collate_fn is default_collate and _is_tensors(self.dataset):
-            # One gather for each tensor takes the place of a view for each sample, and of stacking these.
-            return list(self.dataset[list(indices)])
-        if hasattr(self.dataset, "__getitems__"):
-            return self.collate_fn(self.dataset.__getitems__(indices))
-        return self.collate_fn([self.dataset[k] for k in indices])
+    def __iter__(self) -> Any:
+        if not (self.persistent_workers and self.num_workers > 0):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """The context in which workers are started; None for Python's default."""
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, given: Any) -> None:
+        self._multiprocessing_context = _context(given, self.num_workers)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __len__(self) -> int:
-        if not isinstance(self.dataset, IterableDataset):
-            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        size = len(self.dataset)  # type: ignore[arg-type]
+        if self._dataset_kind == _DatasetKind.Map:
+            return len(self._index_sampler)
+        size = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return size
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)  # rounded up
 
+    def check_worker_number_rationality(self) -> None:
+        """Warn if there are more workers than cores that this process may use."""
+        affinity = getattr(os, "sched_getaffinity", None)
+        cores = len(affinity(0)) if affinity else os.cpu_count()
+        if not self.num_workers or (cores is not None and self.num_workers <= cores):
+            return
+        known = (
+            f"Our suggested max number of worker in current system is {cores}"
+            f"{'' if affinity else ' (`cpuset` is not taken into account)'}, which is smaller than what this "
+            "DataLoader is going to create."
+        )
+        unknown = "DataLoader is not able to compute a suggested max number of worker in current system."
+        warnings.warn(
+            f"This DataLoader will create {self.num_workers} worker processes in total. "
+            f"{unknown if cores is None else known} Please be aware that excessive worker creation might get "
+            "DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if "
+            "necessary.",
+            stacklevel=user_level(),
+        )
 
-def _as_is(sample: Any) -> Any:
-    """The ``collate_fn`` for single samples: arrays become tensors, everything else stays."""
-    return jitgrad.as_tensor(sample) if isinstance(sample, np.ndarray) else sample
 
-
-def _is_tensors(dataset: Any) -> bool:
-    """Whether rows can be gathered: a plain TensorDataset, or a part of one."""
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    return type(dataset) is TensorDataset
+def _context(given: Any, num_workers: int) -> Any:
+    """The multiprocessing context that an argument stands for."""
+    if given is None:
+        return None
+    if num_workers <= 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
+    if isinstance(given, str):
+        methods = multiprocessing.get_all_start_methods()
+        if given not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
+                f"multiprocessing_context={given!r}"
+            )
+        return multiprocessing.get_context(given)
+    if not isinstance(given, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={given}"
+        )
+    return given
 
 
 def _check_workers(number: int, timeout: float, prefetch_factor: int | None, persistent: bool) -> None:
-    """Refuse what PyTorch refuses, and say that no workers are started where some are asked for."""
+    """Refuse what PyTorch refuses."""
     if number < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
@@ -148,14 +185,10 @@ def _check_workers(number: int, timeout: float, prefetch_factor: int | None, per
             "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
             "multiprocessing, otherwise set prefetch_factor to None."
         )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
     if persistent and number == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if number:
-        warnings.warn(
-            f"DataLoader: num_workers={number} starts no worker process: samples are read in the calling process, in "
-            "the same order. Use num_workers=0.",
-            stacklevel=3,
-        )
 
 
 def _check_options(

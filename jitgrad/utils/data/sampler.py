@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import jitgrad
 
-__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler"]
+__all__ = [
+    "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+]  # fmt: skip
+
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class Sampler:
+class Sampler(Generic[_T_co]):
     """Base of samplers: subclasses define ``__iter__`` over indices."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
 
-
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, ..."""
 
     def __init__(self, data_source: Any):
@@ -38,7 +40,7 @@ def fresh_seed(generator: Any = None) -> int:
     return jitgrad.empty((), dtype=jitgrad.int64).random_(generator=generator).item()
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """All indices in random order, as PyTorch draws them; with ``replacement`` any, any number of times."""
 
     def __init__(
@@ -80,7 +82,44 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Any = None):
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        for k in jitgrad.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[k]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """``num_samples`` indices, each drawn with a probability in proportion to its weight."""
+
+    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None):
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights = jitgrad.as_tensor(weights, dtype=jitgrad.float64)
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = jitgrad.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        yield from drawn.tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[Any]]):
     """Lists of ``batch_size`` indices of another sampler; a shorter last one unless ``drop_last``."""
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool):
@@ -91,13 +130,10 @@ class BatchSampler(Sampler):
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[Any]]:
-        batch: list[Any] = []
-        for index in self.sampler:
-            batch.append(index)
-            if len(batch) == self.batch_size:
-                yield batch
-                batch = []
-        if batch and not self.drop_last:
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if self.drop_last and len(batch) < self.batch_size:
+                return
             yield batch
 
     def __len__(self) -> int:

@@ -117,3 +117,12 @@ def test_random_over_all_64_bits():
     np.testing.assert_array_equal(whole.numpy().astype(float), wide.numpy())
     with pytest.raises(RuntimeError, match="random_full_64_bits_range_kernel_cpu handles only"):
         torch.empty(4, dtype=torch.uint8).random_(-(2**63), None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_of_16_bits(dtype):
+    # Rounding never gives the end of the interval; counts are not drawn, as in PyTorch.
+    drawn = torch.empty(20000, dtype=dtype).uniform_(-1, 3, generator=torch.Generator().manual_seed(1))
+    assert drawn.max() < 3 and drawn.min() == -1
+    with pytest.raises(NotImplementedError, match="\"binomial_cpu\" not implemented for '.*Half|BFloat16'"):
+        torch.binomial(torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype))

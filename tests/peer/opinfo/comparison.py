@@ -34,6 +34,8 @@ class Seen(NamedTuple):
 def seen(value: Any) -> Any:
     """A tree of results with plain values in the place of tensors."""
     if isinstance(value, TENSORS):
+        if str(value.layout).partition(".")[2] != "strided":
+            value = value.detach().to_dense().requires_grad_(value.requires_grad)
         stride = tuple(s for s, n in zip(value.stride(), value.shape) if n > 1) if value.numel() else ()
         dtype = str(value.dtype).partition(".")[2]
         plain = value.detach().resolve_conj().resolve_neg()
@@ -62,7 +64,8 @@ def cotangent(library: Library, out: Any, number: int) -> Any:
     values = np.round((np.cos(np.arange(out.numel()) * 1.7 + number) + 1.2) * 64) / 64
     if out.dtype.is_complex:
         values = values + 1j * np.sin(np.arange(out.numel()) * 2.3 - number)
-    return library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype)
+    found = library.module.from_numpy(values.reshape(tuple(out.shape))).to(out.dtype)
+    return found if str(out.layout).endswith("strided") else found.sparse_mask(out.detach())
 
 
 def gradients(library: Library, outputs: list[Any], inputs: list[Any], order: int) -> list[Any]:

@@ -41,6 +41,10 @@ class Library:
 
     def tensor(self, value: torch.Tensor) -> Any:
         """A leaf with the same values, strides and offset, in memory of its own."""
+        if value.layout is torch.sparse_csr:
+            parts = [self.tensor(t.detach()) for t in (value.crow_indices(), value.col_indices(), value.values())]
+            made = self.module.sparse_csr_tensor(*parts, tuple(value.shape))
+            return made.requires_grad_() if value.requires_grad else made
         plain = value.detach().resolve_conj().resolve_neg()
         storage = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
         if plain.dtype is torch.bfloat16:  # of which NumPy gets the bits

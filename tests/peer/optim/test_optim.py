@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import jitgrad
+from tests.peer.optim.both import parameters, same
 
 CASES = [
     ("SGD", {"lr": 0.1}),
@@ -39,14 +40,7 @@ CASES = [
     ("Adafactor", {}),
     ("Adafactor", {"lr": 0.1, "weight_decay": 0.1, "d": 1.5, "maximize": True}),
 ]
-SHAPES = [(16, 5), (16,), (3, 16), (), (2, 1, 3)]
 TOLERANCE = {"float32": 4e-6, "float64": 1e-14}
-
-
-def parameters(lib, dtype):
-    rng = np.random.default_rng(0)
-    values = [rng.standard_normal(s).astype(dtype) for s in SHAPES]
-    return [lib.tensor(np.asarray(v), requires_grad=True) for v in values]
 
 
 def make(lib, name, params, **options):
@@ -121,119 +115,6 @@ def test_repr(name, options):
         first, *rest = parameters(lib, "float32")
         texts.append(repr(make(lib, name, [{"params": [first], "lr": 0.5}, {"params": rest}], **options)))
     assert texts[0] == texts[1]
-
-
-SCHEDULES = [
-    ("StepLR", {"step_size": 3, "gamma": 0.3}),
-    ("MultiStepLR", {"milestones": [2, 5, 5]}),
-    ("ConstantLR", {}),
-    ("LinearLR", {"start_factor": 0.2, "total_iters": 4}),
-    ("ExponentialLR", {"gamma": 0.9}),
-    ("CosineAnnealingLR", {"T_max": 4, "eta_min": 0.01}),
-    ("MultiplicativeLR", {"lr_lambda": lambda epoch: 0.95}),
-    ("PolynomialLR", {"total_iters": 6, "power": 2.0}),
-    ("CosineAnnealingWarmRestarts", {"T_0": 2, "T_mult": 2, "eta_min": 0.01}),
-    ("OneCycleLR", {"max_lr": [1.0, 2.0], "total_steps": 20}),
-    ("OneCycleLR", {"max_lr": 1, "epochs": 4, "steps_per_epoch": 5, "three_phase": True, "anneal_strategy": "linear"}),
-    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.6, "step_size_up": 3, "step_size_down": 2, "mode": "triangular2"}),
-    ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 0.6, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9}),
-    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.6, "step_size_up": 3, "scale_fn": lambda x: 1 / (x + 1)}),
-    ("LambdaLR", {"lr_lambda": lambda epoch: 0.95**epoch}),
-]
-
-
-@pytest.mark.parametrize("tensor_rates", [False, True])
-@pytest.mark.parametrize(("name", "options"), SCHEDULES)
-def test_rates(name, options, tensor_rates):
-    seen = []
-    for lib in (jitgrad, torch):
-        params = parameters(lib, "float32")
-        rate = (lambda value, lib=lib: lib.tensor(value)) if tensor_rates else float
-        groups = [{"params": params[:1], "lr": rate(0.7)}, {"params": params[1:]}]
-        adam = lib.optim.Adam(groups, lr=rate(0.5))
-        schedule = getattr(lib.optim.lr_scheduler, name)(adam, **options)
-        rates = [schedule.get_last_lr()]
-        for _ in range(14):
-            adam.step()
-            schedule.step()
-            rates.append([*map(float, schedule.get_last_lr()), [g["betas"][0] for g in adam.param_groups]])
-        seen.append((rates, plain(schedule.state_dict())))
-    same(seen[0], seen[1])
-
-
-def plain(value):
-    """State as a program may save it: no functions, tensors as numbers."""
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value.item() if hasattr(value, "item") else value
-
-
-def same(ours, theirs):
-    if isinstance(ours, (list, tuple)):
-        assert len(ours) == len(theirs)
-        for a, b in zip(ours, theirs, strict=True):
-            same(a, b)
-    elif isinstance(ours, dict):
-        assert list(ours) == list(theirs)
-        same(list(ours.values()), list(theirs.values()))
-    elif isinstance(theirs, float) or hasattr(ours, "item"):
-        assert float(ours) == pytest.approx(float(theirs), rel=1e-6)
-    else:
-        assert ours == theirs
-
-
-def warm_up(lib, optimizer):
-    kinds = lib.optim.lr_scheduler
-    first, second = kinds.LinearLR(optimizer, total_iters=3), kinds.CosineAnnealingLR(optimizer, 5)
-    return kinds.SequentialLR(optimizer, [first, second], milestones=[4])
-
-
-def chained(lib, optimizer):
-    kinds = lib.optim.lr_scheduler
-    return kinds.ChainedScheduler([kinds.StepLR(optimizer, 2), kinds.ExponentialLR(optimizer, 0.9)])
-
-
-def annealed(lib, optimizer):
-    return lib.optim.swa_utils.SWALR(optimizer, swa_lr=[0.05, 0.01], anneal_epochs=4)
-
-
-def by_epochs(lib, optimizer):
-    return lib.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 3, 2)
-
-
-@pytest.mark.parametrize("make_schedule", [warm_up, chained, annealed, by_epochs])
-def test_schedules_that_are_combined(make_schedule):
-    seen = []
-    for lib in (jitgrad, torch):
-        params = parameters(lib, "float32")
-        sgd = lib.optim.SGD([{"params": params[:1], "lr": 0.7}, {"params": params[1:]}], lr=0.5)
-        schedule = make_schedule(lib, sgd)
-        rates = [schedule.get_last_lr()]
-        for k in range(12):
-            sgd.step()
-            schedule.step(*[k * 0.7] * (make_schedule is by_epochs))
-            rates.append(schedule.get_last_lr())
-        seen.append((rates, plain(schedule.state_dict())))
-    same(seen[0], seen[1])
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"mode": "max", "threshold_mode": "abs", "threshold": 0.5}, {"cooldown": 2, "min_lr": [0.2, 0.01]}]
-)
-def test_plateaus(options):
-    seen = []
-    for lib in (jitgrad, torch):
-        params = parameters(lib, "float32")
-        sgd = lib.optim.SGD([{"params": params[:1], "lr": 0.7}, {"params": params[1:]}], lr=0.5)
-        schedule = lib.optim.lr_scheduler.ReduceLROnPlateau(sgd, patience=2, factor=0.3, **options)
-        rates = []
-        for metric in (3, 2, 2.5, 2.4, 2.3, 2.2, 1, 1, 1, 1, 1, 1, 2, 4, 4.2, 4.1):
-            schedule.step(lib.tensor(metric))
-            rates.append(schedule.get_last_lr())
-        seen.append((rates, plain(schedule.state_dict())))
-    same(seen[0], seen[1])
 
 
 MINIMISED = [
@@ -416,3 +297,41 @@ def test_errors(call):
             call(lib, lib.ones(2, requires_grad=True))
         caught.append((type(error.value), str(error.value)))
     assert caught[0] == caught[1]
+
+
+FUNCTIONS = [
+    ("adam", "exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+     {"amsgrad": False, "beta1": 0.9, "beta2": 0.99, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": False}),
+    ("adamw", "exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps",
+     {"amsgrad": True, "beta1": 0.9, "beta2": 0.99, "lr": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": False}),
+    ("rmsprop", "square_avgs grad_avgs momentum_buffer_list state_steps",
+     {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.1, "momentum": 0, "centered": False}),
+    ("sgd", "buffers", {"weight_decay": 0.1, "momentum": 0.9, "lr": 0.1, "dampening": 0.1, "nesterov": False,
+                        "maximize": True}),
+    ("rprop", "prevs step_sizes state_steps",
+     {"step_size_min": 1e-3, "step_size_max": 1, "etaminus": 0.5, "etaplus": 1.2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "columns", "options"), FUNCTIONS)
+def test_functions_behind_optimisers(name, columns, options):
+    results = []
+    for lib in (jitgrad, torch):
+        function = getattr(__import__(f"{lib.__name__}.optim.{name}", fromlist=[name]), name)
+        params = [p.detach() for p in parameters(lib, "float64")]
+        rng = np.random.default_rng(3)
+        lists = []
+        for kind in columns.split():
+            unused = kind in ("grad_avgs", "momentum_buffer_list") or (kind[:3] == "max" and not options["amsgrad"])
+            if kind == "state_steps":
+                lists.append([lib.tensor(0.0) for _ in params])
+            elif kind == "buffers":
+                lists.append([None] * len(params))
+            else:
+                lists.append([] if unused else [lib.full_like(p, 0.1) for p in params])
+        for _ in range(3):
+            grads = [lib.tensor(np.asarray(rng.standard_normal(p.shape))) for p in params]
+            function(params, grads, *lists, **options, foreach=False)
+        results.append([p.numpy() for p in params])
+    for ours, theirs in zip(*results, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-12)
