@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from jitgrad.core.grad_mode import state
 from jitgrad.kernels.threads import fork_safe
 
 __all__ = [
-    "NOT_OVERRIDDEN", "Observer", "OpFunction", "add_observer", "is_own", "observed", "op_function", "operation_behind",
-    "register", "remove_observer", "set_code", "set_interceptor",
+    "NOT_OVERRIDDEN", "PLAIN", "Observer", "OpFunction", "add_observer", "is_own", "observed", "op_function",
+    "operation_behind", "register", "remove_observer", "set_code", "set_interceptor",
 ]  # fmt: skip
 
 
@@ -55,10 +56,19 @@ class OpFunction:
     def observed(self, /, *args: Any, **kwargs: Any) -> Any:
         """Give a call to the arguments that override ops, if there are such, else to the observers, the last first."""
         if _interceptor is not None:
-            result = _interceptor(self, args, kwargs)
-            if result is not NOT_OVERRIDDEN:
-                return result
-        return self.proceed(*args, **kwargs)
+            # Most calls are of these types alone: a loop, written out, is half the time of asking.
+            asked = bool(kwargs or state.function_modes)
+            for x in args:
+                if x.__class__ not in PLAIN:
+                    asked = True
+                    break
+            if asked:
+                result = _interceptor(self, args, kwargs)
+                if result is not NOT_OVERRIDDEN:
+                    return result
+        if _observers:
+            return self.proceed(*args, **kwargs)
+        return self.call(*args, **kwargs)
 
     def proceed(self, /, *args: Any, **kwargs: Any) -> Any:
         """Pass a call to the observers, or make it."""
@@ -77,6 +87,8 @@ def _proceed(op: OpFunction, observers: tuple[Observer, ...], args: Any, kwargs:
     return observers[-1](op, lambda *args, **kwargs: _proceed(op, rest, args, kwargs), args, kwargs)
 
 
+# Types of arguments that no interceptor wants to see.
+PLAIN: set[type] = {int, float, bool, complex, str, bytes, type(None), slice, type(...), dict, type}
 Interceptor = Callable[[OpFunction, Any, Any], Any]
 NOT_OVERRIDDEN: Any = object()  # what an interceptor returns for a call that is to go on
 
