@@ -12,8 +12,14 @@ __all__ = ["fractional_windows", "largest", "put_in_planes", "take_from_planes"]
 
 
 def largest_in(plane, d_begin, d_end, d_step, h_begin, h_end, h_step, w_begin, w_end, w_step):
-    """(value, place) of the first of the largest elements of a window; NaN is larger than numbers, the last one."""
+    """(value, place) of the first of the largest elements of a window; NaN is larger than numbers, the last one.
+
+    A window whose elements are all padding has -inf, and some place that there is.
+    """
     rows, width = plane.shape[1], plane.shape[2]
+    if d_begin >= d_end or h_begin >= h_end or w_begin >= w_end:
+        d, h, w = min(d_begin, plane.shape[0] - 1), min(h_begin, rows - 1), min(w_begin, width - 1)
+        return T(-np.inf), (d * rows + h) * width + w
     best, at = plane[d_begin, h_begin, w_begin], (d_begin * rows + h_begin) * width + w_begin
     for d in range(d_begin, d_end, d_step):
         for h in range(h_begin, h_end, h_step):

@@ -250,3 +250,9 @@ def test_private_names_of_functional():
     assert torch.equal(parts[0], q + 1) and torch.equal(parts[2], torch.ones(2, 1, 4))
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         F._verify_batch_size([1, 3, 1])
+
+
+def test_windows_of_padding_alone():
+    for pool, x in ((nn.MaxPool1d, torch.ones(1, 1)), (nn.MaxPool2d, torch.ones(1, 1, 1))):
+        out, places = pool(2, padding=1, dilation=2, return_indices=True)(x)
+        assert out.flatten().tolist() == [-float("inf")] and places.flatten().tolist() == [0]  # a place that there is
