@@ -155,7 +155,7 @@ def _sized(name: str, value: float | None, doc: str) -> tuple[Callable[..., Tens
     def like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
         # The seed of every backward and many gradients ask for no more than this: 4.8 us instead of 5.7.
-        plain = dtype is None and device is None and memory_format is None and not requires_grad
+        plain = dtype is None and device is None and memory_format is None and layout is None and not requires_grad
         if value is not None and plain and type(input) is Tensor:
             return filled(preserved_layout(input._layout), value)
         if is_sparse(layout) or (halves and among((input,))):
