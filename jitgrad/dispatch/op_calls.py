@@ -50,7 +50,7 @@ class OpFunction:
         # A copy of the function, for the original's code may be exchanged while it is called.
         self.plain, f = code, self.function
         self.call = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
-        self.call.__kwdefaults__ = f.__kwdefaults__
+        self.call.__kwdefaults__, self.call.__annotations__ = f.__kwdefaults__, f.__annotations__
         self.call.__qualname__ = f.__qualname__  # which errors of missing arguments name
 
     def observed(self, /, *args: Any, **kwargs: Any) -> Any:

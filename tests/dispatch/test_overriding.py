@@ -255,3 +255,12 @@ def test_what_can_be_overridden():
     assert resolve_name(torch.Tensor.shape.__get__) == "torch.Tensor.shape.__get__"
     assert is_tensor_method_or_property(torch.Tensor.add) and not is_tensor_method_or_property(torch.add)
     assert is_tensor_like(Number(1)) and is_tensor_like(torch.ones(1)) and not is_tensor_like(1)
+
+
+def test_errors_name_arguments_while_ops_ask():
+    class Mine(torch.Tensor):
+        pass
+
+    torch.ones(1).as_subclass(Mine)
+    with pytest.raises(TypeError, match=r"fft_fft\(\): argument 'n' must be int, not float"):
+        torch.fft.fft(torch.ones(4), n=1.5)

@@ -42,6 +42,9 @@ WITHOUT_REFERENCE = {
         ["_cdist_forward", "_linalg_eigvals", "_linalg_matrix_exp", "_linalg_svd", "_pdist_forward"],
         "what users call is compared with NumPy and SciPy: tests/ops/linalg",
     ),
+    **dict.fromkeys(
+        ["_gru_layer", "_lstm_layer", "_rnn_layer"], "tests/nn/test_recurrent.py compares them with steps one by one"
+    ),
     "_fft_inner_times": "a weight of gradients: tests/ops/fft compares these",
     "_quantile_ranks": "places for quantile, which tests/ops/reduction compares",
 }
