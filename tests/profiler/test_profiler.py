@@ -20,7 +20,6 @@ from jitgrad.engine import engine
 from jitgrad.kernels import launch
 from jitgrad.profiler import ProfilerAction, profile, record_function, recording, schedule
 
-
 # A node's class, the pool of threads: they are made when they are first needed, with a profiler or without.
 MADE_AT_FIRST_USE = {"__warningregistry__", "node_type", "_pool", "_threads"}
 
@@ -28,19 +27,21 @@ MADE_AT_FIRST_USE = {"__warningregistry__", "node_type", "_pool", "_threads"}
 def state():
     """All that a profiler puts something into."""
     modules = [n for n in sys.modules if n.split(".")[0] == "jitgrad" and not n.startswith("jitgrad.profiler")]
-    spaces = [dict(FUNCTIONS), dict(vars(Tensor)), dict(vars(engine.Task)), dict(vars(jitgrad.optim.Optimizer))]
-    spaces += [dict(vars(op)) for op in OPS.values()] + [dict(vars(op)) for op in OPERATIONS.values()]
-    namespaces = {n: dict(vars(sys.modules[n])) for n in modules}
+    spaces = {"functions": dict(FUNCTIONS)}
+    spaces |= {kind: dict(vars(kind)) for kind in (Tensor, engine.Task, jitgrad.optim.Optimizer)}
+    spaces |= {("op", n): dict(vars(op)) for n, op in OPS.items()}
+    spaces |= {("operation", n): dict(vars(op)) for n, op in OPERATIONS.items()}
+    spaces |= {n: dict(vars(sys.modules[n])) for n in modules}
     lists = list(launch.observers), list(engine.observers), list(tensor_observers)
-    return spaces, namespaces, lists
+    return spaces, lists
 
 
 def unchanged(before):
     after = state()
-    pairs = [*zip(before[0], after[0]), *((old, after[1][name]) for name, old in before[1].items())]  # ops may be new
-    for old, new in pairs:
+    for name, old in before[0].items():
+        new = after[0][name]
         assert not [k for k in old if old[k] is not new.get(k) and k not in MADE_AT_FIRST_USE]
-    assert before[2] == after[2]
+    assert before[1] == after[1]
 
 
 @pytest.fixture(autouse=True)
