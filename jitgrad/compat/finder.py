@@ -103,6 +103,7 @@ def install(quiet: bool = False) -> None:
     sys.meta_path.insert(0, _finder)
     _set_version(TorchVersion(f"{FOLLOWED}+jitgrad.{_own_version}"))
     sys.modules["torch"] = jitgrad
+    vars(jitgrad)["__name__"] = "torch"  # libraries compare it with the path by which they name a function
     tell_children(install, installed)
     if not quiet and not os.environ.get("JITGRAD_QUIET"):
         print(f"jitgrad.compat: `import torch` means jitgrad {_own_version} in this process", file=sys.stderr)
@@ -114,6 +115,7 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     _set_version(_own_version)
+    vars(jitgrad)["__name__"] = "jitgrad"
     for name in [n for n in sys.modules if _own_name(n)]:
         if getattr(sys.modules[name], "__name__", "").split(".")[0] == "jitgrad":
             del sys.modules[name]

@@ -15,36 +15,31 @@ from typing import TYPE_CHECKING
 
 from jitgrad.core.lazy_import import set_lazy_attributes
 from jitgrad.optim import lr_scheduler
+
+# All at once: libraries look for optimisers among the names of the module.
+from jitgrad.optim._adafactor import Adafactor
+from jitgrad.optim._muon import Muon
+from jitgrad.optim.adadelta import Adadelta
 from jitgrad.optim.adagrad import Adagrad
 from jitgrad.optim.adam import Adam
+from jitgrad.optim.adamax import Adamax
 from jitgrad.optim.adamw import AdamW
+from jitgrad.optim.asgd import ASGD
+from jitgrad.optim.lbfgs import LBFGS
+from jitgrad.optim.nadam import NAdam
 from jitgrad.optim.optimizer import Optimizer
+from jitgrad.optim.radam import RAdam
 from jitgrad.optim.rmsprop import RMSprop
+from jitgrad.optim.rprop import Rprop
 from jitgrad.optim.sgd import SGD
+from jitgrad.optim.sparse_adam import SparseAdam
 
 if TYPE_CHECKING:  # what is imported at its first use
     from jitgrad.optim import swa_utils
-    from jitgrad.optim._adafactor import Adafactor
-    from jitgrad.optim._muon import Muon
-    from jitgrad.optim.adadelta import Adadelta
-    from jitgrad.optim.adamax import Adamax
-    from jitgrad.optim.asgd import ASGD
-    from jitgrad.optim.lbfgs import LBFGS
-    from jitgrad.optim.nadam import NAdam
-    from jitgrad.optim.radam import RAdam
-    from jitgrad.optim.rprop import Rprop
-    from jitgrad.optim.sparse_adam import SparseAdam
-
-_LATER = {
-    "ASGD": "asgd", "Adadelta": "adadelta", "Adafactor": "_adafactor", "Adamax": "adamax", "LBFGS": "lbfgs",
-    "Muon": "_muon", "NAdam": "nadam", "RAdam": "radam", "Rprop": "rprop", "SparseAdam": "sparse_adam",
-}  # fmt: skip
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
     "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
-_SOURCES = {name: f"jitgrad.optim.{file}" for name, file in _LATER.items()}
-_FILES = {file: f"jitgrad.optim.{file}" for file in (*_LATER.values(), "swa_utils")}
-set_lazy_attributes(__name__, {**_SOURCES, **_FILES})
+set_lazy_attributes(__name__, {"swa_utils": "jitgrad.optim.swa_utils"})

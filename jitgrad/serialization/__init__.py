@@ -14,6 +14,10 @@ Where this differs from PyTorch: a damaged record is an error (PyTorch reads on 
 proportion and keys that are tuples of thousands of parts are refused, and a path is written by replacing the file.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from jitgrad.core.device import device
 from jitgrad.core.missing_names import explain_missing_names
 from jitgrad.ops.creation.pickle_dlpack import saving as _serialization_tls
 from jitgrad.ops.creation.rebuild import _get_layout
@@ -45,5 +49,7 @@ __all__ = [
     "set_default_mmap_options", "clear_safe_globals", "get_safe_globals", "add_safe_globals", "safe_globals",
     "get_unsafe_globals_in_checkpoint", "skip_data",
 ]  # fmt: skip
+
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | device | str | dict[str, str] | None  # what ``load`` takes
 
 explain_missing_names(__name__)
