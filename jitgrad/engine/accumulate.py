@@ -12,7 +12,7 @@ import numpy as np
 from jitgrad.core.inference import check_write
 from jitgrad.core.layout import cache, intern
 from jitgrad.core.sparse import SparseTensor
-from jitgrad.core.storage import UNWRITTEN
+from jitgrad.core.storage import UNWRITTEN, empty_for
 from jitgrad.core.tensor import Tensor, wrap
 from jitgrad.dispatch.copying import copy_to_layout, preserved_layout
 from jitgrad.dispatch.elementwise_publish import OPERATIONS
@@ -138,4 +138,4 @@ def first_grad(leaf: Tensor, grad: Tensor, owned: bool) -> Tensor:
         return grad if owned else own_copy(grad)
     else:
         target = intern(of_grad.numpy_dtype, of_grad.shape, of_leaf.strides, of_grad.device)
-    return copy_to_layout(grad, target) if not grad._requires_grad else empty_like(grad).copy_(grad)
+    return wrap(empty_for(target), target).copy_(grad) if grad._requires_grad else copy_to_layout(grad, target)

@@ -241,3 +241,15 @@ def test_sums_over_repeated_dims_are_owned(shape):
     full = torch.from_numpy(g.numpy() * x.detach().numpy())
     np.testing.assert_allclose(y.grad.numpy(), full.sum_to_size(shape).numpy() if shape else full.sum().numpy())
     assert "copy" not in kernels and y.grad._base is None and y.grad.shape == shape
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_of_leaves_have_their_strides(create_graph):
+    layer = torch.nn.Linear(2, 4)
+    (layer(torch.rand(5, 2)).relu().square()).sum().backward(create_graph=create_graph)
+    assert layer.weight.grad.stride() == (2, 1) and layer.weight.grad.requires_grad is create_graph
+    turned = torch.rand(3, 2).t().requires_grad_()
+    (turned.exp() @ torch.rand(3, 4)).sum().backward(create_graph=create_graph)
+    assert turned.grad.stride() == turned.stride()
+    if create_graph:
+        layer.weight.grad.sum().backward()
