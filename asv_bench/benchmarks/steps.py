@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .layer_steps import LAYER_STEPS
 from .workloads import Work, chain, normal
 
 __all__ = ["PROBLEMS", "STEPS", "TINY_STEPS", "Problem", "compiled", "targets", "uniform"]
@@ -247,6 +248,7 @@ STEPS: dict[str, Make] = {
     "chain of 50, 4096 elements": partial(chain, length=50, size=4096),
     **{name: lambda e, make=make: make(e).step for name, make in PROBLEMS.items()},  # type: ignore[misc]
     "embedding, 50000 x 64": embedding,
+    **LAYER_STEPS,
     **{
         f"{kind} {width}, {layers} layers, batch {batch}, {steps} steps, {optimizer}": (
             lambda e, given=(kind, width, layers, batch, steps, optimizer): recurrent(e, *given).step  # type: ignore
