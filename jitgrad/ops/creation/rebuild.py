@@ -35,7 +35,7 @@ __all__ = ["AFTER_LOADING", "LATER", "REDUCTIONS", "TORCH_NAMES", "pickled_as", 
 
 F = TypeVar("F", bound=Callable[..., Any])
 TORCH_NAMES: dict[Any, tuple[str, str]] = {}  # {a function or class: PyTorch's module and name for it}
-LATER: dict[tuple[str, str], str] = {}
+LATER = {("torch._utils", "_rebuild_sparse_tensor"): "jitgrad.ops.sparse.files"}
 REDUCTIONS: list[Callable[[Tensor], tuple[Any, tuple[Any, ...]] | None]] = []
 AFTER_LOADING: list[Callable[[], None]] = []
 

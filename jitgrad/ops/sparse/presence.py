@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from importlib import import_module
 from typing import Any, NoReturn
 
 from jitgrad.core import dtypes, formatting
@@ -11,6 +12,7 @@ from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.registry import FUNCTIONS
 from jitgrad.dispatch.sparse_calls import sparse_form
 from jitgrad.ops.creation.conversion import on_host
+from jitgrad.ops.creation.pickle_dlpack import saving
 from jitgrad.ops.sparse.construct import sparse_compressed_tensor, sparse_coo_tensor
 from jitgrad.ops.sparse.parts import values_of
 
@@ -167,6 +169,8 @@ def _rebuild_sparse(kind: str, indices: Any, values: Tensor, shape: Any, coalesc
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
+    if saving.active:
+        return import_module("jitgrad.ops.sparse.files").call_of(self)  # which no other program needs
     p = self._pattern
     args = p.kind, tuple([i.detach() for i in p.indices]), self._stored.detach(), tuple(p.shape), p.coalesced
     return _rebuild_sparse, (*args, self._requires_grad)
