@@ -70,12 +70,13 @@ def _flat(args: Iterable[Any]) -> list[Any]:
     return flat
 
 
-def _any_overriding(args: Sequence[Any]) -> bool:
+def _any_overriding(args: Sequence[Any], depth: int = 3) -> bool:
+    """Whether one of them is, or holds, an object that takes over ops; a list may hold itself."""
     for x in args:
         if x.__class__ in PLAIN:
             continue
         if x.__class__ in (list, tuple):
-            if _any_overriding(x):
+            if depth and _any_overriding(x, depth - 1):
                 return True
         elif is_overriding(x):
             return True

@@ -82,6 +82,8 @@ class HuberLoss(_Loss):
     """With d = |input - target|: d^2 / 2 where d < delta, else delta (d - delta / 2)."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 

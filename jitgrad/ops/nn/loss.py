@@ -359,8 +359,6 @@ def huber_loss(
     reduction = reduction_name(reduction)
     _warned_sizes(input, target)
     x, y = matched(input, target)
-    if not isinstance(delta, (int, float)):
-        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     delta = float_argument("huber_loss", "delta", 4, delta)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")

@@ -22,4 +22,5 @@ def test_first_losses(program):
             both.append(run(program, library.__name__, 50))
         finally:
             library.set_default_dtype(before)
-    assert both[0] == pytest.approx(both[1], rel=1e-4)
+    # Losses that are sums of both signs, REINFORCE's, come near zero: roundings count by the size of their terms.
+    assert both[0] == pytest.approx(both[1], rel=1e-4, abs=2e-5)
