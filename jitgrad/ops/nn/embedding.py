@@ -86,7 +86,7 @@ def _sparse_rows(g: Tensor, weight: Layout, indices: Tensor, padding_idx: int, b
     """The gradient as a sparse tensor: the rows that were looked up, as often as they were."""
     if by_freq:
         raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
-    return rows_at(indices.reshape(-1), g.reshape(-1, weight.shape[1]), weight.shape, padding_idx)
+    return rows_at(indices.reshape(-1), g.reshape(indices.numel(), weight.shape[1]), weight.shape, padding_idx)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -18,7 +18,8 @@ __all__ = ["rows_at"]
 
 def rows_at(index: Tensor, rows: Tensor, shape: Any, skipped: int = -1) -> Tensor:
     """The sparse tensor that has ``rows`` at the places of an index vector, but for those at row ``skipped``."""
-    index = cast(index, int64)
+    # A copy, since the index may be written to while the gradient is kept.
+    index = cast(index, int64).detach().clone()
     if skipped >= 0:
         kept = nonzero(table.ne(index, skipped)).reshape(-1)
         index, rows = IndexSelect.apply(index, 0, kept), IndexSelect.apply(rows, 0, kept)

@@ -220,3 +220,16 @@ def test_ops_on_sparse_operands_are_right_or_refused(name):
     for f, e in zip(*[r if isinstance(r, tuple) else (r,) for r in (found, expected)], strict=True):
         if isinstance(f, torch.Tensor):
             np.testing.assert_allclose(as_array(f), as_array(e), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sparse_gradients_keep_their_indices(dtype):
+    layer, index = torch.nn.Embedding(10, 3, sparse=True, dtype=dtype), torch.tensor([7, 1, 3])
+    layer(index).sum().backward()
+    index[0] = 8
+    assert layer.weight.grad._indices().tolist() == [[7, 1, 3]]
+    layer(index).sum().backward()
+    assert layer.weight.grad._indices().tolist() == [[7, 1, 3, 8, 1, 3]]
+    empty = torch.nn.Embedding(4, 0, sparse=True)
+    empty(torch.tensor([1, 2])).sum().backward()
+    assert empty.weight.grad.shape == (4, 0)
