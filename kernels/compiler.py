@@ -63,7 +63,8 @@ from numba import njit
 IMPORTED = (
     ("scratch(", "from jitgrad.kernels.words.scratch import scratch\n"),
     (" gemm(", "from jitgrad.kernels.words.gemm import gemm\n"),
-    (" register_tile(", "from jitgrad.kernels.words.tile import register_tile\n"),
+    (" product_tile(", "from jitgrad.kernels.words.tile import product_tile\n"),
+    (" sum_tile(", "from jitgrad.kernels.words.tile import sum_tile\n"),
     ("float16(", "from jitgrad.kernels.words.half import from_bfloat16, from_float16, to_bfloat16, to_float16\n"),
 )
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
