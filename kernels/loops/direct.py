@@ -11,15 +11,16 @@ into blocks that fit into a core's cache, from 0 on; the first block is the long
 
 from __future__ import annotations
 
-from jitgrad.kernels.compiler import cpu_features
+import numpy as np
+
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.products import fill_column
 from jitgrad.kernels.loops.slabs import take_slab
 from jitgrad.kernels.words.vocabulary import T, product_tile, sum_tile
 
 __all__ = ["direct_products", "direct_weight_sums", "split_rows"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
-_ROWS = 8 if "avx512f" in cpu_features() else 6  # of 64 bytes that fit into registers
 
 
 def reaches(geometry, channels, row, rows, step):
@@ -38,27 +39,13 @@ def reaches(geometry, channels, row, rows, step):
 
 def multiply_slab(weights, outs, inner, slab, places, sums, step):
     """sums = weights @ rows of the slab at ``places``; rows of sums are ``step`` apart, a whole number of vectors."""
-    lanes, o = 64 // sums.itemsize, 0
-    while o + _ROWS <= outs:
-        for p in range(0, step, lanes):
-            product_tile(_ROWS, 1, weights, o * inner, inner, slab, p, places, inner, sums, o * step + p, step, False)
-        o += _ROWS
-    while o + 4 <= outs:
-        for p in range(0, step, lanes):
-            product_tile(4, 1, weights, o * inner, inner, slab, p, places, inner, sums, o * step + p, step, False)
-        o += 4
-    while o + 2 <= outs:
-        for p in range(0, step, lanes):
-            product_tile(2, 1, weights, o * inner, inner, slab, p, places, inner, sums, o * step + p, step, False)
-        o += 2
-    if o < outs:
-        p = 0
-        while p + 4 * lanes <= step:
-            product_tile(1, 4, weights, o * inner, inner, slab, p, places, inner, sums, o * step + p, step, False)
-            p += 4 * lanes
-        while p < step:
-            product_tile(1, 1, weights, o * inner, inner, slab, p, places, inner, sums, o * step + p, step, False)
-            p += lanes
+    lanes, p = 64 // sums.itemsize, 0
+    while outs == 1 and p + 4 * lanes <= step:  # sums of one vector would wait for one another
+        product_tile(1, 4, weights, 0, inner, 1, slab, p, places, inner, sums, p, step, False)
+        p += 4 * lanes
+    while p < step:
+        fill_column(weights, inner, 1, slab, p, places, inner, sums, p, step, outs, False)
+        p += lanes
 
 
 def _pieces(x, rows, bias, out, geometry, edges):
@@ -152,10 +139,10 @@ def direct_weight_sums(y, x, out, geometry, edges, first, last):
                     keep = True
             for o in range(outs):
                 for r in range(inner):
-                    vector, sum_of = sums[o, r], T(0)
+                    vector, total = sums[o, r], T(0)
                     for k in range(lanes):
-                        sum_of += vector[k]
-                    out[part, 0, g, o, r] = sum_of
+                        total += vector[k]
+                    out[part, 0, g, o, r] = total
 
 
 @loop(dtype_from="out")

@@ -14,10 +14,10 @@ Slices of rows have loops of their own: indices that are sums keep loops from be
 
 from __future__ import annotations
 
-from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.products import fill_column
 from jitgrad.kernels.words import sigmoid, tanh
-from jitgrad.kernels.words.vocabulary import T, gemm, product_tile
+from jitgrad.kernels.words.vocabulary import T, gemm
 
 __all__ = [
     "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "rnn_slopes", "rnn_steps",
@@ -25,7 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
-_ROWS = 8 if "avx512f" in cpu_features() else 6  # of 64 bytes that fit into registers
 _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BLAS
 
 
@@ -35,19 +34,10 @@ def multiply_packed(x, y, out, keep):
     y is packed: blocks of columns, as many as 64 bytes hold, in each of which a row's numbers lie side by side. BLAS
     packs it anew for each product, which takes as long as a product of 16 rows.
     """
-    width, inner = y.shape[1], x.shape[1]
+    (rows, columns), width, inner = out.shape, y.shape[1], x.shape[1]
     x_row, out_row = x.strides[0] // x.itemsize, out.strides[0] // out.itemsize
-    for block in range(out.shape[1] // width):
-        i, column, first = 0, block * width, block * inner * width
-        while i + _ROWS <= out.shape[0]:
-            product_tile(_ROWS, 1, x, i * x_row, x_row, y, first, width, inner, out, i * out_row + column, out_row, keep)
-            i += _ROWS
-        while i + 2 <= out.shape[0]:
-            product_tile(2, 1, x, i * x_row, x_row, y, first, width, inner, out, i * out_row + column, out_row, keep)
-            i += 2
-        while i < out.shape[0]:
-            product_tile(1, 1, x, i * x_row, x_row, y, first, width, inner, out, i * out_row + column, out_row, keep)
-            i += 1
+    for column in range(0, columns, width):
+        fill_column(x, x_row, 1, y, column * inner, width, inner, out, column, out_row, rows, keep)
 
 
 def multiply(function, x, y, form, out, keep):

@@ -29,7 +29,7 @@ class _Vectors:
         self.number = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
         self.lanes = lanes_of(dtype)
         self.kind = ir.VectorType(self.number, self.lanes)
-        name = f"llvm.fma.v{self.lanes}f{8 * _BYTES // self.lanes}"
+        name = f"llvm.fmuladd.v{self.lanes}f{8 * _BYTES // self.lanes}"
         self._fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(self.kind, [self.kind] * 3), name)
 
     def data(self, array_type: Any, array: Any, first: Any) -> Any:
@@ -95,40 +95,43 @@ def _constants(*numbers: Any) -> bool:
 
 @intrinsic
 def product_tile(
-    typing_context: Any, rows: Any, vectors: Any, x: Any, x_first: Any, x_row: Any, y: Any, y_first: Any, places: Any,
-    inner: Any, out: Any, out_first: Any, out_row: Any, keep: Any,
+    typing_context: Any, rows: Any, vectors: Any, x: Any, x_first: Any, x_row: Any, x_step: Any, y: Any, y_first: Any,
+    places: Any, inner: Any, out: Any, out_first: Any, out_row: Any, keep: Any,
 ) -> Any:  # fmt: skip
     """out = x @ y, or out + x @ y with ``keep``, for ``rows`` rows and ``vectors`` vectors of 64 bytes: constants.
 
-    Row k of y begins ``places[k]`` elements behind ``y_first``, or ``k * places``; x has ``inner`` columns.
+    Rows of x are ``x_row`` elements apart, its ``inner`` columns ``x_step``: so x may be transposed. Row k of y begins
+    ``places[k]`` elements behind ``y_first``, or ``k * places``. Rows of out are ``out_row`` elements apart.
     """
     if not _constants(rows, vectors):
         return None
     number = types.int64
     table = places if isinstance(places, types.Array) else number
-    signature = types.void(rows, vectors, x, number, number, y, number, table, number, out, number, number, types.boolean)
+    signature = types.void(rows, vectors, x, number, number, number, y, number, table, number, out, number, number,
+                           types.boolean)  # fmt: skip
     if out.dtype not in (types.float32, types.float64):
         return signature, lambda context, *_: context.get_dummy_value()
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Vectors(context, builder, out.dtype)
-        left, right = emit.data(x, args[2], args[3]), emit.data(y, args[5], args[6])
-        target = emit.data(out, args[9], args[10])
+        left, right = emit.data(x, args[2], args[3]), emit.data(y, args[6], args[7])
+        target = emit.data(out, args[10], args[11])
         starts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
         sums = emit.sums(rows.literal_value, vectors.literal_value)
-        emit.begin(sums, args[12], target, args[11])
-        listed = emit.data(table, args[7], _WORD(0)) if isinstance(table, types.Array) else None
-        with cgutils.for_range(builder, args[8]) as loop:
+        emit.begin(sums, args[13], target, args[12])
+        listed = emit.data(table, args[8], _WORD(0)) if isinstance(table, types.Array) else None
+        with cgutils.for_range(builder, args[9]) as loop:
             if listed is None:
-                place = builder.mul(loop.index, args[7])
+                place = builder.mul(loop.index, args[8])
             else:
                 place = builder.load(builder.gep(listed, [loop.index]))
             row = [emit.load(right, builder.add(place, _WORD(v * emit.lanes))) for v in range(vectors.literal_value)]
+            step = builder.mul(loop.index, args[5])
             for start, totals in zip(starts, sums, strict=True):
-                factor = emit.spread(builder.gep(start, [loop.index]))
+                factor = emit.spread(builder.gep(start, [step]))
                 for total, part in zip(totals, row, strict=True):
                     emit.add_product(total, factor, part)
-        emit.end(sums, target, args[11])
+        emit.end(sums, target, args[12])
         return context.get_dummy_value()
 
     return signature, build

@@ -227,7 +227,7 @@ def test_arrays_of_many_sizes_do_not_free_one_another():
     own = BlockPool()
     sizes = [MIN_BYTES * k for k in (1, 2, 3, 5, 8)]
     blocks = set()
-    for step in range(3):
+    for _ in range(3):
         addresses = set()
         for size in sizes:
             array = array_of(own, size)

@@ -1,4 +1,4 @@
-"""How a convolution of stride 1 goes without columns: by Winograd's tiles, slabs or directly, and what kernels are told.
+"""How a convolution of stride 1 goes without columns: by Winograd's tiles, slabs or directly; what kernels are told.
 
 All turn weights into ``taps`` (elements, groups, out channels, channels of a group), each element of which makes
 one product of matrices; they differ in what an element is. For few channels there is one, of all rows.
@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.kernels.loops import direct as kernels
 from jitgrad.kernels.loops import slabs, winograd
-from jitgrad.kernels.loops.conv import has_product
+from jitgrad.kernels.loops.products import has_product
 
 __all__ = ["ByTaps", "by_taps"]
 

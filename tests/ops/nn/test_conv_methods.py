@@ -1,4 +1,4 @@
-"""Convolutions that go by tiles, by slabs or directly: against sums of products, and their gradients against the transpose."""
+"""Convolutions by tiles, by slabs or directly: against sums of products, and their gradients against the transpose."""
 
 import numpy as np
 import pytest
