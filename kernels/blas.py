@@ -26,7 +26,7 @@ import numpy as np
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["OneThread", "address_of", "one_thread"]
+__all__ = ["OneThread", "address_of", "one_thread", "product_address"]
 
 # What sets the number of threads and what tells it: OpenBLAS in NumPy's wheels and elsewhere, MKL, BLIS.
 _ENTRIES = (
@@ -55,6 +55,13 @@ def address_of(*names: str) -> int:
     except (KeyError, OSError):  # another build of NumPy
         return 0
     return ctypes.cast(found[0], ctypes.c_void_p).value or 0 if found else 0
+
+
+@functools.cache
+def product_address(kind: str) -> int:
+    """The address of the product of matrices with sizes of 64 bits, of dtype character ``kind``; 0: there is none."""
+    letter = {"f": "s", "d": "d"}.get(kind)
+    return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
 
 
 @functools.cache

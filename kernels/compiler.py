@@ -59,12 +59,13 @@ import math
 import numpy as np
 from numba import njit
 """
-# What is imported where a text has the word: (word, import).
+# What is imported where a text has the word: (word, file of kernels/words, names).
 IMPORTED = (
-    ("scratch(", "from jitgrad.kernels.words.scratch import scratch\n"),
-    (" gemm(", "from jitgrad.kernels.words.gemm import gemm\n"),
-    (" register_tile(", "from jitgrad.kernels.words.tile import register_tile\n"),
-    ("float16(", "from jitgrad.kernels.words.half import from_bfloat16, from_float16, to_bfloat16, to_float16\n"),
+    ("scratch(", "scratch", "scratch"),
+    (" gemm(", "gemm", "gemm"),
+    (" product_tile(", "tile", "product_tile"),
+    (" sum_tile(", "tile", "sum_tile"),
+    ("float16(", "half", "from_bfloat16, from_float16, to_bfloat16, to_float16"),
 )
 # nogil: for the pool of threads. error_model: x / 0 is inf, as in NumPy, and costs no branch.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -377,6 +378,14 @@ def _raises(tree: ast.AST) -> bool:
     return any(isinstance(node, (ast.Raise, ast.Assert)) for node in ast.walk(tree))
 
 
+@functools.cache
+def _import(file: str, names: str) -> str:
+    """A line that imports words, with a digest of their file: another version of them is another kernel."""
+    path = Path(__file__).with_name("words") / f"{file}.py"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.exists() else ""
+    return f"from jitgrad.kernels.words.{file} import {names}  # {digest}\n"
+
+
 def compile_text(
     name: str, text: str, fastmath: frozenset[str] = CONTRACT, definitions: Sequence[Definition] = (),
     checked: bool = False, allocates: bool = True,
@@ -388,7 +397,7 @@ def compile_text(
     references to arrays it is compiled in less time. ``definitions``: a user's functions among those of the text, with
     the same statements at the lines of the user's file, which errors and debuggers then show.
     """
-    text = PRELUDE + "".join(line for word, line in IMPORTED if word in text) + text
+    text = PRELUDE + "".join(_import(file, names) for word, file, names in IMPORTED if word in text) + text
     chosen = f"{sorted(OPTIONS.items())}{'checked' if checked else ''}{'' if allocates else 'uncounted'}"
     # Machine code has the lines of the exceptions that it raises.
     chosen += "".join(f"{d.file}:{d.tree.lineno}" for d in definitions if _raises(d.tree))

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 
 from jitgrad.kernels import threads
-from jitgrad.kernels.blas import address_of
+from jitgrad.kernels.blas import product_address
 from jitgrad.kernels.machine_words import INT, NOTHING, WORD, new_library
 
 __all__ = ["multiply_in_parts", "product_jobs"]
@@ -30,11 +30,11 @@ _kept: list[Any] = []  # machine code lives as long as its library
 
 @functools.cache
 def _product(kind: str) -> tuple[int, int] | None:
-    """(address of the function, of an entry ``void(intptr_t words)`` that calls it) for "s" or "d"."""
-    function = address_of(f"scipy_cblas_{kind}gemm64_", f"cblas_{kind}gemm64_")
+    """(address of the function, of an entry ``void(intptr_t words)`` that calls it) for dtype character "f" or "d"."""
+    function = product_address(kind)
     if not function:
         return None
-    number = ir.FloatType() if kind == "s" else ir.DoubleType()
+    number = ir.FloatType() if kind == "f" else ir.DoubleType()
     sides = [WORD, WORD, WORD, WORD, number, WORD, WORD]
     gemm = ir.FunctionType(NOTHING, [INT, INT, INT, WORD, WORD, WORD, number, *sides]).as_pointer()
 
@@ -85,8 +85,7 @@ def product_jobs(x: Any, y: Any, out: Any, parts: int) -> list[tuple[int, list[i
 
     None where BLAS has no such product or can't read an array.
     """
-    kind = {"f": "s", "d": "d"}.get(out.dtype.char)
-    if kind is None or not x.ndim == y.ndim == 2 or (found := _product(kind)) is None:
+    if not x.ndim == y.ndim == 2 or (found := _product(out.dtype.char)) is None:
         return None
     left, right, size, (rows, columns) = _side(x), _side(y), out.itemsize, out.shape
     if left is None or right is None or not out.flags.c_contiguous or not all(a.flags.aligned for a in (x, y, out)):

@@ -11,7 +11,7 @@ storage.py, copies to it in device.py, ops as methods in tensor.py). Read layout
 - A recorded op is three objects to Python's collector, whose passes take most of the time of a deep graph: tensor,
   node, tuple of saved tensors. An edge to a first output is the node itself; a counter is made by a write or view.
 - A leaf holds its AccumulateGrad, which knows the leaf weakly (PyTorch: the reverse), so it is made once for all ops.
-- Arrays of a megabyte and more are made by a pool (block_pool.py), which keeps their memory when they are freed. Such
+- Arrays of 128 KB and more are made by a pool (block_pool.py), which keeps their memory when they are freed. Such
   an array's ``base`` is its block, which is no array: whatever looks for the owner of memory stops at the array.
 - Observers of new nodes and of new tensors are in lists that recorders test. A node with packed tensors becomes an
   instance of a subclass whose ``saved`` unpacks. Transforms wrap tensors; the graph is recorded on plain ones.

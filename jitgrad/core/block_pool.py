@@ -1,11 +1,12 @@
-"""Memory of a megabyte and more, which is kept when its array is freed, for the next array of about that size.
+"""Memory of 128 KB and more, which is kept when its array is freed, for the next array of about that size.
 
 The C library gives large blocks back to the system, and each page of a new one is cleared and mapped when it is first
 written to. That is a third of the time of elementwise steps on tensors of 16 MB (25 ms with the pool, 39 without). A
 pool does on every system what ``mallopt`` does with glibc (27 ms), and changes nothing for NumPy's own arrays.
 
-The pool does not make the peak of memory higher. Where no kept block fits, as many kept bytes are freed as are then
-allocated, so kept and used memory together are never more than what has been used at some time before.
+The pool hardly makes the peak of memory higher. Where no kept block fits, as many kept bytes are freed as are then
+allocated, so kept and used memory together are never more than what has been used at some time before, and some 32 MB
+that are kept in any case: else steps whose arrays have many sizes would free blocks for one another for ever.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import numpy as np
 
 from jitgrad.kernels.threads import fork_safe
 
-__all__ = ["KEPT_BYTES", "MIN_BYTES", "BlockPool", "is_part", "pool"]
+__all__ = ["ALWAYS_KEPT", "KEPT_BYTES", "MIN_BYTES", "BlockPool", "is_part", "pool"]
 
-MIN_BYTES = 1 << 20  # smaller arrays are NumPy's own: the C library keeps their memory
+MIN_BYTES = 1 << 17  # smaller arrays are NumPy's own: the C library (glibc's limit is this one) keeps their memory
+ALWAYS_KEPT = 1 << 25  # bytes of freed blocks that are not freed for others
 KEPT_BYTES = 1 << 29  # of freed blocks, at most; the memory of arrays in use has no limit
 # Bytes of a cache line, of which blocks begin at a multiple. NumPy's large arrays begin 16 bytes after one, and vectors
 # of 64 bytes then lie in two lines each: loops that are as fast as the caches take 15 to 30 % longer.
@@ -42,7 +44,8 @@ class BlockPool:
     whoever finds it taken allocates new memory, or lets the block go.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, always: int = ALWAYS_KEPT) -> None:
+        self.always = always
         self.kept: dict[int, list[Any]] = {}  # {bytes: blocks}; the size that was first kept comes first
         self.kept_bytes = 0
         self.lock = fork_safe(threading.Lock())
@@ -72,7 +75,7 @@ class BlockPool:
         try:
             blocks = self.kept.get(size)
             if not blocks:
-                self._free(size)
+                self._free(min(size, self.kept_bytes - self.always))
                 return None
             block = blocks.pop()
             if not blocks:
@@ -107,7 +110,7 @@ class BlockPool:
 
         The caller has the lock.
         """
-        goal = max(self.kept_bytes - count, 0)
+        goal = max(self.kept_bytes - max(count, 0), 0)
         while self.kept_bytes > goal:
             size, blocks = next(iter(self.kept.items()))
             blocks.pop()

@@ -1,6 +1,6 @@
 """The CPU under the names that PyTorch has for devices, and the memory that is kept for large tensors.
 
-Freed memory of tensors of a megabyte and more is kept for the next ones, up to 512 MB (core/block_pool.py);
+Freed memory of tensors of 128 KB and more is kept for the next ones, up to 512 MB (core/block_pool.py);
 ``empty_cache`` gives it back to the system, as ``cuda.empty_cache`` does for the GPU's. PyTorch's CPU keeps none.
 """
 

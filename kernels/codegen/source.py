@@ -28,7 +28,9 @@ from jitgrad.kernels.words.syntax import (
 __all__ = ["Definition", "LoopSource", "SourceError"]
 
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
-_KNOWN = {"np", "math", "T", "A", "W", "prange", "njit", "scratch", "gemm", "register_tile"} | set(dir(builtins))
+_KNOWN = set(dir(builtins)) | {
+    "np", "math", "T", "A", "W", "prange", "njit", "scratch", "gemm", "product_tile", "sum_tile",
+}  # fmt: skip
 _CONSTANTS = (bool, int, float, complex, str)
 
 

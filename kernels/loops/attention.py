@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops.conv import multiply, run_with_blas
 from jitgrad.kernels.loops.extrema import row_largest
+from jitgrad.kernels.loops.products import multiply, run_with_blas
 from jitgrad.kernels.words.rows import _exp_falling
 from jitgrad.kernels.words.vocabulary import T
 
@@ -65,16 +65,29 @@ def _blocks(q, k, v, mask, causal, scale, block, function, out):
     return q.shape[0] * -(-q.shape[1] // block), k.shape[1] * (q.size + out.size) >> _WORK
 
 
+def turn(x, out):
+    """Write the transpose of x to the first columns of ``out``."""
+    for i in range(x.shape[0]):
+        row = x[i]
+        for j in range(row.size):
+            out[j, i] = row[j]
+
+
 @loop(pieces=_blocks, dtype_from="out", grain=1 << 12, reassoc=True)
 def attend_blocks(q, k, v, mask, causal, scale, block, function, out, first, last):
-    queries, keys = q.shape[1], k.shape[1]
-    scores, chunks = np.empty((block, keys), T), -(-queries // block)
+    queries, keys, lanes = q.shape[1], k.shape[1], 64 // out.itemsize
+    # Rows are filled up to whole vectors, as tiles want them (products.py).
+    wide, chunks = -(-keys // lanes) * lanes, -(-queries // block)
+    scores, turned, latest = np.empty((block, wide), T), np.zeros((q.shape[2], wide), T), -1
     for piece in range(first, last):
         n, begin = piece // chunks, piece % chunks * block
         end = min(begin + block, queries)
         seen = min(keys, end) if causal else keys  # by any query of the block
-        shares = scores[: end - begin, :seen]
-        multiply(function, q[n, begin:end], False, k[n, :seen], True, shares, False)
+        if n != latest:
+            turn(k[n], turned)
+            latest = n
+        shares, filled = scores[: end - begin, :seen], -(-seen // lanes) * lanes
+        multiply(function, q[n, begin:end], False, turned[:, :filled], False, scores[: end - begin, :filled], False)
         soften(shares, mask, n, begin, causal, scale)
         multiply(function, shares, False, v[n, :seen], False, out[n, begin:end], False)
 
@@ -85,19 +98,23 @@ def _stacks(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv):
 
 @loop(pieces=_stacks, dtype_from="g", grain=1 << 12, reassoc=True)
 def attend_stacks_back(g, q, k, v, mask, causal, scale, block, function, dq, dk, dv, first, last):
-    queries, keys = q.shape[1], k.shape[1]
-    scores, above = np.empty((block, keys), T), np.empty((block, keys), T)
+    queries, keys, lanes = q.shape[1], k.shape[1], 64 // dq.itemsize
+    wide = -(-keys // lanes) * lanes
+    scores, above = np.empty((block, wide), T), np.empty((block, wide), T)
+    k_turned, v_turned = np.zeros((q.shape[2], wide), T), np.zeros((v.shape[2], wide), T)
     for n in range(first, last):
+        turn(k[n], k_turned)
+        turn(v[n], v_turned)
         dk[n, :, :] = T(0)
         dv[n, :, :] = T(0)
         for begin in range(0, queries, block):
             end = min(begin + block, queries)
             seen = min(keys, end) if causal else keys
-            rows, given = q[n, begin:end], g[n, begin:end]
+            rows, given, filled = q[n, begin:end], g[n, begin:end], -(-seen // lanes) * lanes
             shares, slopes = scores[: end - begin, :seen], above[: end - begin, :seen]
-            multiply(function, rows, False, k[n, :seen], True, shares, False)
+            multiply(function, rows, False, k_turned[:, :filled], False, scores[: end - begin, :filled], False)
             soften(shares, mask, n, begin, causal, scale)
-            multiply(function, given, False, v[n, :seen], True, slopes, False)
+            multiply(function, given, False, v_turned[:, :filled], False, above[: end - begin, :filled], False)
             multiply(function, shares, True, given, False, dv[n, :seen], True)
             slopes_of(shares, slopes, scale)
             multiply(function, slopes, False, k[n, :seen], False, dq[n, begin:end], False)

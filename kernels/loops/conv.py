@@ -7,53 +7,15 @@ width), weight (groups, out channels of a group, rows of columns), y (n, groups,
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
-from jitgrad.kernels.blas import address_of, one_thread
 from jitgrad.kernels.launch import library, loop
 from jitgrad.kernels.loops.columns import add_columns, add_windows, take_columns
-from jitgrad.kernels.words.vocabulary import gemm
+from jitgrad.kernels.loops.products import multiply, run_with_blas
 
-__all__ = ["convolve", "convolve_back", "has_product", "multiply", "run_with_blas", "weight_sums"]
+__all__ = ["convolve", "convolve_back", "weight_sums"]
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
-_SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
-
-
-@functools.cache
-def _gemm(kind: str) -> int:
-    letter = {"f": "s", "d": "d"}.get(kind)
-    return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
-
-
-def has_product(dtype):
-    """Whether BLAS has products of this dtype."""
-    return bool(_gemm(dtype.char))
-
-
-def multiply(function, x, x_turned, y, y_turned, out, keep):
-    """out (+)= x @ y, each of which may be given transposed; by BLAS if ``function`` is not 0."""
-    inner = x.shape[0] if x_turned else x.shape[1]
-    if function != 0 and out.shape[0] > 1 and out.size * inner > _SMALL:
-        gemm(function, x, x_turned, y, y_turned, out, keep)
-        return
-    for i in range(out.shape[0]):
-        target = out[i]
-        if not keep:
-            target[:] = T(0)
-        if y_turned:
-            for j in range(target.size):
-                total, row, left = W(0), y[j], x[i]
-                for k in range(inner):
-                    total += left[k] * row[k]
-                target[j] += T(total)
-        else:
-            for k in range(inner):
-                factor, row = x[k, i] if x_turned else x[i, k], y[k]
-                for j in range(target.size):
-                    target[j] += factor * row[j]
 
 
 def _forward_pieces(x, weight, bias, geometry, function, block, pointwise, out):
@@ -134,16 +96,6 @@ def weight_pieces(y, x, geometry, function, block, pointwise, out, first, last):
                         right = columns[:, : end - begin]
                         multiply(function, y[n, g, :, begin:end], False, right, True, target, keep)
                     keep = True
-
-
-def run_with_blas(kernel, dtype, before, after):
-    """Call a loop with the address of BLAS's product between its arguments; BLAS keeps to one thread meanwhile."""
-    function = _gemm(dtype.char)
-    if function:
-        with one_thread:
-            kernel.call(*before, function, *after)
-    else:
-        kernel.call(*before, function, *after)
 
 
 @library("out")

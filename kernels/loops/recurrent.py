@@ -6,11 +6,9 @@ steps; so are inputs times weights ahead of them, and gradients times weights af
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
-from jitgrad.kernels.blas import address_of, one_thread
+from jitgrad.kernels.blas import one_thread, product_address
 from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.device_array import DeviceArray, run_on_device
 from jitgrad.kernels.launch import Kernel
@@ -37,12 +35,6 @@ _ROWS = 8  # samples from which a step's product with packed weights is as quick
 _PACKS = bool({"fma", "neon"} & cpu_features())
 
 
-@functools.cache
-def _gemm(kind: str) -> int:
-    letter = {"f": "s", "d": "d"}.get(kind)
-    return address_of(f"scipy_cblas_{letter}gemm64_", f"cblas_{letter}gemm64_") if letter else 0
-
-
 def _layer(*writes):
     """Wrap a layer as a kernel, which keeps BLAS to one thread; ``writes`` names the outputs."""
 
@@ -63,7 +55,7 @@ def _layer(*writes):
 
 def _product(out, starts):
     """The address of BLAS's product, and the number of blocks: no step of one is of fewer samples than _SAMPLES."""
-    return _gemm(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
+    return product_address(out.dtype.char), max(1, min(get_num_threads(), int(starts[1]) // _SAMPLES))
 
 
 def _weight(weight, form, starts):

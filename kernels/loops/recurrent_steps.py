@@ -14,10 +14,10 @@ Slices of rows have loops of their own: indices that are sums keep loops from be
 
 from __future__ import annotations
 
-from jitgrad.kernels.compiler import cpu_features
 from jitgrad.kernels.launch import loop
+from jitgrad.kernels.loops.products import fill_column
 from jitgrad.kernels.words import sigmoid, tanh
-from jitgrad.kernels.words.vocabulary import T, gemm, register_tile
+from jitgrad.kernels.words.vocabulary import T, gemm
 
 __all__ = [
     "gru_slopes", "gru_steps", "lstm_slopes", "lstm_steps", "outputs_before_projection", "rnn_slopes", "rnn_steps",
@@ -25,23 +25,19 @@ __all__ = [
 ]  # fmt: skip
 
 _WORK = 9  # from 1 << (this + 12) multiplications on two threads are clearly quicker
-_TALL = "avx512f" in cpu_features()  # whether eight rows of 64 bytes fit into registers
 _SMALL = 4096  # multiplications up to which a loop is quicker than a call of BLAS
 
 
 def multiply_packed(x, y, out, keep):
-    """out (+)= x @ y, with y packed (see ``register_tile``)."""
-    for block in range(out.shape[1] // y.shape[1]):
-        i, column = 0, block * y.shape[1]
-        while _TALL and i + 8 <= out.shape[0]:
-            register_tile(8, x, i, y, block, out, column, keep)
-            i += 8
-        while i + 4 <= out.shape[0]:
-            register_tile(4, x, i, y, block, out, column, keep)
-            i += 4
-        while i < out.shape[0]:
-            register_tile(1, x, i, y, block, out, column, keep)
-            i += 1
+    """out (+)= x @ y. Rows of x and out are contiguous.
+
+    y is packed: blocks of columns, as many as 64 bytes hold, in each of which a row's numbers lie side by side. BLAS
+    packs it anew for each product, which takes as long as a product of 16 rows.
+    """
+    (rows, columns), width, inner = out.shape, y.shape[1], x.shape[1]
+    x_row, out_row = x.strides[0] // x.itemsize, out.strides[0] // out.itemsize
+    for column in range(0, columns, width):
+        fill_column(x, x_row, 1, y, column * inner, width, inner, out, column, out_row, rows, keep)
 
 
 def multiply(function, x, y, form, out, keep):

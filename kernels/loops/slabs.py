@@ -12,7 +12,7 @@ channels of a group). ``geometry`` is that of columns.py; all strides are 1.
 from __future__ import annotations
 
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops.conv import multiply, run_with_blas
+from jitgrad.kernels.loops.products import multiply, run_with_blas
 
 __all__ = ["add_parts", "slab_products", "slab_weight_sums", "split_taps"]
 

@@ -21,7 +21,7 @@ Arrays are those of conv.py, but for the weights: ``filters`` (16, groups, out c
 from __future__ import annotations
 
 from jitgrad.kernels.launch import library, loop
-from jitgrad.kernels.loops.conv import multiply, run_with_blas
+from jitgrad.kernels.loops.products import multiply, run_with_blas
 
 __all__ = ["filter_gradients", "filters_of", "winograd_products", "winograd_weight_sums"]
 

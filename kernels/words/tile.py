@@ -1,7 +1,9 @@
-"""A small block of a product of matrices, which is kept in registers: rows of a matrix times 64 bytes of columns.
+"""Small blocks of products of matrices that are kept in registers while the sums run.
 
-The matrix on the right is packed: blocks of so many columns, in each of which a row's numbers lie side by side. BLAS
-packs it anew for each product, which takes as long as a product of 16 rows.
+LLVM does not keep a block of sums in registers when it vectorises loops by itself; here each row of a block is one or
+more vectors from the start. Matrices are named by where they begin in an array, counted in elements as the array lies
+in memory, which must be contiguous; so any part of it can be a matrix. Of other dtypes than float32 and float64
+nothing is computed.
 """
 
 from __future__ import annotations
@@ -13,63 +15,165 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["register_tile"]
+__all__ = ["product_tile", "sum_tile"]
 
-_BYTES = 64  # of a row of a packed block
+_BYTES = 64  # of a vector; what a processor has no registers for LLVM splits
+_WORD = ir.IntType(64)
+
+
+class _Vectors:
+    """Emits loads, stores and products of vectors of an array's dtype."""
+
+    def __init__(self, context: Any, builder: Any, dtype: Any):
+        self.context, self.builder = context, builder
+        self.number = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
+        self.lanes = lanes_of(dtype)
+        self.kind = ir.VectorType(self.number, self.lanes)
+        name = f"llvm.fmuladd.v{self.lanes}f{8 * _BYTES // self.lanes}"
+        self._fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(self.kind, [self.kind] * 3), name)
+
+    def data(self, array_type: Any, array: Any, first: Any) -> Any:
+        """The address of an array's element."""
+        data = self.context.make_array(array_type)(self.context, self.builder, array).data
+        return self.builder.gep(data, [first])
+
+    def _vector(self, place: Any, offset: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(place, [offset]), self.kind.as_pointer())
+
+    def load(self, place: Any, offset: Any) -> Any:
+        return self.builder.load(self._vector(place, offset), align=_BYTES // self.lanes)
+
+    def store(self, value: Any, place: Any, offset: Any) -> None:
+        self.builder.store(value, self._vector(place, offset), align=_BYTES // self.lanes)
+
+    def spread(self, place: Any) -> Any:
+        """A vector of one number."""
+        one = self.builder.insert_element(
+            ir.Constant(self.kind, ir.Undefined), self.builder.load(place), ir.IntType(32)(0)
+        )
+        return self.builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None))
+
+    def sums(self, *shape: int) -> Any:
+        """Vectors of sums, which LLVM takes into registers."""
+        rows, columns = shape
+        return [[cgutils.alloca_once(self.builder, self.kind) for _ in range(columns)] for _ in range(rows)]
+
+    def begin(self, sums: Any, keep: Any, place: Any, row: Any) -> None:
+        """Set sums to the vectors at ``place``, or to zero without ``keep``."""
+        with self.builder.if_else(keep) as (then, otherwise):
+            with then:
+                for vector, offset in self.offsets(sums, row):
+                    self.builder.store(self.load(place, offset), vector)
+            with otherwise:
+                for vector, _ in self.offsets(sums, row):
+                    self.builder.store(ir.Constant(self.kind, None), vector)
+
+    def end(self, sums: Any, place: Any, row: Any) -> None:
+        """Write sums to the vectors at ``place``."""
+        for vector, offset in self.offsets(sums, row):
+            self.store(self.builder.load(vector), place, offset)
+
+    def offsets(self, sums: Any, row: Any) -> Any:
+        """(vector, its distance in elements) of vectors in rows ``row`` apart."""
+        for r, vectors in enumerate(sums):
+            start = self.builder.mul(row, _WORD(r))
+            for v, vector in enumerate(vectors):
+                yield vector, self.builder.add(start, _WORD(v * self.lanes))
+
+    def add_product(self, vector: Any, a: Any, b: Any) -> None:
+        self.builder.store(self.builder.call(self._fma, [a, b, self.builder.load(vector)]), vector)
+
+
+def lanes_of(dtype: Any) -> int:
+    """Numbers of a vector."""
+    return _BYTES // (4 if dtype == types.float32 else 8)
+
+
+def _constants(*numbers: Any) -> bool:
+    return all(isinstance(n, types.IntegerLiteral) for n in numbers)
 
 
 @intrinsic
-def register_tile(
-    typing_context: Any, rows: Any, x: Any, first: Any, packed: Any, block: Any, out: Any, column: Any, keep: Any
-) -> Any:
-    """out[first : first + rows, column : ...] = x[first : first + rows] @ packed block, or plus it with ``keep``.
+def product_tile(
+    typing_context: Any, rows: Any, vectors: Any, x: Any, x_first: Any, x_row: Any, x_step: Any, y: Any, y_first: Any,
+    places: Any, inner: Any, out: Any, out_first: Any, out_row: Any, keep: Any,
+) -> Any:  # fmt: skip
+    """out = x @ y, or out + x @ y with ``keep``, for ``rows`` rows and ``vectors`` vectors of 64 bytes: constants.
 
-    rows: a constant. packed: (blocks * x.shape[1], columns of a block). Rows of all matrices are contiguous.
+    Rows of x are ``x_row`` elements apart, its ``inner`` columns ``x_step``: so x may be transposed. Row k of y begins
+    ``places[k]`` elements behind ``y_first``, or ``k * places``. Rows of out are ``out_row`` elements apart.
     """
-    if not isinstance(rows, types.IntegerLiteral):
+    if not _constants(rows, vectors):
         return None
-    signature = types.void(rows, x, types.int64, packed, types.int64, out, types.int64, types.boolean)
+    number = types.int64
+    table = places if isinstance(places, types.Array) else number
+    signature = types.void(rows, vectors, x, number, number, number, y, number, table, number, out, number, number,
+                           types.boolean)  # fmt: skip
     if out.dtype not in (types.float32, types.float64):
         return signature, lambda context, *_: context.get_dummy_value()
-    number = ir.FloatType() if out.dtype == types.float32 else ir.DoubleType()
-    size = 4 if out.dtype == types.float32 else 8
-    vector = ir.VectorType(number, _BYTES // size)
-    count = rows.literal_value
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word, byte = ir.IntType(64), ir.IntType(8).as_pointer()
-        left, right, result = (
-            context.make_array(t)(context, builder, v) for t, v in ((x, args[1]), (packed, args[3]), (out, args[5]))
-        )
-        inner = cgutils.unpack_tuple(builder, left.shape, 2)[1]
+        emit = _Vectors(context, builder, out.dtype)
+        left, right = emit.data(x, args[2], args[3]), emit.data(y, args[6], args[7])
+        target = emit.data(out, args[10], args[11])
+        starts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
+        sums = emit.sums(rows.literal_value, vectors.literal_value)
+        emit.begin(sums, args[13], target, args[12])
+        listed = emit.data(table, args[8], _WORD(0)) if isinstance(table, types.Array) else None
+        with cgutils.for_range(builder, args[9]) as loop:
+            if listed is None:
+                place = builder.mul(loop.index, args[8])
+            else:
+                place = builder.load(builder.gep(listed, [loop.index]))
+            row = [emit.load(right, builder.add(place, _WORD(v * emit.lanes))) for v in range(vectors.literal_value)]
+            step = builder.mul(loop.index, args[5])
+            for start, totals in zip(starts, sums, strict=True):
+                factor = emit.spread(builder.gep(start, [step]))
+                for total, part in zip(totals, row, strict=True):
+                    emit.add_product(total, factor, part)
+        emit.end(sums, target, args[12])
+        return context.get_dummy_value()
 
-        def place(array: Any, row: Any, column: Any) -> Any:
-            step = cgutils.unpack_tuple(builder, array.strides, 2)[0]
-            offset = builder.add(builder.mul(row, step), builder.mul(column, word(size)))
-            return builder.gep(builder.bitcast(array.data, byte), [offset])
+    return signature, build
 
-        starts = [place(left, builder.add(args[2], word(r)), word(0)) for r in range(count)]
-        targets = [place(result, builder.add(args[2], word(r)), args[6]) for r in range(count)]
-        targets = [builder.bitcast(t, vector.as_pointer()) for t in targets]
-        columns = place(right, builder.mul(args[4], inner), word(0))
-        name = f"llvm.fma.v{vector.count}f{8 * size}"
-        fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
-        zeros = ir.Constant(vector, None)
-        sums = [cgutils.alloca_once(builder, vector) for _ in range(count)]
-        for total, target in zip(sums, targets, strict=True):
-            builder.store(builder.select(args[7], builder.load(target, align=size), zeros), total)
-        with cgutils.for_range(builder, inner) as loop:
-            at = builder.mul(loop.index, word(_BYTES))
-            row = builder.load(builder.bitcast(builder.gep(columns, [at]), vector.as_pointer()), align=size)
-            for start, total in zip(starts, sums, strict=True):
-                where = builder.gep(start, [builder.mul(loop.index, word(size))])
-                factor = builder.load(builder.bitcast(where, number.as_pointer()))
-                spread = builder.insert_element(ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0))
-                mask = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
-                spread = builder.shuffle_vector(spread, spread, mask)
-                builder.store(builder.call(fma, [spread, row, builder.load(total)]), total)
-        for total, target in zip(sums, targets, strict=True):
-            builder.store(builder.load(total), target, align=size)
+
+@intrinsic
+def sum_tile(
+    typing_context: Any, rows: Any, columns: Any, x: Any, x_first: Any, x_row: Any, y: Any, y_first: Any, places: Any,
+    first: Any, count: Any, out: Any, out_first: Any, out_row: Any, keep: Any,
+) -> Any:  # fmt: skip
+    """Sums of products of rows of x and rows of y, element by element, as vectors of 64 bytes whose lanes make a sum.
+
+    out: of each of ``rows`` rows of x and ``columns`` rows of y a vector, plus what stands there with ``keep``; vectors
+    of a row of x lie side by side. Row j of y begins ``places[first + j]`` elements behind ``y_first``. count: of
+    elements, in vectors. rows and columns are constants.
+    """
+    if not _constants(rows, columns):
+        return None
+    number = types.int64
+    signature = types.void(rows, columns, x, number, number, y, number, places, number, number, out, number, number,
+                           types.boolean)  # fmt: skip
+    if out.dtype not in (types.float32, types.float64):
+        return signature, lambda context, *_: context.get_dummy_value()
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Vectors(context, builder, out.dtype)
+        left, right = emit.data(x, args[2], args[3]), emit.data(y, args[5], args[6])
+        target, listed = emit.data(out, args[10], args[11]), emit.data(places, args[7], args[8])
+        lefts = [builder.gep(left, [builder.mul(args[4], _WORD(r))]) for r in range(rows.literal_value)]
+        rights = [
+            builder.gep(right, [builder.load(builder.gep(listed, [_WORD(c)]))]) for c in range(columns.literal_value)
+        ]
+        sums = emit.sums(rows.literal_value, columns.literal_value)
+        emit.begin(sums, args[13], target, args[12])
+        with cgutils.for_range(builder, args[9]) as loop:
+            at = builder.mul(loop.index, _WORD(emit.lanes))
+            factors = [emit.load(start, at) for start in rights]
+            for start, totals in zip(lefts, sums, strict=True):
+                part = emit.load(start, at)
+                for total, factor in zip(totals, factors, strict=True):
+                    emit.add_product(total, part, factor)
+        emit.end(sums, target, args[12])
         return context.get_dummy_value()
 
     return signature, build

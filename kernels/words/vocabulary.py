@@ -42,8 +42,8 @@ import numpy as np
 
 from jitgrad.kernels.words.syntax import definition, expression, parameters, parse
 
-__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "register_tile", "scratch", "vectorized",
-           "word"]  # fmt: skip
+__all__ = ["KINDS", "WORDS", "D", "T", "Word", "by_scipy", "gemm", "horner", "product_tile", "scratch", "sum_tile",
+           "vectorized", "word"]  # fmt: skip
 
 # Bodies import these names so that linters know them. Only the bodies' text is used, in which the
 # emitter gives T its type and replaces D(0.1) by the number's bits, horner(...) by sums of products, and which imports
@@ -52,7 +52,8 @@ T = D = np.float64
 horner: Any = None
 scratch: Any = None
 gemm: Any = None  # likewise, of gemm.py
-register_tile: Any = None  # and of tile.py
+product_tile: Any = None  # and of tile.py
+sum_tile: Any = None
 
 _INT = ("int", "any")
 # Under which names a word's body for a dtype is looked for, the most particular first. 16-bit floats are computed in

@@ -30,6 +30,7 @@ from jitgrad.ops.shape.slicing import zeros_of
 
 __all__ = ["Attention", "hidden"]
 
+_FEW = 24  # causal queries at a time, at least: four tiles of rows
 _SCORES, _ROWS = 1 << 16, 32  # so many scores are in memory at a time for each thread, but so many queries' at least
 
 
@@ -76,9 +77,10 @@ def _inputs(q: Layout, k: Layout, v: Layout, mask: Layout | None) -> tuple[Any, 
     return _stack("q", q), _stack("k", k), _stack("v", v), added
 
 
-def _block(q: Layout, k: Layout) -> int:
-    """How many queries go at a time."""
-    return min(max(_SCORES // k.shape[-2], _ROWS), q.shape[-2])
+def _block(q: Layout, k: Layout, causal: bool) -> int:
+    """How many queries go at a time. Of causal ones fewer: all compute as many products as the last of them sees."""
+    count = max(_SCORES // k.shape[-2], _ROWS)
+    return min(max(k.shape[-2] // 4, _FEW) if causal else count, count, q.shape[-2])
 
 
 @planned("g", "q", "k", "v", "mask?", numbers=("scale",))
@@ -89,7 +91,7 @@ def _gradients(g, q, k, v, mask, causal, scale):
         return lambda *_: tuple([zeros_of(layout) for layout in layouts])
     results = [Written(i, (math.prod(t.shape[:-2]), *t.shape[-2:])) for i, t in enumerate((q, k, v))]
     arrays = _stack("g", g), *_inputs(q, k, v, mask), *results
-    return Launches([(kernels.attend_back, *arrays, causal, Number("scale"), _block(q, k))], layouts, 3)
+    return Launches([(kernels.attend_back, *arrays, causal, Number("scale"), _block(q, k, causal))], layouts, 3)
 
 
 def _reference(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float = 1.0) -> Any:
@@ -119,7 +121,7 @@ class Attention(Structured):
             return lambda *_: zeros_of(out)
         arrays = _inputs(q_layout, k_layout, v_layout, mask_layout)
         result = Written(0, (math.prod(out.shape[:-2]), *out.shape[-2:]))
-        return Launches([(kernels.attend, *arrays, result, causal, scale, _block(q_layout, k_layout))], [out])
+        return Launches([(kernels.attend, *arrays, result, causal, scale, _block(q_layout, k_layout, causal))], [out])
 
     def grad_q(g, q, k, v, mask, causal, scale):
         return _score_gradient(g, q, k, v, mask, causal, scale) @ k

@@ -1,7 +1,7 @@
-"""How a convolution of stride 1 goes without columns: by Winograd's tiles or by slabs, and what the kernels are told.
+"""How a convolution of stride 1 goes without columns: by Winograd's tiles, slabs or directly; what kernels are told.
 
-Both turn weights into ``taps`` (elements, groups, out channels, channels of a group), each element of which makes
-one product of matrices; they differ in what an element is.
+All turn weights into ``taps`` (elements, groups, out channels, channels of a group), each element of which makes
+one product of matrices; they differ in what an element is. For few channels there is one, of all rows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jitgrad.kernels.loops import direct as kernels
 from jitgrad.kernels.loops import slabs, winograd
-from jitgrad.kernels.loops.conv import has_product
+from jitgrad.kernels.loops.products import has_product
 
 __all__ = ["ByTaps", "by_taps"]
 
 _CACHE = 1 << 18  # bytes of a slab: a quarter of a core's second-level cache
 _TILES = 1 << 13  # numbers of a place of the tiles, for all channels: 16 such are half of that cache
-_CHANNELS = 16  # of a group, at least: products of thinner matrices are slow
+_CHANNELS = 16  # of a group, from which BLAS is quick: it copies what it multiplies
 
 
 class ByTaps(NamedTuple):
@@ -43,8 +44,10 @@ def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: 
     """The quicker of the methods for weights (o, c / groups, *k) and ``places`` windows; None where columns are."""
     matrices = groups, weight[0] // groups, weight[1]
     plain = set(stride) == {1} and min(padding) >= 0 and math.prod(weight[2:]) > 1
-    if not plain or min(matrices[1:]) < _CHANNELS or not has_product(dtype):
+    if not plain or dtype.char not in "fd":
         return None
+    if min(matrices[1:]) < _CHANNELS or not has_product(dtype):
+        return _by_slabs(weight[2:], matrices, places, padding, dilation, dtype, direct=True)
     tiles = [(n + 1) // 2 for n in places]
     # Of slabs 9 multiplications a place; those of tiles take longer, for they are copied more often. Numbers of double
     # precision are chosen for exactness, which tiles lose where neighbours differ by orders of magnitude.
@@ -53,17 +56,17 @@ def by_taps(weight: Sequence[int], samples: int, places: Sequence[int], stride: 
         block = min(max(_TILES // (max(matrices[1:]) * tiles[1]), -(-64 // tiles[1])), samples * tiles[0])
         return ByTaps(winograd.filters_of, winograd.winograd_products, winograd.winograd_weight_sums,
                       winograd.filter_gradients, (16, *matrices), tuple(places), (*padding, block))  # fmt: skip
-    return _by_slabs(weight[2:], matrices, places, padding, dilation, dtype)
+    return _by_slabs(weight[2:], matrices, places, padding, dilation, dtype, direct=False)
 
 
 def _by_slabs(kernel: Sequence[int], matrices: tuple[int, int, int], places: Sequence[int], padding: Sequence[int],
-              dilation: Sequence[int], dtype: np.dtype[Any]) -> ByTaps | None:  # fmt: skip
-    _, outs, channels = matrices
+              dilation: Sequence[int], dtype: np.dtype[Any], direct: bool) -> ByTaps | None:  # fmt: skip
+    groups, outs, channels = matrices
     padded = [n + d * (k - 1) for n, k, d in zip(places, kernel, dilation, strict=True)]
     inner = [math.prod(padded[i + 1 :]) for i in range(len(padded))]
     total = 1 + sum((n - 1) * step for n, step in zip(places, inner, strict=True))
     # Places that are computed for nothing, against elements that are copied for each place and tap.
-    if total * outs > math.prod(places) * (outs + _CHANNELS):
+    if total > 2 * math.prod(places) if direct else total * outs > math.prod(places) * (outs + _CHANNELS):
         return None
     reach = sum(d * (k - 1) * step for d, k, step in zip(dilation, kernel, inner, strict=True))
     fitting = max(_CACHE // (channels * dtype.itemsize) - reach, 256)
@@ -72,5 +75,9 @@ def _by_slabs(kernel: Sequence[int], matrices: tuple[int, int, int], places: Seq
     lists = [(1,) * missing + tuple(kernel), (1, 1, 1), (0,) * missing + tuple(padding),
              (1,) * missing + tuple(dilation), (1,) * missing + tuple(places)]  # fmt: skip
     numbers = np.array([n for part in lists for n in part], np.int64)
+    if direct:
+        shape = 1, groups, outs, channels * math.prod(kernel)
+        return ByTaps(kernels.split_rows, kernels.direct_products, kernels.direct_weight_sums, slabs.add_parts, shape,
+                      (math.prod(places),), (numbers, np.array([*range(0, total, block), total])))  # fmt: skip
     return ByTaps(slabs.split_taps, slabs.slab_products, slabs.slab_weight_sums, slabs.add_parts,
                   (math.prod(kernel), *matrices), (math.prod(places),), (numbers, block))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolutions that go by tiles or by slabs: against sums of products, and their gradients against the transpose."""
+"""Convolutions by tiles, by slabs or directly: against sums of products, and their gradients against the transpose."""
 
 import numpy as np
 import pytest
@@ -17,6 +17,12 @@ CASES = [  # kind of kernel, samples, groups, channels, out channels, kernel, pa
     ("slab", 1, 1, 16, 24, (3,), 1, 1, (40,)),
     ("slab", 1, 1, 16, 16, (2, 3, 3), 1, 1, (5, 7, 20)),
     ("slab", 1, 1, 20, 16, (5, 5), 2, 1, (60, 40)),
+    ("direct", 3, 1, 1, 6, (5, 5), 2, 1, (28, 28)),
+    ("direct", 5, 1, 6, 16, (5, 5), 0, 1, (14, 14)),
+    ("direct", 2, 3, 9, 33, (3, 3), 1, 2, (13, 30)),
+    ("direct", 2, 8, 8, 8, (3, 3), 1, 1, (9, 70)),
+    ("direct", 1, 1, 3, 15, (7,), 3, 1, (40_000,)),
+    ("direct", 2, 1, 2, 7, (2, 3, 3), 1, 1, (5, 7, 20)),
 ]
 
 
@@ -76,7 +82,7 @@ def test_gradients_are_the_transpose(case):
     np.testing.assert_allclose(grads[2], g.sum((0, *range(2, g.ndim)), dtype=np.float64), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[10]], ids=str)
 def test_second_order(case):
     """The gradient of a product of gradients, against the same in double precision by numbers apart."""
     (x, w, b), options = given(case)
@@ -91,7 +97,7 @@ def test_second_order(case):
         np.testing.assert_allclose(ours.numpy(), exact.numpy(), rtol=1e-3, atol=1e-5 * float(exact.abs().max()))
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[9]], ids=str)
 def test_replay(case):
     """The launches, repeated on other values, give what a new call gives."""
     (x, w, b), options = given(case)

@@ -1,0 +1,85 @@
+"""Products of matrices inside of loops: by BLAS, by tiles in registers, or plainly; and what calls BLAS's address."""
+
+from __future__ import annotations
+
+from jitgrad.kernels.blas import one_thread, product_address
+from jitgrad.kernels.compiler import cpu_features
+from jitgrad.kernels.words.vocabulary import T, gemm, product_tile
+
+__all__ = ["fill_column", "has_product", "multiply", "multiply_by_tiles", "run_with_blas"]
+
+ROWS = 8 if "avx512f" in cpu_features() else 6  # of a tile of 64 bytes a row: as many as fit into registers
+_SMALL = 2048  # multiplications up to which a loop is quicker than a call of BLAS
+_NEAR, _ROW = 1 << 15, 512  # bytes of a matrix, and of its rows, that stays in a core's first cache
+
+
+def has_product(dtype):
+    """Whether BLAS has products of this dtype."""
+    return bool(product_address(dtype.char))
+
+
+def multiply(function, x, x_turned, y, y_turned, out, keep):
+    """out (+)= x @ y, each of which may be given transposed; rows are contiguous.
+
+    function: the address of BLAS's product, 0 where it has none of this dtype. BLAS copies what it multiplies, so tiles
+    are quicker where the matrix on the right is small: 64 x 16 times 16 x 64 takes 1.7 us, BLAS 2.2.
+    """
+    inner = x.shape[0] if x_turned else x.shape[1]
+    if function != 0 and out.shape[0] > 1 and out.size * inner > _SMALL:
+        row = out.shape[1] * out.itemsize
+        if not y_turned and row % 64 == 0 and row <= _ROW and inner * row <= _NEAR:
+            multiply_by_tiles(x, x_turned, y, out, keep)
+        else:
+            gemm(function, x, x_turned, y, y_turned, out, keep)
+        return
+    for i in range(out.shape[0]):
+        target = out[i]
+        if not keep:
+            target[:] = T(0)
+        if y_turned:
+            for j in range(target.size):
+                total, row, left = W(0), y[j], x[i]
+                for k in range(inner):
+                    total += left[k] * row[k]
+                target[j] += T(total)
+        else:
+            for k in range(inner):
+                factor, row = x[k, i] if x_turned else x[i, k], y[k]
+                for j in range(target.size):
+                    target[j] += factor * row[j]
+
+
+def multiply_by_tiles(x, x_turned, y, out, keep):
+    """out (+)= x @ y with x transposed or not, where rows of out are a whole number of 64 bytes."""
+    inner, lanes = y.shape[0], 64 // out.itemsize
+    line, y_row, out_row = x.strides[0] // x.itemsize, y.strides[0] // y.itemsize, out.strides[0] // out.itemsize
+    x_row, x_step = (1, line) if x_turned else (line, 1)
+    for j in range(0, out.shape[1], lanes):
+        fill_column(x, x_row, x_step, y, j, y_row, inner, out, j, out_row, out.shape[0], keep)
+
+
+def fill_column(x, x_row, x_step, y, y_first, places, inner, out, out_first, out_row, rows, keep):
+    """64 bytes of all rows of a product; see ``product_tile``."""
+    i = 0
+    while i + ROWS <= rows:
+        product_tile(ROWS, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += ROWS
+    while i + 2 <= rows:
+        product_tile(2, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 2
+    while i < rows:
+        product_tile(1, 1, x, i * x_row, x_row, x_step, y, y_first, places, inner, out, out_first + i * out_row,
+                     out_row, keep)  # fmt: skip
+        i += 1
+
+
+def run_with_blas(kernel, dtype, before, after):
+    """Call a loop with the address of BLAS's product between its arguments; BLAS keeps to one thread meanwhile."""
+    function = product_address(dtype.char)
+    if function:
+        with one_thread:
+            kernel.call(*before, function, *after)
+    else:
+        kernel.call(*before, function, *after)
