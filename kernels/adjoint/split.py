@@ -61,12 +61,12 @@ class Split:
         self.outer = straight.outer if straight.outer not in sweep.stretches else None
         self._name_rows()
         self.lasting = self._lasting()
-        self.stencils = list(stencils(straight, sweep.plan))
+        self.groups = list(stencils(straight, sweep.plan))
         self.pads: dict[str, int] = {}
-        for stencil in self.stencils:
-            for step, _ in stencil.terms:
+        for group in self.groups:
+            for step, _ in group.terms:
                 row = self.row_of[id(step)]
-                self.pads[row] = max(stencil.span, self.pads.get(row, 0))
+                self.pads[row] = max(group.span, self.pads.get(row, 0))
         self.bases = self._name_bases()
 
     def _name_rows(self) -> None:
@@ -150,7 +150,7 @@ class Split:
                 lines += [f"{total} = summed({row}, {self.length})", f"if {total} != 0.0:", f"    {target} += {total}"]
             else:
                 lines.append(f"{target} += summed({row}, {self.length})")
-        together = {id(step) for stencil in self.stencils for step, _ in stencil.terms}
+        together = {id(step) for group in self.groups for step, _ in group.terms}
         for step, tests in self.straight.apart:
             if id(step) in together:
                 continue
@@ -159,13 +159,13 @@ class Split:
                 text = expression_text(self._inlined(ast.Name(test, ast.Load())))
                 inner = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in inner)]
             lines += self._over(self._by_bases(inner))
-        for stencil in self.stencils:  # last: it would wait for the stores of the row that it reads one place further
-            lines += self._stencil(stencil)
+        for group in self.groups:  # last: it would wait for the stores of the row that it reads one place further
+            lines += self._gathered(group)
         return [*(f"{base} = max({rest}, 0)" for _, base, rest, _ in self.bases), *lines, *self._closings()]
 
-    def _stencil(self, stencil: Stencil) -> list[str]:
+    def _gathered(self, group: Stencil) -> list[str]:
         """The loop over all elements that get anything. There are none if the loop has no iterations."""
-        first, place = sum_text(stencil.first, {}), self.sweep.unique("k")
+        first, place = sum_text(group.first, {}), self.sweep.unique("k")
         if not first.isdigit():
             base = self.sweep.unique("first")
             opened, first = [f"{base} = max({first}, 0)"], base
@@ -173,12 +173,12 @@ class Split:
             opened = []
         last = place if first == "0" else f"{first} + {place}"
         terms = []
-        for step, offset in stencil.terms:
+        for step, offset in group.terms:
             row = self.row_of[id(step)]
             terms.append(f"{row}[{sum_text({place: 1, '': self.pads[row] + offset}, {})}]")
-        index = ", ".join([*map(expression_text, stencil.before), last])
-        inner = f"{self.sweep.d(stencil.target)}[{index}] += {' + '.join(terms)}"
-        head = f"for {place} in range({self.length} + {stencil.span}):{self.mark}"
+        index = ", ".join([*map(expression_text, group.before), last])
+        inner = f"{self.sweep.d(group.target)}[{index}] += {' + '.join(terms)}"
+        head = f"for {place} in range({self.length} + {group.span}):{self.mark}"
         return [*opened, f"if {self.length} > 0:", f"    {head}", f"        {inner}"]
 
     @property

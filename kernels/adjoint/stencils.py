@@ -1,7 +1,8 @@
 """Neighbours to which the reverse of a loop adds: they are gathered, so that each element is read and written once.
 
 Where ``y[j]`` is made of ``x[j - 1]`` and ``x[j + 1]``, the loop that adds to the one waits for the stores of that
-which has added to the other. One loop over the elements of ``x``, with zeros around what the iterations hand on, does both.
+which has added to the other. One loop over the elements of ``x``, with zeros around what the iterations hand on,
+does both.
 """
 
 from __future__ import annotations
