@@ -21,6 +21,8 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
+from jitgrad.kernels.any_order import MarkingLower
+
 __all__ = ["InlinedPipeline", "KernelPipeline"]
 
 # By name, since versions of Numba differ in which there are.
@@ -60,6 +62,10 @@ def _never_called(library: Any, description: Any, environment: Any) -> Any:
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(NativeLowering):
     _name = "kernel_lowering"
+
+    @property
+    def lowering_class(self) -> type[Any]:
+        return MarkingLower
 
     def run_pass(self, state: Any) -> bool:
         # The passes over functions also remove pairs of increments and decrements of references to arrays.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jitgrad.kernels.adjoint.program import Program
 from jitgrad.kernels.adjoint.reverse import Adjoint
-from jitgrad.kernels.adjoint.split import SUMMED
+from jitgrad.kernels.adjoint.split import SUMMED, WIDENED
 from jitgrad.kernels.adjoint.write import HEAD, statement_lines
 from jitgrad.kernels.words.syntax import parse
 
@@ -26,7 +26,7 @@ def grown(array, size):
     longer[:array.shape[0]] = array
     return longer
 """
-HELPERS = {"grown": GROWN, "summed": SUMMED}  # what sweeps call beside NumPy's functions
+HELPERS = {"grown": GROWN, "summed": SUMMED, "widened": WIDENED}  # what sweeps call beside NumPy's functions
 
 
 @dataclass

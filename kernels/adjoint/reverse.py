@@ -72,7 +72,7 @@ class _Reverse(Sweep):
             gradients[name] = self.d(name) if known else None
             if known and name in self.values.by_name:
                 zeros.append(f"{self.d(name)} = 0.0")
-        lines += [f"{row} = np.empty(0)" for split in self.splits.values() for row in split.rows]
+        lines += [f"{row} = np.zeros(0)" for split in self.splits.values() for row in split.rows]
         inverses = [f"{self.inverses[name]} = 1.0 / {name}" for name in self.everywhere]
         lines += [*inverses, *zeros, *seeded, *self._block(self.values.root)]
         families = {self.values.family(w.array) for w in self.plan.undone}
@@ -198,8 +198,11 @@ class _Reverse(Sweep):
             lines += self.splits[loop.body].lines(body)
         elif loop.body in self.gathers:
             lines += self.gathers[loop.body].around([*self._head(loop), *indented(body)])
+        elif loop in self.upward:
+            lines += self.upward[loop].around(body)
         else:
             lines += [*self._head(loop), *indented(body)]
+        lines += [line for split in self.splits.values() for line in split.totals(loop)]
         for c in carried:
             if c.first is not None and c.first.name in self.active:
                 lines.append(f"{self.d(c.first.name)} += {self.d(c.start.name)}")

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from jitgrad.kernels.adjoint.overlap import sum_text
 from jitgrad.kernels.adjoint.pullback import Add, Clear
 from jitgrad.kernels.adjoint.rows import Straight
-from jitgrad.kernels.adjoint.ssa import names
+from jitgrad.kernels.adjoint.ssa import Loop, names
+from jitgrad.kernels.adjoint.stencils import Stencil, stencils
 from jitgrad.kernels.adjoint.tidy import tidy
 from jitgrad.kernels.adjoint.write import element, expression_text, place_in_row, range_text
+from jitgrad.kernels.codegen.source import ANY_ORDER
 
 if TYPE_CHECKING:
     from jitgrad.kernels.adjoint.sweep import Sweep
 
-__all__ = ["SUMMED", "Split"]
+__all__ = ["SUMMED", "WIDENED", "Split"]
 
 SUMMED = """\
 def summed(row, size):
@@ -32,10 +34,19 @@ def summed(row, size):
         a += row[k]
     return (a + b) + (c + d)
 """
+WIDENED = """\
+def widened(row, size):
+    wider = np.zeros(2 * size)
+    wider[:row.size] = row
+    return wider
+"""
 
 
 class Split:
-    """The loops that reverse one loop. rows: the arrays in which they hand numbers on."""
+    """The loops that reverse one loop. rows: the arrays in which they hand numbers on.
+
+    What goes to several neighbours is handed on by one loop, ahead of which the row has zeros around it (``pads``).
+    """
 
     def __init__(self, straight: Straight, sweep: Sweep):
         self.straight, self.sweep, self.loop = straight, sweep, straight.loop
@@ -47,7 +58,15 @@ class Split:
         self.sum_of: dict[int, str] = {}
         self.sums: dict[str, tuple[str, str]] = {}  # target: (its sum in an iteration, the row of these)
         self.again: set[int] = set()  # ids of steps that add what another one has put into a row
+        self.outer = straight.outer if straight.outer not in sweep.stretches else None
         self._name_rows()
+        self.lasting = self._lasting()
+        self.groups = list(stencils(straight, sweep.plan))
+        self.pads: dict[str, int] = {}
+        for group in self.groups:
+            for step, _ in group.terms:
+                row = self.row_of[id(step)]
+                self.pads[row] = max(group.span, self.pads.get(row, 0))
         self.bases = self._name_bases()
 
     def _name_rows(self) -> None:
@@ -67,6 +86,24 @@ class Split:
             if target not in self.sums:
                 self.sums[target] = self.sweep.unique("added"), self._row()
             self.sum_of[id(step)] = self.sums[target][0]
+
+    def _lasting(self) -> set[str]:
+        """Sums whose rows are added up when all loops have ended, and not each time that this one has."""
+        values = self.sweep.values.by_name
+        steps = [s for s in self.straight.sums if s.index is None and self.loop.block.loops()]
+        return {self._target(s) for s in steps if not values[s.target].block.loops()}
+
+    def totals(self, loop: Loop) -> list[str]:
+        """Behind a loop: the lines for sums that have been waiting for its end."""
+        if not self.lasting or loop is not self.loop.block.loops()[-1]:
+            return []
+        rows = [(target, self.sums[target][1]) for target in self.sums if target in self.lasting]
+        return [f"{target} += summed({row}, {row}.size)" for target, row in rows]
+
+    def _in_row(self, row: str) -> str:
+        """Where a row has an iteration's number."""
+        pad = self.pads.get(row, 0)
+        return f"{row}[{self.place} + {pad}]" if pad else f"{row}[{self.place}]"
 
     def _row(self) -> str:
         self.rows.append(self.sweep.unique("row"))
@@ -94,7 +131,7 @@ class Split:
         if id(step) in self.sum_of:
             return [f"{self.sum_of[id(step)]} += {value}"]
         if id(step) in self.row_of:
-            return [] if id(step) in self.again else [f"{self.row_of[id(step)]}[{self.place}] = {value}"]
+            return [] if id(step) in self.again else [f"{self._in_row(self.row_of[id(step)])} = {value}"]
         return None
 
     def lines(self, body: Sequence[str]) -> list[str]:
@@ -102,21 +139,67 @@ class Split:
         lines = self._openings()
         if self.straight.undo_first:
             lines += self._over(self.sweep.undo(self.straight.segment))
-        ends = [f"{row}[{self.place}] = {total}" for total, row in self.sums.values()]
+        ends = [f"{row}[{self.place}] {'+' if target in self.lasting else ''}= {total}"
+                for target, (total, row) in self.sums.items()]  # fmt: skip
         zeros = [f"{total} = 0.0" for total, _ in self.sums.values()]
         lines += self._over(self._by_bases(tidy([*zeros, *body, *ends])))
         for target, (total, row) in self.sums.items():
+            if target in self.lasting:
+                continue
             if "[" in target:  # a loop without iterations adds 0, and its index may be beyond the array
                 lines += [f"{total} = summed({row}, {self.length})", f"if {total} != 0.0:", f"    {target} += {total}"]
             else:
                 lines.append(f"{target} += summed({row}, {self.length})")
+        together = {id(step) for group in self.groups for step, _ in group.terms}
         for step, tests in self.straight.apart:
-            inner = [f"{self._target(step)} += {self.row_of[id(step)]}[{self.place}]"]
+            if id(step) in together:
+                continue
+            inner = [f"{self._target(step)} += {self._in_row(self.row_of[id(step)])}"]
             for test, side in reversed(tests):
                 text = expression_text(self._inlined(ast.Name(test, ast.Load())))
                 inner = [f"if {text}:" if side else f"if not ({text}):", *(f"    {line}" for line in inner)]
             lines += self._over(self._by_bases(inner))
-        return [*(f"{base} = max({rest}, 0)" for _, base, rest, _ in self.bases), *lines]
+        for group in self.groups:  # last: it would wait for the stores of the row that it reads one place further
+            lines += self._gathered(group)
+        return [*(f"{base} = max({rest}, 0)" for _, base, rest, _ in self.bases), *lines, *self._closings()]
+
+    def _gathered(self, group: Stencil) -> list[str]:
+        """The loop over all elements that get anything. There are none if the loop has no iterations."""
+        first, place = sum_text(group.first, {}), self.sweep.unique("k")
+        if not first.isdigit():
+            base = self.sweep.unique("first")
+            opened, first = [f"{base} = max({first}, 0)"], base
+        else:
+            opened = []
+        last = place if first == "0" else f"{first} + {place}"
+        terms = []
+        for step, offset in group.terms:
+            row = self.row_of[id(step)]
+            terms.append(f"{row}[{sum_text({place: 1, '': self.pads[row] + offset}, {})}]")
+        index = ", ".join([*map(expression_text, group.before), last])
+        inner = f"{self.sweep.d(group.target)}[{index}] += {' + '.join(terms)}"
+        head = f"for {place} in range({self.length} + {group.span}):{self.mark}"
+        return [*opened, f"if {self.length} > 0:", f"    {head}", f"        {inner}"]
+
+    @property
+    def mark(self) -> str:
+        """What loops say whose iterations may run at once."""
+        return ANY_ORDER if self.straight.independent else ""
+
+    def around(self, body: Sequence[str]) -> list[str]:
+        """The loop around, upwards. What it keeps is read in the order in which it was kept."""
+        assert self.outer is not None and self.outer.index is not None
+        head = [f"for {self.outer.index.name} in {range_text(*self.outer.bounds)}:", *(f"    {line}" for line in body)]
+        counter = self.sweep.forward.counters.get(self.loop.body)
+        if counter is None or not self.sweep.forward.rows.get(self.loop.body):
+            return head
+        runs = f"len({range_text(*self.outer.bounds)}) * len({range_text(self.start, self.stop, self.by)})"
+        back = f"{counter} -= {runs}"
+        return [back, *head, back]
+
+    def _closings(self) -> list[str]:
+        fields = self.sweep.forward.rows.get(self.loop.body)
+        return [f"{self.sweep.forward.counters[self.loop.body]} += {self.length}"] if fields and self.outer else []
 
     def _name_bases(self) -> list[tuple[str, str, str, str]]:
         """(index, name, what it is, the index by it) of indices in which a variable part precedes the loop's own index.
@@ -157,15 +240,20 @@ class Split:
         lines = [f"{self.length} = len({range_text(self.start, self.stop, self.by)})"]
         if fields:
             counter = forward.counters[body]
-            lines.append(f"{counter} -= {self.length}")
+            lines += [] if self.outer else [f"{counter} -= {self.length}"]
             lines += [f"{row} = {name}[{counter}:{counter} + {self.length}]" for row, name in fields.values()]
+        lasting = {self.sums[target][1] for target in self.lasting}
         for row in self.rows:
-            lines += [f"if {self.length} > {row}.size:", f"    {row} = np.empty(2 * {self.length})"]
+            pad = self.pads.get(row, 0)
+            size = f"{self.length} + {2 * pad}" if pad else self.length
+            made = f"widened({row}, {size})" if pad or row in lasting else f"np.empty(2 * {size})"
+            lines += [f"if {size} > {row}.size:", f"    {row} = {made}"]
+            lines += [f"{row}[{self.length} + {pad + k}] = 0.0" for k in range(pad)]
         return lines
 
     def _over(self, body: Sequence[str]) -> list[str]:
         assert self.loop.index is not None
-        head = f"for {self.loop.index.name} in {range_text(self.start, self.stop, self.by)}:"
+        head = f"for {self.loop.index.name} in {range_text(self.start, self.stop, self.by)}:{self.mark}"
         return [head, *(f"    {line}" for line in body)] if body else []
 
     def _inlined(self, e: ast.expr) -> ast.expr:

@@ -48,6 +48,7 @@ class Sweep:
         loops = [n for n in self.values.nodes() if isinstance(n, Loop) and n not in other and gathers(self.plan, n)]
         self.gathers = {x.body: Gather(self.plan, x, self.d, self.unique) for x in loops}
         self.splits = {x.body: Split(s, self) for x, s in self.straight.items()}
+        self.upward = {s.outer: s for s in self.splits.values() if s.outer is not None}
         self.olds: dict[Write, str] = {}
 
     def _stretches(self, states: int | None) -> list[Stretches]:

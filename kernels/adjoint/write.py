@@ -132,6 +132,6 @@ def place_in_row(index: ast.expr, start: ast.expr, step: ast.expr) -> str:
 def program_text(program: Program) -> str:
     """The program as the definition of one function, which returns its outputs."""
     lines = _inner(program.body, program.kinds)
-    results = ", ".join(program.outputs) + ("" if program.single else ",")
+    results = ", ".join(program.outputs) + ("" if program.single else ",") if program.outputs else "()"
     head = f"def {program.name}({', '.join(program.parameters)}):"
     return "\n".join([head, *lines, f"    return {results}"]) + "\n"

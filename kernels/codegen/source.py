@@ -25,7 +25,10 @@ from jitgrad.kernels.words.syntax import (
     ships_with_jitgrad,
 )  # fmt: skip
 
-__all__ = ["Definition", "LoopSource", "SourceError"]
+__all__ = ["ANY_ORDER", "Definition", "LoopSource", "SourceError"]
+
+# The end of a line ``for ...:`` that says that iterations may run at once: see `kernels/any_order.py`.
+ANY_ORDER = "  # in any order"
 
 # Names that every kernel's text may use: the compiler's prelude and the types that `Loop.text` defines.
 _KNOWN = set(dir(builtins)) | {

@@ -215,7 +215,7 @@ def space_of(text: str, compiled: bool = False) -> dict[str, Any]:
     if compiled:
         import numba
 
-        for name in [n for n in ("grown", "summed", "gradient") if n in names]:
+        for name in [n for n in ("grown", "summed", "widened", "gradient") if n in names]:
             names[name] = numba.njit(names[name])
     return names
 

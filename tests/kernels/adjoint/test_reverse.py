@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 
+from jitgrad.kernels.adjoint.tangent import tangent_of
+from jitgrad.kernels.adjoint.write import program_text
+
 from .test_fuzz import Case, check
 
 HEAD = "import math\n\nimport numpy as np\n\n\n"
@@ -257,3 +260,9 @@ def test_reference():
     exec("def main(a):\n    return max(math.sin(a) * a ** 2, 0.1)\n", names)
     slope = slope_of(names["main"](Dual(0.8, 1.0)))
     assert abs(slope - (math.cos(0.8) * 0.64 + 1.6 * math.sin(0.8))) < 1e-12
+
+
+def test_tangents_of_whole_numbers():
+    """A function that returns no floats has no tangents: the text returns an empty tuple."""
+    case = Case.of(HEAD + "def main(x):\n    y = x * 2.0\n    return int(y[0]), x.size\n", [X])
+    assert program_text(tangent_of(case.program, ["x"], values=False)).rstrip().endswith("return ()")

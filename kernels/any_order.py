@@ -1,0 +1,95 @@
+"""Loops whose iterations may run in any order, said to LLVM so that it makes vectors of them without asking.
+
+Arrays of a user's loop are many, and LLVM doesn't know that none overlaps another. It compares the ends of all pairs
+ahead of each run of a loop; where that costs more than a tenth of the loop, the loop isn't made a vector. A ``for``
+whose line ends with `ANY_ORDER` has no iteration that reads or writes what another one writes: no comparison is needed.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.ir.values import MDValue
+from numba.core import ir as numba_ir
+from numba.core.lowering import Lower
+
+from jitgrad.kernels.codegen.source import ANY_ORDER
+
+__all__ = ["MarkingLower"]
+
+
+class _Distinct(MDValue):
+    """A node of LLVM's that is equal to no other."""
+
+    def descr(self, buf: list[str]) -> None:
+        found: list[str] = []
+        super().descr(found)
+        buf += ["distinct ", *found]
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+
+class MarkingLower(Lower):
+    """Numba's step to LLVM's code, which marks loops by the lines of their text."""
+
+    def post_lower(self) -> None:
+        super().post_lower()
+        for header in self._marked_headers():
+            _mark(self.function, header)
+
+    def _marked_headers(self) -> Iterator[Any]:
+        file = self.func_ir.func_id.func.__code__.co_filename
+        for label, block in self.blocks.items():
+            for s in block.body:
+                value = getattr(s, "value", None)
+                if isinstance(value, numba_ir.Expr) and value.op == "iternext":
+                    if linecache.getline(file, s.loc.line).rstrip().endswith(ANY_ORDER):
+                        yield self.blkmap[label]
+
+
+def _mark(function: Any, header: Any) -> None:
+    """Say of a loop, given by the block that begins it, that nothing in memory ties its iterations."""
+    before: dict[Any, list[Any]] = {block: [] for block in function.blocks}
+    for block in function.blocks:
+        for after in _successors(block):
+            before[after].append(block)
+    outside = _reached(function.entry_basic_block, header)
+    ends = [block for block in before[header] if block not in outside]
+    inside, waiting = {header}, list(ends)
+    while waiting:
+        block = waiting.pop()
+        if block not in inside:
+            inside.add(block)
+            waiting += before[block]
+    module = function.module
+    group = _Distinct(module, (), str(len(module.metadata)))
+    independent = module.add_metadata(["llvm.loop.parallel_accesses", group])
+    loop = _Distinct(module, (), str(len(module.metadata)))
+    loop.operands = (loop, independent)
+    for block in ends:
+        block.terminator.set_metadata("llvm.loop", loop)
+    for block in inside:
+        for instruction in block.instructions:
+            if isinstance(instruction, (ir.LoadInstr, ir.StoreInstr)):
+                instruction.set_metadata("llvm.access.group", group)
+
+
+def _successors(block: Any) -> list[Any]:
+    end = block.terminator
+    return [b for b in getattr(end, "operands", ()) if isinstance(b, ir.Block)]
+
+
+def _reached(entry: Any, barrier: Any) -> set[Any]:
+    """The blocks that can be reached without going through one."""
+    found, waiting = {barrier}, [entry]
+    while waiting:
+        block = waiting.pop()
+        if block not in found:
+            found.add(block)
+            waiting += _successors(block)
+    return found
