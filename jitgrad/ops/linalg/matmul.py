@@ -221,6 +221,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return Dot.apply(input.conj(), other)
 
 
+@takes_out
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists.
 
