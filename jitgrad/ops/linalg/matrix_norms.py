@@ -19,7 +19,7 @@ from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument, numbe
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.linalg.batched_matrices import check_floating, check_matrix, check_square
 from jitgrad.ops.linalg.eigen import linalg_eigvalsh
-from jitgrad.ops.linalg.pseudo_inverse import threshold
+from jitgrad.ops.linalg.pseudo_inverse import check_tolerances, threshold
 from jitgrad.ops.linalg.svd import linalg_svdvals
 from jitgrad.ops.reduction.vector_norm import VectorNorm, norm
 
@@ -239,10 +239,7 @@ def linalg_matrix_rank(
     check_matrix("torch.linalg.matrix_rank", A._layout, "input")
     *batch, m, n = A._layout.shape
     absolute, relative = (atol, rtol) if tol is None else (tol, 0.0)
-    for name, value in (("atol", absolute), ("rtol", relative)):
-        if isinstance(value, Tensor) and value.is_complex():
-            raise RuntimeError(f"torch.linalg.matrix_rank: {name} tensor of complex type is not supported. Got "
-                               f"{scalar_type(value.dtype)}")  # fmt: skip
+    check_tolerances("torch.linalg.matrix_rank", atol=absolute, rtol=relative)
     if A._layout.numpy_dtype.char not in "fdFD":
         raise RuntimeError("This function doesn't handle types other than float and double")
     if not A._layout.numel:

@@ -159,6 +159,16 @@ def test_sizes():
     )
 
 
+@pytest.mark.parametrize("name", ["rcond", "atol", "rtol"])
+def test_complex_tolerances(name):
+    alike(lambda lib: lib.linalg.pinv(lib.eye(3), **{name: lib.tensor(1j)}))
+
+
+def test_numbers_of_dims_of_tensordot():
+    for dims in (-1, 3):
+        alike(lambda lib, dims=dims: lib.tensordot(lib.ones(2, 2), lib.ones(2, 2), dims))
+
+
 @pytest.mark.parametrize("arguments", [
     ("", []), ("a->... .", 1), ("a->..", 1), ("...,...", 1, 2), ("a..", 1), (1, [-1]), (1, [52]), (1, [0], [60]),
 ])  # fmt: skip
