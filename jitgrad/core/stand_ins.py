@@ -90,8 +90,8 @@ lstsq = _removed(
     "X = torch.linalg.lstsq(A, B).solution",
 )  # fmt: skip
 matrix_rank = _removed(
-    "matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed "
-    "in `torch.linalg.matrix_rank()` to 'hermitian'.",
+    "matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was "
+    "renamed in `torch.linalg.matrix_rank()` to 'hermitian'.",
 )  # fmt: skip
 solve = _removed(
     "solve", " `torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments "
@@ -102,8 +102,8 @@ solve = _removed(
 symeig = _removed(
     "symeig", " The default behavior has changed from using the upper triangular portion of the matrix by default to "
     "using the lower triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\n"
-    "L = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')\n\nand\n\nL, V = torch.symeig(A, eigenvectors=True) should "
-    "be replaced with:\nL, V = torch.linalg.eigh(A, UPLO='U' if upper else 'L')",
+    "L = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')\n\nand\n\nL, V = torch.symeig(A, eigenvectors=True) "
+    "should be replaced with:\nL, V = torch.linalg.eigh(A, UPLO='U' if upper else 'L')",
 )  # fmt: skip
 
 

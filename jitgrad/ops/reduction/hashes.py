@@ -40,8 +40,8 @@ class XorSum(Reduction):
 def hash_tensor(input: Tensor, dim: Any = None, keepdim: bool = False, *, mode: int = 0) -> Tensor:
     """The exclusive or of the elements' bits, as float64 or int64, over ``dim``, by default of all; a uint64.
 
-    RuntimeError for another ``mode`` than 0 and where no dim is named to reduce nothing; NotImplementedError for complex
-    numbers and uint64.
+    RuntimeError for another ``mode`` than 0, and where no dim is named to reduce nothing; NotImplementedError for
+    complex numbers and uint64.
     """
     if mode:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")

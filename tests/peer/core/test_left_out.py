@@ -11,27 +11,29 @@ import jitgrad
 # {reason: names, "*" for any end}. What is missing from these and from jitgrad is an oversight.
 NAMES = {
     "quantised tensors are not here": (
-        "QInt32Storage QInt8Storage QUInt* choose_qparams_optimized dequantize empty_quantized fake_quantize_* fbgemm_* "
-        "fused_moving_avg_obs_fake_quant int_repr per_channel_* per_tensor_* q_* qint* qscheme quantize_per_* "
-        "quantized_* quint*"
+        "QInt32Storage QInt8Storage QUInt* choose_qparams_optimized dequantize empty_quantized fake_quantize_* "
+        "fbgemm_* fused_moving_avg_obs_fake_quant int_repr per_channel_* per_tensor_* q_* qint* qscheme "
+        "quantize_per_* quantized_* quint*"
     ),
     "storage without arithmetic in PyTorch, and no dtype of NumPy's": (
-        "bit bits* chalf complex32 float4_* float8_* int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5 "
-        "uint6 uint7"
+        "bit bits* chalf complex32 float4_* float8_* int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 "
+        "uint5 uint6 uint7"
     ),
     "TorchScript's classes, which no program makes": (
-        "AliasDb *Type Argument ArgumentSpec Block BufferDict CallStack Capsule Code CompilationUnit CompleteArgumentSpec "
-        "ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext ErrorReport ExecutionPlan FatalError "
-        "FileCheck FunctionSchema Gradient Graph GraphExecutorState IODescriptor JITException LiteScriptModule "
-        "LockingLogger LoggerBase ModuleDict Node NoopLogger OperatorInfo ParameterDict PyTorchFileReader "
-        "PyTorchFileWriter Script* SerializationStorageContext StaticModule TracingState Type Use Value import_ir_module* "
-        "merge_type_from_type_comment parse_* unify_type_list AggregationType AVG SUM"
+        "AliasDb *Type Argument ArgumentSpec Block BufferDict CallStack Capsule Code CompilationUnit "
+        "CompleteArgumentSpec ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext "
+        "ErrorReport ExecutionPlan FatalError FileCheck FunctionSchema Gradient Graph GraphExecutorState "
+        "IODescriptor JITException LiteScriptModule LockingLogger LoggerBase ModuleDict Node NoopLogger "
+        "OperatorInfo ParameterDict PyTorchFileReader PyTorchFileWriter Script* SerializationStorageContext "
+        "StaticModule TracingState Type Use Value import_ir_module* merge_type_from_type_comment parse_* "
+        "unify_type_list AggregationType AVG SUM"
     ),
     "measures, dispatch and set-up inside of PyTorch": (
-        "BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction DispatchKey DispatchKeySet ExcludeDispatchKeyGuard "
-        "PRIVATE_OPS ThroughputBenchmark TYPE_CHECKING USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH classproperty "
-        "get_file_path init_num_threads prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_* "
-        "thread_safe_generator sym_constrain_range* while_loop native_norm legacy_contiguous_format"
+        "BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction DispatchKey DispatchKeySet "
+        "ExcludeDispatchKeyGuard PRIVATE_OPS ThroughputBenchmark TYPE_CHECKING USE_GLOBAL_DEPS "
+        "USE_RTLD_GLOBAL_WITH_LIBTORCH classproperty get_file_path init_num_threads "
+        "prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_* thread_safe_generator "
+        "sym_constrain_range* while_loop native_norm legacy_contiguous_format"
     ),
     "typed storages of the old kind": "Storage StorageBase from_file",
     "kernels of other devices and libraries by name": "batch_norm_* cudnn_* miopen_* mkldnn_* to_dlpack",
