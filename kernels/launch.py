@@ -102,7 +102,11 @@ def check(found: Any, fail: Callable[..., Any], *args: Any) -> None:
     if check_observers:
         for observer in tuple(check_observers):
             observer(found, fail, args)
-    if found.item(0) and not unchecked:
+    try:
+        failed = found.item(0)
+    except NoValues:
+        return
+    if failed and not unchecked:
         fail(found, *args)
 
 

@@ -72,3 +72,10 @@ def test_gradients_have_shapes():
         for out in outs:
             (g,) = lib.autograd.grad(out.sum(), x, retain_graph=True)
             assert g.is_meta and g.shape == x.shape
+
+
+def test_losses_that_look_at_targets():
+    for lib in (jitgrad, torch):
+        x = empty(lib, 4, 3).requires_grad_()
+        lib.nn.functional.cross_entropy(x, empty(lib, 4, dtype="int64")).backward()
+        assert x.grad.is_meta and x.grad.shape == (4, 3)
