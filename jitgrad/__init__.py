@@ -72,8 +72,8 @@ _LAZY = {
     ),
     **dict.fromkeys(
         ("AcceleratorError", "Event", "OutOfMemoryError", "Stream", "SymBool", "SymFloat", "SymInt", "Tag",
-         "cond", "detach", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
-         "is_vulkan_available", "set_anomaly_enabled"),
+         "cond", "detach", "eig", "get_device", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed",
+         "is_vulkan_available", "lstsq", "matrix_rank", "set_anomaly_enabled", "solve", "symeig"),
         "jitgrad.core.stand_ins",
     ),
     "Future": "jitgrad.futures", "ScriptModule": "jitgrad.jit", "ScriptFunction": "jitgrad.jit",

@@ -143,10 +143,15 @@ from jitgrad.core.stand_ins import AcceleratorError as AcceleratorError
 from jitgrad.core.stand_ins import OutOfMemoryError as OutOfMemoryError
 from jitgrad.core.stand_ins import cond as cond
 from jitgrad.core.stand_ins import detach as detach
+from jitgrad.core.stand_ins import eig as eig
 from jitgrad.core.stand_ins import get_device as get_device
 from jitgrad.core.stand_ins import is_distributed as is_distributed
 from jitgrad.core.stand_ins import is_vulkan_available as is_vulkan_available
+from jitgrad.core.stand_ins import lstsq as lstsq
+from jitgrad.core.stand_ins import matrix_rank as matrix_rank
 from jitgrad.core.stand_ins import set_anomaly_enabled as set_anomaly_enabled
+from jitgrad.core.stand_ins import solve as solve
+from jitgrad.core.stand_ins import symeig as symeig
 from jitgrad.core.tensor import Tensor as Tensor
 from jitgrad.core.tensor import typename as typename
 from jitgrad.extend.differentiable import differentiable as differentiable
@@ -1067,6 +1072,11 @@ has_lapack: _bool
 has_mkl: _bool
 has_openmp: _bool
 has_spectral: _bool
+def hash_tensor(
+    input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
+    mode: builtins.int = 0,
+) -> Tensor:
+    """The exclusive or of the elements' bits, as float64 or int64, over ``dim``, by default of all; a uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0. Not differentiable."""
 def hinge_embedding_loss(input: Tensor, margin: builtins.float = 1.0, reduction: builtins.int = 1) -> Tensor:
@@ -2095,7 +2105,7 @@ def tensor_split(input: Tensor, sections: builtins.int, dim: builtins.int = 0) -
 @overload
 def tensor_split(input: Tensor, indices: Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Parts as equal as can be, or cut before the given indices, along ``dim``; views."""
-def tensordot(a: Tensor, b: Tensor, dims: builtins.int | Sequence[Any] = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: builtins.int | Sequence[Any] = 2, *, out: Tensor | None = None) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists."""
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """``input`` where it is above ``threshold``, else ``value``."""

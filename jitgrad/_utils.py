@@ -18,11 +18,17 @@ from jitgrad.ops.creation.rebuild import (
 )  # fmt: skip
 
 __all__ = [
-    "ExceptionWrapper", "KeyErrorMessage",
+    "ExceptionWrapper", "KeyErrorMessage", "_element_size",
     "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy", "_rebuild_meta_tensor_no_storage",
     "_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_tensor", "_rebuild_tensor_v2",
     "_rebuild_tensor_v3", "_rebuild_wrapper_subclass",
 ]  # fmt: skip
+
+
+def _element_size(dtype: Any) -> int:
+    """Bytes of an element of a dtype."""
+    size: int = dtype.itemsize
+    return size
 
 
 class KeyErrorMessage(str):

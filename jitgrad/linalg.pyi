@@ -59,10 +59,10 @@ def lu_solve(
     """X of A X = B, or X A = B if not ``left``, from what ``lu_factor`` made of A; batches broadcast."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of matrices, vectors and stacks of them, as ``jitgrad.matmul``."""
-def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+def matrix_exp(A: Tensor) -> Tensor:
     """The exponential 1 + A + A A / 2 + ... of square matrices (*, n, n). RuntimeError for what is not square."""
 def matrix_norm(
-    A: Tensor, ord: float | str = 'fro', dim: int | Sequence[int] = (-2, -1), keepdim: bool = False, *,
+    A: Tensor, ord: complex | str = 'fro', dim: int | Sequence[int] = (-2, -1), keepdim: bool = False, *,
     dtype: _DType | None = None, out: Tensor | None = None,
 ) -> Tensor:
     """The norms of the matrices in two dims."""
@@ -76,7 +76,7 @@ def matrix_rank(
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of two or more matrices, multiplied in the order of least work."""
 def norm(
-    A: Tensor, ord: float | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+    A: Tensor, ord: complex | str | None = None, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
     dtype: _DType | None = None, out: Tensor | None = None,
 ) -> Tensor:
     """The norm of a vector, or of a matrix if ``ord`` is given and ``dim`` names two dims, or A has two."""
@@ -113,7 +113,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Sums of conj(x) * y along ``dim``; the two broadcast. RuntimeError unless both are floating or complex."""
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
+    x: Tensor, ord: complex = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *,
     dtype: _DType | None = None, out: Tensor | None = None,
 ) -> Tensor:
     """(sum |x|**ord) ** (1 / ord) over ``dim``, by default of all elements, taken in ``dtype``."""

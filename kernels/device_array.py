@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOOPS", "DeviceArray", "MetaArray", "Pool", "check_one_device", "missing_kernel", "name_op",
+__all__ = ["LOOPS", "DeviceArray", "MetaArray", "NoValues", "Pool", "check_one_device", "missing_kernel", "name_op",
            "run_on_device"]  # fmt: skip
 
 Shape = tuple[int, ...]
@@ -326,8 +326,15 @@ class _NoMemory:
         return self
 
 
-class MetaArray(DeviceArray):
-    """Shape, strides and dtype without any memory: kernels that get one are not run."""
+class NoValues(AttributeError, TypeError):
+    """A MetaArray has met code that reads or writes numbers. ``launch`` catches it: there is nothing to compute."""
+
+    def __init__(self, *_: Any, **__: Any):
+        super().__init__("this array has no memory: it has a shape and a dtype only")
+
+
+class MetaArray(DeviceArray, np.lib.mixins.NDArrayOperatorsMixin):
+    """Shape, strides and dtype without any memory: kernels that get one are not run, or end where they look at it."""
 
     __slots__ = ()
 
@@ -335,6 +342,16 @@ class MetaArray(DeviceArray):
     def new(cls, dtype: np.dtype[Any], shape: Shape, strides: Shape) -> MetaArray:
         """An array of such a shape, with strides in bytes."""
         return cls(_NO_MEMORY, dtype, shape, strides)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute that is missing here, such as ``astype``, is one by which numbers would be reached."""
+        raise NoValues
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise NoValues
+
+    __hash__ = object.__hash__
+    __setitem__ = __array__ = __array_ufunc__ = __array_function__ = _refuse
 
 
 _NO_MEMORY = _NoMemory()

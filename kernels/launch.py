@@ -14,6 +14,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from jitgrad.kernels import threads
 from jitgrad.kernels.codegen.emit_cpu import INLINE, INLINE_REASSOC, words_text
 from jitgrad.kernels.codegen.source import LoopSource
 from jitgrad.kernels.compiler import CONTRACT, REASSOCIATE, cache_directory, compilation, compile_text
-from jitgrad.kernels.device_array import DeviceArray, MetaArray, check_one_device, run_on_device
+from jitgrad.kernels.device_array import DeviceArray, MetaArray, NoValues, check_one_device, run_on_device
 from jitgrad.kernels.half_arrays import WidenedLoop, has_halves, is_half
 from jitgrad.kernels.lazy_array import LazyArray, Unresolved
 from jitgrad.kernels.split_call import CUT, FIRST, LAST, SplitCall
@@ -44,6 +45,8 @@ def launch(kernel: Kernel, *args: Any) -> None:
             kernel.call(*args)
         except Unresolved:
             _launch_resolved(kernel, args)
+        except NoValues:  # of a tensor on the device "meta", whose kernels compute nothing
+            pass
         return
     if LazyArray in map(type, args):
         _launch_resolved(kernel, args)
@@ -53,7 +56,8 @@ def launch(kernel: Kernel, *args: Any) -> None:
             before(kernel, args)
     compilation.seconds, compilation.compiled = 0.0, False
     start = time.perf_counter()
-    kernel.call(*args)
+    with suppress(NoValues):
+        kernel.call(*args)
     seconds = time.perf_counter() - start
     for observer in tuple(observers):
         observer(kernel, args, seconds)
@@ -98,7 +102,11 @@ def check(found: Any, fail: Callable[..., Any], *args: Any) -> None:
     if check_observers:
         for observer in tuple(check_observers):
             observer(found, fail, args)
-    if found.item(0) and not unchecked:
+    try:
+        failed = found.item(0)
+    except NoValues:
+        return
+    if failed and not unchecked:
         fail(found, *args)
 
 

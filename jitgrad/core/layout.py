@@ -161,11 +161,13 @@ def intern(
 
 
 def _check_countable(numpy_dtype: np.dtype[Any], shape: Sequence[int], owned: bool) -> None:
-    """RuntimeError if a tensor of this shape would have 2**63 bytes or more, TypeError if one size is that large.
+    """RuntimeError if a tensor of this shape had more than 64 dims or 2**63 bytes, TypeError for so large a size.
 
     A size of 0 hides those that come after it, as in PyTorch. owned: whether the tensor has memory for each of its
     elements; a view may show elements of less memory more than once.
     """
+    if len(shape) > 64:  # those of NumPy's arrays, and of most of PyTorch's ops
+        raise RuntimeError("only tensors with up to 64 dims are supported")
     if math.prod([n for n in shape if n]) * numpy_dtype.itemsize < _MOST:
         return
     for position, n in enumerate(shape, 1):

@@ -755,6 +755,11 @@ class Tensor:
         """The tensor as float16; itself if it is so already."""
     def hardshrink(self, lambd: _Number = 0.5, *, out: Tensor | None = None) -> Tensor:
         """``x``, but 0 within ``lambd`` of 0."""
+    def hash_tensor(
+        self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *,
+        mode: builtins.int = 0,
+    ) -> Tensor:
+        """The exclusive or of the elements' bits, as float64 or int64, over ``dim``, by default of all; a uint64."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
         """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0. Not differentiable."""
     def heaviside_(self, values: Tensor) -> Tensor:

@@ -14,11 +14,20 @@ __all__ = ["check_out_dtype"]
 
 _STRICT = {
     "Expected out tensor to have dtype {wanted_type}, but got {given_type} instead":
-        "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag gather index_add index_copy inverse "
-        "linalg_cholesky linalg_cholesky_ex linalg_det linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex "
-        "linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet "
-        "linalg_solve linalg_solve_ex log_softmax matmul mean mm msort norm prod scatter_add "
-        "slice_scatter softmax sort sum take_along_dim topk tril triu",
+        "addmm addmv aminmax argmax argmin baddbmm bmm cross cumprod cumsum diag frobenius_norm gather index_add "
+        "index_copy inverse linalg_cholesky linalg_cholesky_ex linalg_cross linalg_det linalg_eigh linalg_eigvalsh "
+        "linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor "
+        "linalg_lu_factor_ex linalg_lu_solve linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_svd "
+        "linalg_svdvals linalg_vector_norm log_softmax lu_solve lu_unpack matmul mean mm msort norm prod qr renorm "
+        "scatter_add slice_scatter slogdet softmax sort sum svd take_along_dim topk triangular_solve tril triu",
+    "linalg.{name} expected out tensor dtype {wanted} but got: {given}": "linalg_matrix_norm linalg_norm nuclear_norm",
+    "multi_dot(): expected out tensor to have dtype {wanted_type} but got {given_type}":
+        "chain_matmul linalg_multi_dot",
+    "linalg.vecdot: Expected out of dtype{wanted} but found {given}": "linalg_vecdot",
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{wanted} and result has dtype "
+    "{given}": "ormqr",
+    "expected scalar type {wanted} but found {given}": "linalg_solve_triangular",
+    "self and mat2 must have the same dtype, but got {given} and {wanted}": "addbmm",
     "Found dtype {given} but expected {wanted}":
         "bitwise_not ceil conj_physical floor frac neg round sgn sign trunc",
     "dtype {wanted} does not match dtype of out parameter ({given})":
@@ -58,6 +67,24 @@ _OF_PARTS = {
         "expected scalar type '{wanted}' but got '{given}' for indices output",
     ),
 }
+# Results that are converted, of whose refusals these words speak: {op: (title, name of each result)}.
+_CASTABLE = {
+    "cholesky": ("cholesky", "result"),
+    "cholesky_inverse": ("cholesky_inverse", "result"),
+    "cholesky_solve": ("cholesky_solve", "result"),
+    "geqrf": ("torch.geqrf", "a", "tau"),
+    "linalg_cond": ("linalg.cond", "result"),
+    "linalg_eig": ("torch.linalg.eig", "eigenvalues", "eigenvectors"),
+    "linalg_eigvals": ("torch.linalg.eigvals", "eigenvalues"),
+    "linalg_householder_product": ("torch.linalg.householder_product", "result"),
+    "linalg_lstsq": ("torch.linalg.lstsq", "solution", "residuals", "rank", "singular_values"),
+    "linalg_matrix_power": ("matrix_power", "result"),
+    "linalg_matrix_rank": ("torch.linalg.matrix_rank", "result"),
+    "linalg_pinv": ("linalg.pinv", "result"),
+    "linalg_tensorinv": ("tensorinv", "result"),
+    "linalg_tensorsolve": ("tensorsolve", "result"),
+    "orgqr": ("torch.linalg.householder_product", "result"),
+}
 _WORDS = {op: text for text, ops in _STRICT.items() for op in ops.split()}
 _TRUTHS = ("all", "any")  # whose results may go into bools and bytes
 _JOINS = ("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack")
@@ -75,9 +102,15 @@ def check_out_dtype(op: str, wanted: dtype, given: dtype, part: int | None = Non
     text = _WORDS.get(op) if part is None or op not in _OF_PARTS else _OF_PARTS[op][part]
     if text is not None:
         raise RuntimeError(text.format(
-            op=op, wanted=scalar_type(wanted), given=scalar_type(given), wanted_type=cpp_type(wanted),
-            given_type=cpp_type(given),
+            op=op, name=op.removeprefix("linalg_").replace("nuclear", "matrix"), wanted=scalar_type(wanted),
+            given=scalar_type(given), wanted_type=cpp_type(wanted), given_type=cpp_type(given),
         ))  # fmt: skip
     if op in _JOINS and wanted.category > given.category:
         raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {scalar_type(given)}")
+    if op in _CASTABLE and wanted.category > given.category:
+        title, name = _CASTABLE[op][0], _CASTABLE[op][1 + (part or 0)]
+        raise RuntimeError(
+            f"{title}: Expected {name} to be safely castable from {scalar_type(wanted)} dtype, but got {name} with "
+            f"dtype {scalar_type(given)}"
+        )
     check_result_cast(wanted, given)

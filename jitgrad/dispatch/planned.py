@@ -29,6 +29,7 @@ from jitgrad.dispatch.copying import copy_to_layout
 from jitgrad.dispatch.declaration_checks import REQUIRED, parameters_of
 from jitgrad.dispatch.generated_function import generated_function
 from jitgrad.dispatch.launch_plan import resolved
+from jitgrad.kernels.device_array import NoValues
 from jitgrad.kernels.launch import Kernel, Loop, launch, observers
 from jitgrad.kernels.lazy_array import Unresolved
 
@@ -158,6 +159,8 @@ def make(constants, kernels, calls, results):
             else:{plain}
         except Unresolved:
             return compute(*all_resolved(({parameters})))
+        except NoValues:
+            pass
 {wrap}
         return {result}
     return compute
@@ -174,7 +177,7 @@ def compiled(made: Launches, arguments: dict[str, Any]) -> Callable[..., Any]:
     """
     constants: list[Any] = []
     inputs = [x for a in arguments.values() for x in (a if isinstance(a, list) else (a,)) if isinstance(x, Layout)]
-    device = next((x.device for x in inputs if x.device != "cpu" and x.device.type != "meta"), "cpu")
+    device = next((x.device for x in inputs if x.device != "cpu"), "cpu")
     if device != "cpu":
         made = made._replace(layouts=[_on(device, x) for x in made.layouts])
     pattern, calls = [], []
@@ -275,8 +278,8 @@ def _maker(
     )
     scope: dict[str, Any] = {
         "launch": launch, "observers": observers, "empty": np.empty, "new": object.__new__, "Tensor": Tensor,
-        "Unresolved": Unresolved, "all_resolved": _all_resolved, "tensor_observers": tensor_observers,
-        "announce_tensor": announce_tensor, "__name__": __name__,
+        "Unresolved": Unresolved, "NoValues": NoValues, "all_resolved": _all_resolved,
+        "tensor_observers": tensor_observers, "announce_tensor": announce_tensor, "__name__": __name__,
     }  # fmt: skip
     exec(text, scope)
     return scope["make"]

@@ -257,8 +257,8 @@ def _plan(op: Any, args: Sequence[Any]) -> Callable[..., Any]:
             given[name] = arg if role in (ARGUMENT, VALUE) or arg is None else arg._layout
     planned = [v for v, role in zip(given.values(), op.roles, strict=True) if role != VALUE]
     if halves and half_ops.computed_widely(op) and half_ops.among(args):
-        if half_ops.mixed(planned):
-            op.plan(*planned)  # for its error, where dtypes have to be the same
+        if op.refuses_half or half_ops.mixed(planned):
+            op.plan(*planned)  # for its error, where dtypes have to be the same or wider
         places = [k for k, role in enumerate(op.roles) if role != ARGUMENT]
         return half_ops.planned_widely(op, args, places, _plan)
     made = op.plan(*planned)
@@ -298,9 +298,12 @@ def _general(op: Any, explained: Any, forward: Any, values: tuple[Any, ...], mor
     half = bool(halves) and half_ops.among(values)
     if half and not op.sparse and sparse_calls.among(values):
         return sparse_calls.apply_form(op.name, values, op.public)
-    if half and not op.roles and half_ops.computed_widely(op):  # a planned op widens by its plans
+    widely = half and not op.roles and half_ops.computed_widely(op)  # a planned op widens by its plans
+    if widely:
         forward = half_ops.widening(op, forward)
     try:
+        if widely and op.check_mixed and half_ops.mixed([getattr(v, "_layout", None) for v in values]):
+            op.check_mixed(*values)
         out = forward(*values)
     except Exception as error:
         explained(error, values)

@@ -13,7 +13,7 @@ from weakref import ref as reference
 
 from jitgrad.core.grad_mode import state as grad_state
 from jitgrad.core.inference import is_inference
-from jitgrad.core.layout import Layout, layout_of
+from jitgrad.core.layout import Layout, intern, layout_of
 from jitgrad.core.saved_versions import writes
 from jitgrad.core.storage import UNWRITTEN
 from jitgrad.core.tensor import Tensor
@@ -81,8 +81,15 @@ def viewing(layout: Layout, data: str, **constants: Any) -> Callable[[Tensor], T
 def view_of(base: Tensor, data: Any, layout: Layout | None = None, kind: str = "") -> Tensor:
     """A view of ``base`` whose array is ``data``. kind: see ``Tensor._view_kind``."""
     if layout is None:
-        layout = layout_of(data, base._layout.device)
+        layout = _layout_of_view(base._layout, data)
     return _view(base, data, layout, kind)
+
+
+def _layout_of_view(base: Layout, data: Any) -> Layout:
+    """The layout of a view's array; an empty view keeps the strides by which it was taken, as PyTorch's does."""
+    if data.size or not base.numel:
+        return layout_of(data, base.device)
+    return intern(data.dtype, data.shape, tuple([s // data.dtype.itemsize for s in data.strides]), base.device)
 
 
 def _set_kind(view: Tensor, x: Tensor, root: Tensor, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Extrema and their places, any and all, over contiguous (outer, n, inner) arrays."""
+"""Extrema and their places, any and all, exclusive or, over contiguous (outer, n, inner) arrays."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jitgrad.kernels.words.vocabulary import T
 
 __all__ = [
     "any_columns", "any_rows", "extreme_columns", "extreme_rows", "locate_columns", "locate_rows", "place", "share",
+    "xor_columns", "xor_rows",
 ]  # fmt: skip
 
 # Elements from which two threads are clearly quicker: a comparison takes three times as long as an addition.
@@ -108,6 +109,28 @@ def any_columns(x, out, every):
                 found[j] |= (x[o, i, j] != 0) != every
         for j in range(inner):
             out[o, j] = found[j] != every
+
+
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
+def xor_rows(x, out):
+    """The exclusive or of all bits of a row's elements, which are whole numbers."""
+    for r in range(x.shape[0]):
+        found = T(0)
+        for i in range(x.shape[1]):
+            found ^= x[r, i]
+        out[r] = found
+
+
+@loop(split=("x", "out"), grain=_SPLIT_SIZE)
+def xor_columns(x, out):
+    """The exclusive or of all bits of the elements along n, which are whole numbers."""
+    inner = x.shape[2]
+    for o in range(x.shape[0]):
+        for j in range(inner):
+            out[o, j] = T(0)
+        for i in range(x.shape[1]):
+            for j in range(inner):
+                out[o, j] ^= x[o, i, j]
 
 
 @loop(split=("g", "index", "out"), grain=_SPLIT_SIZE)

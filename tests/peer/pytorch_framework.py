@@ -245,7 +245,7 @@ def test_case(torch, numpy):
 
     class TestCase(unittest.TestCase):
         precision = 1e-5
-        device = "cpu"
+        device = device_type = "cpu"
 
         def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, **options):
             """Compare what tests compare: tensors, numbers, and nests of them."""
@@ -276,6 +276,11 @@ def test_case(torch, numpy):
             known = [TOLERANCES[n] for n in names if n in TOLERANCES] or [(1e-7, 1e-7)]
             rtol, atol = max(known)[0] if rtol is None else rtol, max(known)[1] if atol is None else atol
             numpy.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+        def compare_with_numpy(self, torch_fn, np_fn, tensor_like, device=None, dtype=None, **options):
+            """A function's result on a tensor, or on what is made one, and that of NumPy's on the same numbers."""
+            x = tensor_like if isinstance(tensor_like, torch.Tensor) else torch.tensor(tensor_like, dtype=dtype)
+            self.assertEqual(torch_fn(x), np_fn(numbers(x)), **{"exact_dtype": False, **options})
 
         def assertNotEqual(self, x, y, msg=None, **options):
             """The reverse."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jitgrad.core.errors import scalar_type
+from jitgrad.core.errors import cpp_type, scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -56,6 +56,11 @@ class AddedProduct(Structured, abstract=True):
             raise refuse(cls, "no product is named", "set product to the MatrixProduct that is added, as Mm")
         super().__init_subclass__(**kwargs)
 
+    @staticmethod
+    def check_mixed(x: Tensor, first: Tensor, second: Tensor, *_: Any) -> None:
+        """RuntimeError for tensors of different dtypes."""
+        _check_same_dtype(first._layout, second._layout, x._layout)
+
     def grad_x(g, x_layout, beta):
         return _times_conj(summed_to(g, x_layout.shape), beta)
 
@@ -70,11 +75,11 @@ def _times_conj(g: Tensor, factor: Any) -> Tensor:
 
 
 def _check_same_dtype(x: Layout, y: Layout, added: Layout) -> None:
-    for other in (added, x):
+    for name, other in (("self", added), ("mat1", x)):
         if other.dtype is not y.dtype:
-            known = added if other is added or added.dtype is not y.dtype else x
             raise RuntimeError(
-                f"self and mat2 must have the same dtype, but got {scalar_type(known.dtype)} and {scalar_type(y.dtype)}"
+                f"{name} and mat2 must have the same dtype, but got {scalar_type(other.dtype)} and "
+                f"{scalar_type(y.dtype)}"
             )
 
 
@@ -183,9 +188,14 @@ class Addmv(AddedProduct, public=True):
     product = Mv
     samples = cases(lambda: (draw(2), draw(2, 3), draw(3), 0.5, 2.0))
 
+    def check_mixed(x, mat, vec, *_):
+        if not x.dtype is mat.dtype is vec.dtype:
+            names = "{}, {}, and {}".format(*[scalar_type(t.dtype) for t in (x, mat, vec)])
+            raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}")
+
     def forward(x, mat, vec, beta=1, alpha=1):
+        Addmv.check_mixed(x, mat, vec)
         product = Mv.forward(mat, vec)
-        _check_same_dtype(mat._layout, vec._layout, x._layout)
         _check_expands(x._layout, product._layout.shape)
         return _plus(product, x, beta, alpha)
 
@@ -208,10 +218,15 @@ class Baddbmm(AddedProduct, public=True):
     product = Bmm
     samples = cases(lambda: (draw(4), draw(2, 2, 3), draw(2, 3, 4), 0.5, 2.0))
 
+    def check_mixed(x, batch1, batch2, *_):
+        if x.dtype is not batch1.dtype:
+            names = "input {}, batch1: {}, batch2: {}".format(*[cpp_type(t.dtype) for t in (x, batch1, batch2)])
+            raise RuntimeError(f"Input dtypes must be the same, got: {names}")
+        check_stacks(batch1._layout, batch2._layout, "baddbmm")
+
     def forward(x, batch1, batch2, beta=1, alpha=1):
-        check_stacks(batch1._layout, batch2._layout)
+        Baddbmm.check_mixed(x, batch1, batch2)
         product = multiply_stacks(batch1, batch2)
-        _check_same_dtype(batch1._layout, batch2._layout, x._layout)
         _check_expands(x._layout, product._layout.shape)
         return _plus(product, x, beta, alpha)
 

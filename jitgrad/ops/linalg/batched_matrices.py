@@ -51,6 +51,7 @@ class BatchedMatrices(Structured, abstract=True):
     """
 
     cores: ClassVar[dict[str, int]] = {}
+    refuses_half = True
     batch: ClassVar[Any] = whole_batches
 
 
@@ -125,8 +126,10 @@ def check_square(op: str, x: Layout, name: str = "A") -> None:
         )
 
 
-def check_floating(op: str, x: Layout) -> None:
-    """RuntimeError for whole numbers."""
+def check_floating(op: str, x: Layout, half: bool = True) -> None:
+    """RuntimeError for whole numbers, and, unless ``half``, for floats of 16 bits."""
+    if x.dtype.is_half and not half:
+        raise RuntimeError(f"{op}: Low precision dtypes not supported. Got {scalar_type(x.dtype)}")
     if x.dtype.category < 2:
         raise RuntimeError(
             f"{op}: Expected a floating point or complex tensor as input. Got {scalar_type(x.dtype)}"

@@ -59,12 +59,12 @@ def linalg_multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         if x._layout.ndim not in (1, 2):
             raise RuntimeError(f"multi_dot(): the {name} tensor must be 1D or 2D but got {x._layout.ndim}D")
     shape = tuple(factors[0]._layout.shape[:-1]) + tuple(factors[-1]._layout.shape[1:])
-    factors[0] = factors[0].unsqueeze(0) if factors[0]._layout.ndim == 1 else factors[0]
-    factors[-1] = factors[-1].unsqueeze(-1) if factors[-1]._layout.ndim == 1 else factors[-1]
-    for k, x in enumerate(factors):
+    for k, x in enumerate(factors[1:-1], 1):
         if x._layout.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {x._layout.ndim}D")
     _check_pairs(factors)
+    factors[0] = factors[0].unsqueeze(0) if factors[0]._layout.ndim == 1 else factors[0]
+    factors[-1] = factors[-1].unsqueeze(-1) if factors[-1]._layout.ndim == 1 else factors[-1]
     return _product(factors).view(shape)
 
 
@@ -75,7 +75,7 @@ def _check_pairs(factors: Sequence[Tensor]) -> None:
                 f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {cpp_type(x.dtype)} and tensor "
                 f"{k + 1} {cpp_type(y.dtype)}"
             )
-        if x._layout.shape[1] != y._layout.shape[0]:
+        if x._layout.shape[-1] != y._layout.shape[0]:
             raise RuntimeError(
                 f"multi_dot(): tensors {k} and {k + 1} with shapes {list(x.shape)} and {list(y.shape)} cannot be "
                 "multiplied"

@@ -110,7 +110,7 @@ class LinalgDet(BatchedMatrices):
 
 def _det_input(op: str, x: Tensor) -> Tensor:
     check_square(op, x._layout)
-    check_floating(op, x._layout)
+    check_floating(op, x._layout, half=op == "linalg.det")
     return x
 
 

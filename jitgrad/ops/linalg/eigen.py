@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitgrad.core import return_types
-from jitgrad.core.errors import must_be, not_implemented_for, scalar_type
+from jitgrad.core.errors import must_be, scalar_type
 from jitgrad.core.layout import Layout
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
@@ -16,7 +16,7 @@ from jitgrad.dispatch.op_samples import cases, draw
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.registry import public
 from jitgrad.kernels.loops import spectral as kernels
-from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_square, column_major, row_major
+from jitgrad.ops.linalg.batched_matrices import BatchedMatrices, check_numbers, check_square, column_major, row_major
 from jitgrad.ops.linalg.decompositions import (
     check_phases,
     decomposed,
@@ -71,8 +71,7 @@ class LinalgEigh(BatchedMatrices, listed=False):
 
     def plan(x_layout, lower, wanted):
         check_square("linalg.eigh", x_layout)
-        if x_layout.dtype.category < 2:
-            raise not_implemented_for("linalg_eigh_cpu", x_layout.dtype)
+        check_numbers("linalg_eigh_cpu", x_layout)
         shape, real = x_layout.shape, x_layout.dtype.to_real().numpy
         values = row_major(real, shape[:-1])
         fail, part = refuse_unconverged("linalg.eigh", "eigen"), "L" if lower else "U"
@@ -121,6 +120,7 @@ def _complex_dtype(op: str, x: Layout) -> Any:
     check_square(op, x)
     if x.dtype.category < 2:
         raise RuntimeError(f"Unknown Complex ScalarType for {scalar_type(x.dtype)}")
+    check_numbers("linalg_eig_out_cpu", x)
     return x.dtype.to_complex().numpy
 
 

@@ -22,6 +22,10 @@ from jitgrad.ops.shape.view import Permute, Reshaped, movedim, relaying, reshape
 __all__: list[str] = []
 
 ELLIPSIS = "..."
+_TOO_FEW = (
+    "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts "
+    "list"
+)
 
 
 def _labels(text: str, start: int, what: str) -> list[str]:
@@ -31,10 +35,13 @@ def _labels(text: str, start: int, what: str) -> list[str]:
     while k < len(text):
         c = text[k]
         if c == ".":
+            of_output = what == "output"
             if ELLIPSIS in found:
-                raise RuntimeError(f"einsum(): found '.' for {what} for which an ellipsis was already found")
+                again = "but an ellipsis (...)" if of_output else "for which an ellipsis"
+                raise RuntimeError(f"einsum(): found '.' for {what} {again} was already found")
             if text[k : k + 3] != ELLIPSIS:
-                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
+                dots = " (...)" if of_output else ""
+                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis{dots}")
             found.append(ELLIPSIS)
             k += 2
         elif c.isascii() and c.isalpha():
@@ -61,7 +68,7 @@ def _read(equation: str, operands: Sequence[Layout]) -> tuple[list[list[str]], l
     for k, part in enumerate(parts):
         inputs.append(_labels(part, at, f"operand {k}"))
         at += len(part) + 1
-    output = _labels(right, len(left) + 2, "the output") if arrow else None
+    output = _labels(right, len(left) + 2, "output") if arrow else None
     for label in output or ():
         if output.count(label) > 1:  # type: ignore[union-attr]
             raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
@@ -190,9 +197,14 @@ def _without_repeats(program: _Program, x: _Value, labels: list[str], k: int) ->
 def _check_sizes(operands: Sequence[_Value], inputs: Sequence[list[str]]) -> None:
     seen: dict[str, int] = {}
     for k, (x, labels) in enumerate(zip(operands, inputs, strict=True)):
-        for label, n in zip(labels, x.shape, strict=True):
+        for d, (label, n) in enumerate(zip(labels, x.shape, strict=True)):
             known = seen.get(label, 1)
             if n != 1 and known not in (1, n):
+                if label.startswith(ELLIPSIS):
+                    raise RuntimeError(
+                        f"einsum(): dimension {d} covered by ellipsis in operand {k}has size {n} which does not "
+                        f"broadcast with previously seen ellipsis with size {known} for the respective dimension"
+                    )
                 raise RuntimeError(
                     f"einsum(): subscript {label} has size {n} for operand {k} which does not broadcast with "
                     f"previously seen size {known}"
@@ -278,6 +290,8 @@ def _from_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """``einsum(x, [0, 1], y, [1, 2], [0, 2])`` as an equation."""
 
     def text(labels: Sequence[Any]) -> str:
+        if any(d is not ... and not 0 <= d < 52 for d in labels):
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
         return "".join(ELLIPSIS if d is ... else chr(65 + d if d < 26 else 71 + d) for d in labels)
 
     lists = arguments[1::2] if len(arguments) % 2 == 0 else arguments[1:-1:2]
@@ -296,14 +310,13 @@ def einsum(*args: Any) -> Tensor:
     if args and isinstance(args[0], Tensor):
         args = (lambda read: (read[0], *read[1]))(_from_lists(args))
     if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
-        )
+        raise ValueError(_TOO_FEW)
     equation, *given = args
     if not isinstance(equation, str):
         raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
     operands: list[Tensor] = list(given[0]) if isinstance(given[0], (tuple, list)) else given
+    if not operands:
+        raise ValueError(_TOO_FEW)
     for k, operand in enumerate(operands):
         if not isinstance(operand, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type_name(operand)}")

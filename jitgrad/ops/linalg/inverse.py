@@ -50,7 +50,7 @@ class LinalgInvEx(BatchedMatrices):
 
 
 def _inverse(x: Tensor, op: str) -> Any:
-    check_floating("linalg.inv", x._layout)
+    check_floating("linalg.inv", x._layout, half=False)
     check_square("linalg.inv", x._layout)
     return LinalgInvEx.apply(x, op)
 

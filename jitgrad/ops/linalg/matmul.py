@@ -221,6 +221,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return Dot.apply(input.conj(), other)
 
 
+@takes_out
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """Sum of products over pairs of dims: the last ``dims`` of ``a`` with the first of ``b``, or two lists.
 
@@ -234,7 +235,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
         first, second = as_ints("tensordot", first, "dims_self", 3), as_ints("tensordot", second, "dims_other", 4)
     elif is_int(dims):
         n = as_int(dims)
-        if not 0 <= n <= min(a._layout.ndim, b._layout.ndim):
+        if n < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={n}")
+        if n > min(a._layout.ndim, b._layout.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={n}")
         first, second = list(range(-n, 0)), list(range(n))
     else:

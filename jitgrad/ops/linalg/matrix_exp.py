@@ -7,7 +7,6 @@ from functools import partial
 
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.planned import Launches, Written
 from jitgrad.dispatch.planned import row_major as row_major_array
 from jitgrad.dispatch.registry import public
@@ -40,7 +39,6 @@ class LinalgMatrixExp(BatchedMatrices):
 
 
 @partial(public, module="linalg")
-@takes_out
 def linalg_matrix_exp(A: Tensor) -> Tensor:
     """The exponential 1 + A + A A / 2 + ... of square matrices (*, n, n). RuntimeError for what is not square."""
     return LinalgMatrixExp.apply(A)

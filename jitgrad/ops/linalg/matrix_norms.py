@@ -19,7 +19,7 @@ from jitgrad.dispatch.sizes import as_flag, dims_argument, float_argument, numbe
 from jitgrad.ops.creation.constants import as_dtype
 from jitgrad.ops.linalg.batched_matrices import check_floating, check_matrix, check_square
 from jitgrad.ops.linalg.eigen import linalg_eigvalsh
-from jitgrad.ops.linalg.pseudo_inverse import threshold
+from jitgrad.ops.linalg.pseudo_inverse import check_tolerances, threshold
 from jitgrad.ops.linalg.svd import linalg_svdvals
 from jitgrad.ops.reduction.vector_norm import VectorNorm, norm
 
@@ -45,16 +45,26 @@ def _check_dtype(op: str, x: Layout, dtype: Any) -> Any:
     return wanted
 
 
+def _order(op: str, order: Any) -> float:
+    """The order of a norm; RuntimeError for a complex one."""
+    if type(order) not in (int, float):
+        order = number_argument(op, "ord", 2, order)
+        if isinstance(order, complex):
+            title = op.replace("_", ".", 1)
+            raise RuntimeError(f"{title}: Expected a non-complex scalar as the order of norm.")
+    return float(order)
+
+
 @partial(public, module="linalg")
 @takes_out
 def linalg_vector_norm(
-    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    x: Tensor, ord: complex = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """(sum |x|**ord) ** (1 / ord) over ``dim``, by default of all elements, taken in ``dtype``.
 
     ord inf, -inf: the largest, smallest |x|; 0: how many are not 0. RuntimeError for whole numbers.
     """
-    order = float(ord if type(ord) in (int, float) else number_argument("linalg_vector_norm", "ord", 2, ord))
+    order = _order("linalg_vector_norm", ord)
     check_floating("linalg.vector_norm", x._layout)
     wanted = _check_dtype("linalg_vector_norm", x._layout, dtype)
     return VectorNorm.apply(x, order, dims_argument(dim), as_flag(keepdim), wanted)
@@ -73,6 +83,13 @@ def _two_dims(x: Layout, dim: Any) -> tuple[int, int]:
     return first, second
 
 
+def _extreme(values: Tensor, dim: int, keepdim: bool, order: Any) -> Tensor:
+    """The largest of the values, 0 if there are none, or the smallest if the order is negative."""
+    if order < 0:
+        return values.amin(dim, keepdim)
+    return values.amax(dim, keepdim) if values._layout.shape[dim] else values.sum(dim, keepdim)
+
+
 def _of_singular_values(x: Tensor, dims: tuple[int, int], keepdim: bool, order: Any) -> Tensor:
     """The largest, smallest, or the sum ("nuc") of the singular values of matrices in two dims."""
     others = [d for d in range(x._layout.ndim) if d not in dims]
@@ -80,7 +97,7 @@ def _of_singular_values(x: Tensor, dims: tuple[int, int], keepdim: bool, order: 
     if order == "nuc":
         found = values.sum(-1, keepdim)
     else:
-        found = values.amax(-1, keepdim) if order > 0 else values.amin(-1, keepdim)
+        found = _extreme(values, -1, keepdim, order)
     if not keepdim:
         return found
     places = [*others, *dims]
@@ -90,7 +107,7 @@ def _of_singular_values(x: Tensor, dims: tuple[int, int], keepdim: bool, order: 
 @partial(public, module="linalg")
 @takes_out
 def linalg_matrix_norm(
-    A: Tensor, ord: float | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    A: Tensor, ord: complex | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """The norms of the matrices in two dims.
 
@@ -99,7 +116,7 @@ def linalg_matrix_norm(
     """
     x, keepdim = A, as_flag(keepdim)
     if not isinstance(ord, str):
-        ord = float_argument("linalg_matrix_norm", "ord", 2, ord)
+        ord = _order("linalg_matrix_norm", ord)
     if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord if isinstance(ord, str) else f'{ord:g}'} not supported.")
     check_matrix("linalg.matrix_norm", x._layout)
@@ -113,13 +130,13 @@ def linalg_matrix_norm(
     first, second = dims if abs(ord) == 1 else dims[::-1]  # type: ignore[arg-type]
     sums = VectorNorm.apply(x, 1.0, (first,), keepdim, wanted)
     second -= first < second and not keepdim
-    return sums.amax(second, keepdim) if ord > 0 else sums.amin(second, keepdim)  # type: ignore[operator]
+    return _extreme(sums, second, keepdim, ord)
 
 
 @partial(public, module="linalg")
 @takes_out
 def linalg_norm(
-    A: Tensor, ord: float | str | None = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    A: Tensor, ord: complex | str | None = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """The norm of a vector, or of a matrix if ``ord`` is given and ``dim`` names two dims, or A has two.
 
@@ -185,10 +202,12 @@ def linalg_cond(input: Tensor, p: float | str | None = None) -> Tensor:
     p None or 2: the largest singular value over the smallest, for any sizes; -2: the reverse. RuntimeError for other
     orders of what is not square.
     """
-    if input._layout.ndim < 2:
-        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     order = 2.0 if p is None else p if isinstance(p, str) else float_argument("linalg_cond", "p", 2, p)
     title = order if isinstance(order, str) else f"{order:g}"
+    if isinstance(order, str):
+        check_square(f"linalg.cond(ord={title})", input._layout)
+    elif input._layout.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if order not in ("fro", "nuc") and (isinstance(order, str) or abs(order) not in (1, 2, math.inf)):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {title}")
     if not input._layout.numel:
@@ -220,11 +239,8 @@ def linalg_matrix_rank(
     check_matrix("torch.linalg.matrix_rank", A._layout, "input")
     *batch, m, n = A._layout.shape
     absolute, relative = (atol, rtol) if tol is None else (tol, 0.0)
-    for name, value in (("atol", absolute), ("rtol", relative)):
-        if isinstance(value, Tensor) and value.is_complex():
-            raise RuntimeError(f"torch.linalg.matrix_rank: {name} tensor of complex type is not supported. Got "
-                               f"{scalar_type(value.dtype)}")  # fmt: skip
-    if A._layout.dtype.category < 2:
+    check_tolerances("torch.linalg.matrix_rank", atol=absolute, rtol=relative)
+    if A._layout.numpy_dtype.char not in "fdFD":
         raise RuntimeError("This function doesn't handle types other than float and double")
     if not A._layout.numel:
         return A.new_zeros(tuple(batch), dtype=int64)

@@ -361,7 +361,7 @@ def multiply_stacks(x, y):
     return row_major_product(Factor("x", x), Factor("y", y))
 
 
-def check_stacks(x: Layout, y: Layout) -> None:
+def check_stacks(x: Layout, y: Layout, op: str = "bmm") -> None:
     """RuntimeError unless a stack (b, n, k) meets a stack (b, k, m) of the same dtype."""
     for layout, name in ((x, "batch1"), (y, "batch2")):
         if layout.ndim != 3:
@@ -373,4 +373,4 @@ def check_stacks(x: Layout, y: Layout) -> None:
         )
     if x.dtype is not y.dtype:
         raise expected_scalar_type(x.dtype, y.dtype)
-    refuse_bools(x.dtype, "bmm")
+    refuse_bools(x.dtype, op)

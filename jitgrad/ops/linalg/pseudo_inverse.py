@@ -25,7 +25,7 @@ from jitgrad.ops.linalg.svd import LinalgSvd
 from jitgrad.ops.reduction.reduction_plan import unrecorded
 from jitgrad.ops.shape.copy import cast
 
-__all__ = ["LinalgPinv", "threshold"]
+__all__ = ["LinalgPinv", "check_tolerances", "threshold"]
 
 
 def tolerances(values: Layout, sizes: tuple[int, int], absolute: Any, relative: Any) -> tuple[Any, Any]:
@@ -47,6 +47,15 @@ def tolerances(values: Layout, sizes: tuple[int, int], absolute: Any, relative: 
 def _array(bound: Any, values: Tensor) -> Any:
     """A tolerance as a kernel takes it, in the dtype of the values."""
     return cast(unrecorded(bound), values.dtype)._data if isinstance(bound, Tensor) else bound
+
+
+def check_tolerances(op: str, **given: Any) -> None:
+    """RuntimeError for complex tensors among tolerances, given by the names that errors show."""
+    for name, value in given.items():
+        if isinstance(value, Tensor) and value.is_complex():
+            raise RuntimeError(
+                f"{op}: {name} tensor of complex type is not supported. Got {scalar_type(value.dtype)}"
+            )
 
 
 def threshold(largest: Tensor, sizes: tuple[int, int], absolute: Any, relative: Any) -> Tensor:
@@ -118,6 +127,7 @@ def linalg_pinv(
     rounding times the longer side by default, 0 if ``atol`` is given. LinAlgError where LAPACK finds no values.
     """
     _check(input._layout, as_flag(hermitian))
+    check_tolerances("torch.linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
     return LinalgPinv.apply(input, atol, rtol if rcond is None else rcond, as_flag(hermitian))
 
 

@@ -73,7 +73,7 @@ class LinalgSolveEx(BatchedMatrices):
     batch = _with_vectors
 
     def plan(A_layout, B_layout, left=True, op=""):
-        check_numbers("linalg_solve", A_layout)
+        check_numbers("lu_cpu", A_layout)
         factor, (lu, pivots, info) = factored(A_layout, 1, "A")
         layouts = [_solved_layout(A_layout, B_layout, left), lu, pivots, info]
         solve = (kernels.lu_solve, Written(1), Written(2), Read("B"), Written(0), left, False)
@@ -165,7 +165,7 @@ def linalg_tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor
         places = [normalize_dim(d, A.ndim) for d in dims]
         A = A.movedim(places, list(range(A.ndim - len(places), A.ndim)))
     rest = A.shape[B.ndim :]
-    rows, columns = math.prod(A.shape[: B.ndim]), math.prod(rest)
+    rows, columns = B.numel(), math.prod(rest)
     if rows != columns:
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "

@@ -63,18 +63,24 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     shape = vec1._layout.shape[0], vec2._layout.shape[0]
     if input._layout.shape != shape:
         input = input.expand(shape)
-    if input.dtype is vec1.dtype is vec2.dtype and input._layout.dtype.category > 1:
-        return Addmm.apply(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha)
-    product = outer(vec1, vec2)
+    dtypes = {x._layout.dtype for x in (input, vec1, vec2)}
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if input._layout.dtype.category < 2 and isinstance(factor, float):
+        if isinstance(factor, bool) and any(d.category for d in dtypes):
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+        if input._layout.dtype.category < 2 and isinstance(factor, (float, complex)):
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if len(dtypes) == 1 and input._layout.dtype.category > 1:
+        if not input._layout.dtype.is_half:
+            return Addmm.apply(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha)
+        # PyTorch rounds the factors, and what each operation gives.
+        vec1, alpha, beta = vec1 * input.new_tensor(alpha), 1, beta and input.new_tensor(beta)
+    product = outer(vec1, vec2)
     if product.dtype is input.dtype and not product._layout.dtype.category:
         product = product if alpha else product.new_zeros(()).expand(shape)
         return product if not beta else product.logical_or(input)
     if type(alpha) is not int or alpha != 1:
         product = product * alpha
-    if not beta:  # what is added must not be read, but its dtype counts
+    if not isinstance(beta, Tensor) and not beta:  # what is added must not be read, but its dtype counts
         return product + input.new_zeros(())
     return (input if type(beta) is int and beta == 1 else input * beta) + product
 

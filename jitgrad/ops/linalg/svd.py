@@ -16,6 +16,7 @@ from jitgrad.ops.linalg.batched_matrices import (
     BatchedMatrices,
     check_floating,
     check_matrix,
+    check_numbers,
     column_major,
     row_major,
 )
@@ -51,6 +52,7 @@ class LinalgSvd(BatchedMatrices):
     def plan(x_layout, full, vectors=True):
         check_matrix("linalg.svd", x_layout)
         check_floating("linalg.svd", x_layout)
+        check_numbers("linalg_svd_cpu", x_layout)
         batch, (m, n), dtype = x_layout.shape[:-2], x_layout.shape[-2:], x_layout.numpy_dtype
         k = min(m, n)
         values = row_major(x_layout.dtype.to_real().numpy, batch, k)

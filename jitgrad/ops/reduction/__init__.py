@@ -16,6 +16,7 @@ from jitgrad.dispatch.registry import publish_later
 
 publish_later("jitgrad.ops.reduction.any_all", "all allclose any count_nonzero equal isclose")
 publish_later("jitgrad.ops.reduction.extrema", "amax amin aminmax argmax argmin max min")
+publish_later("jitgrad.ops.reduction.hashes", "hash_tensor")
 publish_later("jitgrad.ops.reduction.masked",
               masked="amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm "
               "normalize prod softmax softmin std sum var")  # fmt: skip

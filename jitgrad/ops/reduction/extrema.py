@@ -46,9 +46,10 @@ def _check(op: str, x: Layout, dim: Any) -> None:
         if op.startswith("arg"):
             raise IndexError(words)
         raise RuntimeError(f"{words} Specify the reduction dim with the 'dim' argument.")
-    for d in plan_reduction(x, dim).dims:
+    given = dim if isinstance(dim, (tuple, list)) else (dim,)
+    for name, d in zip(given, plan_reduction(x, dim).dims, strict=True):
         if x.ndim and not x.shape[d]:
-            raise IndexError(f"{op}(): Expected reduction dim {d} to have non-zero size.")
+            raise IndexError(f"{op}(): Expected reduction dim {name} to have non-zero size.")
 
 
 def _orderable(x: Tensor) -> Tensor:

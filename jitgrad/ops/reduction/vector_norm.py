@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.core.errors import scalar_type
-from jitgrad.core.layout import intern
+from jitgrad.core.layout import Layout, intern
 from jitgrad.core.tensor import Tensor
 from jitgrad.dispatch import table
 from jitgrad.dispatch.op_samples import cases, draw
@@ -43,6 +43,18 @@ def _norm_values(x: Tensor, order: float, plan: ReductionPlan) -> Tensor:
     if order == 1:
         return sum_values(size, plan, None)
     return sum_values(size**order, plan, None) ** (1 / order)
+
+
+def _check_identity(x: Layout, order: float, dim: Any, plan: ReductionPlan) -> None:
+    """RuntimeError where there is nothing to reduce, for an order whose norm of nothing is no number."""
+    empty = next((d for d in plan.dims if x.ndim and not x.shape[d]), None)
+    if empty is None:
+        return
+    where = "on an empty tensor " if dim is None or dim == () else f"on the dimension {empty}"
+    raise RuntimeError(
+        f"linalg.vector_norm cannot compute the {order:g} norm {where}because "
+        f"{'' if dim is None or dim == () else 'this dimension is empty and '}the operation does not have an identity"
+    )
 
 
 def _direction(x: Tensor) -> Tensor:
@@ -108,11 +120,8 @@ class VectorNorm(Reduction):
                 f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {scalar_type(x.dtype)}"
             )
         plan = plan_reduction(x, dim, keepdim)
-        if math.isinf(ord) and not x.numel and not all(x.shape[d] for d in plan.dims):
-            raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation "
-                "does not have an identity"
-            )
+        if not x.numel and (ord < 0 or math.isinf(ord)):
+            _check_identity(x, ord, dim, plan)
         if ord == 2 and dtype is None:
             return plan.launches(NORMS, x.dtype.to_real().numpy)
         return lambda x, ord, dim, keepdim, dtype: _cast_norm(unrecorded(x, dtype), ord, dim, keepdim)

@@ -63,7 +63,9 @@ class ViewAsComplex(View, public=True):
                 "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
                 f"type: {scalar_type(layout.dtype)}"
             )
-        if not layout.ndim or layout.shape[-1] != 2:
+        if not layout.ndim:
+            raise RuntimeError("Input tensor must have one or more dimensions")
+        if layout.shape[-1] != 2:
             raise RuntimeError("Tensor must have a last dimension of size 2")
         if layout.strides[-1] != 1:
             raise RuntimeError("Tensor must have a last dimension with stride 1")

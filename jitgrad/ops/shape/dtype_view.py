@@ -7,10 +7,10 @@ from typing import Any
 from jitgrad.core.dtypes import by_name
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import intern
-from jitgrad.core.tensor import Tensor
+from jitgrad.core.tensor import Tensor, address
 from jitgrad.dispatch.batch_rules import aligned
 from jitgrad.dispatch.op_samples import cases, draw
-from jitgrad.dispatch.strides import restrided
+from jitgrad.dispatch.strides import restrided, storage_of
 from jitgrad.dispatch.structured import View
 from jitgrad.dispatch.views import view_of
 from jitgrad.kernels.lazy_array import LazyArray
@@ -52,10 +52,14 @@ class ViewAsDtype(View, public="function"):
             return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] * k),
                            (*(s * k for s in layout.strides[:-1]), 1))  # fmt: skip
         k = dtype.itemsize // old.itemsize
-        if layout.shape[-1] % k:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {k} to view {scalar_type(old)} as {scalar_type(dtype)} "
-                f"(different element sizes), but got {layout.shape[-1]}"
-            )
+        start = (address(x) - storage_of(x)[0]) // old.itemsize if layout.numel and layout.device == "cpu" else 0
+        counted = [("size(-1)", layout.shape[-1]), ("storage_offset()", start)]
+        counted += [(f"stride({d})", s) for d, s in enumerate(layout.strides[:-1])]
+        for name, number in counted:
+            if number % k:
+                raise RuntimeError(
+                    f"self.{name} must be divisible by {k} to view {scalar_type(old)} as {scalar_type(dtype)} "
+                    f"(different element sizes), but got {number}"
+                )
         return reread(x, dtype, (*layout.shape[:-1], layout.shape[-1] // k),
                        (*(s // k for s in layout.strides[:-1]), 1))  # fmt: skip

@@ -104,13 +104,15 @@ def transpose(input: Any, dim0: Any, dim1: Any) -> Tensor:
 @sparse_form("t")
 def t(input: Any) -> Tensor:
     """The matrix transposed."""
-    if input.ndim > 2:
+    if isinstance(input, SparseTensor) and input._pattern.kind == "sparse_coo":
+        sparse = input._pattern.sparse_dim
+        if sparse > 2 or sparse < input.ndim:
+            raise RuntimeError(
+                f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {sparse} sparse and "
+                f"{input.ndim - sparse} dense dimensions"
+            )
+    elif input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    if isinstance(input, SparseTensor) and input._pattern.kind == "sparse_coo" and input._pattern.sparse_dim != 2:
-        raise RuntimeError(
-            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input._pattern.sparse_dim} sparse "
-            f"and {input.ndim - input._pattern.sparse_dim} dense dimensions"
-        )
     return _permuted(input, list(range(input.ndim))[::-1], "TBackward0")
 
 
