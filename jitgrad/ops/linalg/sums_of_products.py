@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.core.errors import scalar_type
 from jitgrad.core.layout import CAPACITY, Layout
 from jitgrad.core.tensor import Tensor
+from jitgrad.dispatch import table
 from jitgrad.dispatch.inplace_forms import inplace_form
 from jitgrad.dispatch.out_argument import takes_out
 from jitgrad.dispatch.overriding import is_overriding
@@ -64,7 +65,10 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     if input._layout.shape != shape:
         input = input.expand(shape)
     if input.dtype is vec1.dtype is vec2.dtype and input._layout.dtype.category > 1:
-        return Addmm.apply(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha)
+        column = vec1.unsqueeze(1)
+        if type(beta) is int and beta == 1:  # one pass
+            return table.addcmul(input, column, vec2, alpha)
+        return Addmm.apply(input, column, vec2.unsqueeze(0), beta, alpha)
     product = outer(vec1, vec2)
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if input._layout.dtype.category < 2 and isinstance(factor, float):
