@@ -20,7 +20,7 @@ NOTES: dict[str, dict[str, str]] = {
     "fourier": {
         "fft.fftfreq": _CALLS, "fft": _NUMPY_FFT,
     },
-    "half": {"sum float16": "torch adds in the registers of F16C; here float32 is made in memory first"},
+    "half": {"sum float16": "made float32 in memory first, which is a pass more"},
     "indexing": {
         "segment_reduce": "a composite of scatter_reduce, whose index is written out",
         "as_strided_scatter": "checks, a copy, a view and a write, each a call",
@@ -51,7 +51,7 @@ NOTES: dict[str, dict[str, str]] = {
         "pixel_shuffle": "a view of more dims, a copy and a view again",
     },
     "special": {
-        "special.i1e": "a series that is chosen element by element", "special.ndtr": "a form for the tails, a form between",
+        "special.i1e": "computed in double precision", "special.ndtr": "computed in double precision",
         "igammac": "series of one element after another", "mvlgamma": _CALLS,
     },
     "spectral": {
