@@ -28,6 +28,7 @@ NOTES: dict[str, dict[str, str]] = {
         "scatter_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "index_reduce": "bounds are looked for before anything is written, in a pass of its own",
         "cartesian_prod": _CALLS, "block_diag": _CALLS, "gradient": _CALLS, "diff": _CALLS, "histogram": _CALLS,
+        "mode": _CALLS,
         "bincount": "the largest number is read by Python, which makes the result's size", "searchsorted": _CALLS,
     },
     "losses": {
@@ -58,6 +59,7 @@ NOTES: dict[str, dict[str, str]] = {
         "linalg.svd": _LAPACK, "linalg.svdvals": _LAPACK, "linalg.matrix_norm nuc": _LAPACK, "linalg.cond": _LAPACK,
         "linalg.multi_dot": "two products through Python, with checks of sizes", "linalg.vander": _CALLS,
         "addr": "a view and a broadcast product", "kron": "two views and a broadcast product", "addbmm": _CALLS,
+        "pdist": "sums of few elements each, which are not vectorised",
     },
 }  # fmt: skip
 
